@@ -27,7 +27,7 @@ from kseg.output.sink import open_report
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
-from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, RemoteRequest, UnusedSegment
+from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, UnusedSegment
 from kseg.runtime.threads import usable_cores
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
@@ -99,37 +99,32 @@ def _recover_from_remote(
 
     Raises RequestError if no partition is selected, UsageError if an option for one topic meets several.
     """
-    request = RemoteRequest(
-        store=options.from_remote or "",
-        output=change.output or "",
-        topics=options.topics,
-        logs=next(iter(paths), None),
-        new_cluster=options.new_cluster,
-        topic_id=options.topic_id,
-        name=options.name,
-        resets_epochs=options.resets_epochs,
-        interval_bytes=options.interval_bytes,
-        jobs=options.jobs or usable_cores(),
-    )
+    store, output_name = options.from_remote or "", change.output or ""
     notices = presentation.notices()
     failures = Failures(notices)
-    storage = open_storage(request.store, private_keys(options.private_keys))
-    rebuild = Rebuild(storage, request)
+    rebuild = Rebuild(open_storage(store, private_keys(options.private_keys)), options, next(iter(paths), None))
     if not rebuild.partitions:
-        raise RequestError(f"{request.store}: holds no partition of a topic that --topic names")
-    if request.topic_id or request.name:
+        raise RequestError(f"{store}: holds no partition of a topic that --topic names")
+    if options.topic_id or options.name:
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
-    facts = request.facts | {"output": shown(request.output)}
+    facts = {
+        "store": store, "topics": list(options.topics), "logs": next(iter(paths), None),
+        "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
+        "resetEpochs": options.resets_epochs,
+    }  # fmt: skip
+    named = facts | {"output": shown(output_name)}
     with open_report(change.is_dry, notices.error) as sink:
-        printer = RebuildPrinter(sink, notices, facts, change.is_dry, presentation.is_json)
+        printer = RebuildPrinter(
+            sink, notices, facts | {"output": shown(output_name)}, change.is_dry, presentation.is_json
+        )
         printer.left_out(_left_out(rebuild.left_out, ""))
         if change.is_dry:
             for outcome in rebuild.plans():
-                _show(outcome, shown(request.output), printer, failures)
+                _show(outcome, shown(output_name), printer, failures)
         else:
-            with _output(request, change) as output:
+            with _output(output_name, facts, change.takes_lock) as output:
                 for outcome in rebuild.carry_out(output):
                     _show(outcome, output.directory, printer, failures)
         printer.finish(sorted(failures.paths))
@@ -137,12 +132,13 @@ def _recover_from_remote(
     return max(failures.status, int(printer.has_damage or would_change))
 
 
-def _output(request: RemoteRequest, change: ChangeOptions) -> AbstractContextManager[ResumableOutput]:
-    if not is_url(request.output):
-        return resumable_output(request.output, request.facts, change.takes_lock)
+def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractContextManager[ResumableOutput]:
+    """``facts``: the options that must be equal when an interrupted run is resumed."""
+    if not is_url(place):
+        return resumable_output(place, facts, takes_lock)
     from kseg.stores.object_urls import UrlObjects  # and fsspec
 
-    return resumable_store_output(UrlObjects(request.output), current_spool().directory, request.facts)
+    return resumable_store_output(UrlObjects(place), current_spool().directory, facts)
 
 
 def _show(outcome: RebuiltPartition, output: str, printer: RebuildPrinter, failures: Failures) -> None:

@@ -29,10 +29,10 @@ from kseg.logdir.remote_partitions import (
 from kseg.recovery.broker.load_steps import epoch_positions
 from kseg.recovery.deleted_segments import SegmentSpan, span_of
 from kseg.recovery.destination import Destination, LogBounds
-from kseg.recovery.options import BrokerStart
+from kseg.recovery.options import BrokerStart, RecoverOptions
 from kseg.recovery.reindexing import DamagedLogError, reindex
 from kseg.recovery.workspace import Workspace
-from kseg.runtime.threads import Threads
+from kseg.runtime.threads import Threads, usable_cores
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
 from kseg.segment.reader import open_segment
@@ -181,36 +181,6 @@ def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], loc
 def _left_out(candidate: Candidate, reason: str, first: int | None = None) -> UnusedSegment:
     start = candidate.start_offset if first is None else first
     return UnusedSegment(candidate.segment.path(), start, candidate.end_offset, reason)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteRequest:
-    """``logs``: a log directory of the old cluster; ``new_cluster``: a log directory of the new cluster.
-
-    ``topic_id`` and the ids of ``new_cluster`` replace the topics' own; ``name`` replaces a topic's name.
-    """
-
-    store: str
-    output: str
-    topics: tuple[str, ...] = ()
-    logs: str | None = None
-    new_cluster: str | None = None
-    topic_id: str | None = None
-    name: str | None = None
-    resets_epochs: bool = False
-    interval_bytes: int | None = None
-    jobs: int = 1
-
-    def wants(self, topic: str) -> bool:
-        return is_wanted(topic, self.topics)
-
-    @property
-    def facts(self) -> dict[str, object]:
-        """The options that must be equal when an interrupted run is resumed."""
-        return {
-            "store": self.store, "topics": list(self.topics), "logs": self.logs, "newCluster": self.new_cluster,
-            "topicId": self.topic_id, "name": self.name, "resetEpochs": self.resets_epochs,
-        }  # fmt: skip
 
 
 # Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs.
@@ -409,18 +379,19 @@ class RebuiltPartition:
 
 
 class Rebuild:
-    """One run. Raises PathError if the request names something that cannot be read."""
+    """One run. ``logs``: a log directory of the old cluster. Raises PathError if something that the options name cannot
+    be read."""
 
-    def __init__(self, storage: RemoteStorage, request: RemoteRequest) -> None:
-        self._request = request
-        self._logs = None if request.logs is None else LocalLogs(request.logs)
-        self._destination = Destination(request.name, request.new_cluster, request.topic_id)
+    def __init__(self, storage: RemoteStorage, options: RecoverOptions, logs: str | None) -> None:
+        self._options = options
+        self._logs = None if logs is None else LocalLogs(logs)
+        self._destination = Destination(options.name, options.new_cluster, options.topic_id)
         self.left_out: list[UnusedSegment] = []
         self.partitions = self._chosen(storage)
 
     def _chosen(self, storage: RemoteStorage) -> list[RemotePartition]:
         """Returns the requested partitions; of several topics with the same name those of the newest."""
-        wanted = [partition for partition in storage.partitions if self._request.wants(partition.topic)]
+        wanted = [partition for partition in storage.partitions if is_wanted(partition.topic, self._options.topics)]
         chosen, older = newest_partitions(wanted, self._rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
@@ -439,7 +410,7 @@ class Rebuild:
     def carry_out(self, output: ResumableOutput) -> Iterator[RebuiltPartition]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
-        with Threads(self._request.jobs, lambda: None) as threads:
+        with Threads(self._options.jobs or usable_cores(), lambda: None) as threads:
             tasks = [threads.begin(partial(self._task, partition, output)) for partition in self.partitions]
             for task in tasks:
                 outcome = task.result()
@@ -465,7 +436,7 @@ class Rebuild:
 
     def _selected(self, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
-        is_named = partition.topic in self._request.topics
+        is_named = partition.topic in self._options.topics
         outcome.selection = select_segments(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
 
@@ -481,8 +452,8 @@ class Rebuild:
             return
         check_free(output.work_directory, selection.new_bytes)
         with output.partition(outcome.name) as folder:
-            builder = PartitionBuilder(selection, folder, self._request.interval_bytes, output.disk)
-            outcome.rebuilt = builder.build(outcome.topic_id, self._request.resets_epochs)
+            builder = PartitionBuilder(selection, folder, self._options.interval_bytes, output.disk)
+            outcome.rebuilt = builder.build(outcome.topic_id, self._options.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
             output.finish_partition(outcome.name, folder, {**facts, "place": outcome.topic_partition})
 

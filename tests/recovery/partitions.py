@@ -9,8 +9,12 @@ from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition_plans import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
+from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.salvage.segment_sources import KEEP_ALL, Dropping
+from recovery.damages import batches, write
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
 NOW_MS = 1_790_000_000_000
 START = BrokerStart(now_ms=NOW_MS, interval_bytes=1024)
@@ -28,19 +32,20 @@ def recover(directory: Path, start: BrokerStart = START, **changes: object) -> R
     return found
 
 
+def salvage(directory: Path, dropping: Dropping = KEEP_ALL, start: BrokerStart = START) -> Salvage:
+    """Plans and carries out."""
+    found = plan_salvage(str(directory), start, dropping=dropping)
+    apply(found.plan, "recover --mode salvage", Keeping())
+    return found
+
+
 def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def real_batches(base: int) -> list[bytes]:
     """The batches of a real segment, each with its own offsets; that at 46 follows the one at 0."""
-    data = (TESTDATA / f"log-directories/4.3.1/logs/dplain-0/{base:020d}.log").read_bytes()
-    found, at = [], 0
-    while at < len(data):
-        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-        found.append(data[at : at + size])
-        at += size
-    return found
+    return batches((PLAIN / f"{base:020d}.log").read_bytes())
 
 
 def keyed_batch(first: int, keys: bytes) -> bytes:
@@ -70,13 +75,15 @@ def up_to(batch: bytes, last: int) -> bytes:
     return sealed(batch, 23, (last - int.from_bytes(batch[:8], "big")).to_bytes(4, "big"))
 
 
-def last_offset(batch: bytes) -> int:
-    return int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big")
+def flip(path: Path, at: int, bits: int = 1) -> None:
+    """Changes bits of the byte at a position, from the end if that is negative."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= bits
+    path.write_bytes(data)
 
 
 def make(directory: Path, segments: dict[int, list[bytes]]) -> Path:
     """A partition of segments with these batches, without any side file."""
     directory.mkdir(parents=True, exist_ok=True)
-    for base, batches in segments.items():
-        (directory / f"{base:020d}.log").write_bytes(b"".join(batches))
+    write(directory, segments)
     return directory

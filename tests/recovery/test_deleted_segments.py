@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.deleted_segments import deleted_segments
-from recovery.partitions import at_offset, last_offset, make, real_batches
+from recovery.damages import last_offset
+from recovery.partitions import at_offset, make, real_batches
 
 BATCHES = [*real_batches(0), *real_batches(46)]
 MIDDLE = BATCHES[3:6]

@@ -11,14 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.errors import KsegError, UnsupportedError
-from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.releases.recovery import Era
 from kseg.releases.release import RELEASES
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
-from recovery.partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover
+from recovery.partitions import START, TRANSACTIONS, at_offset, flip, make, real_batches, recover
 
 SIDE_FILES = [
     "00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000010.txnindex",
@@ -29,13 +28,11 @@ SIDE_FILES = [
 
 def batches_of(path: Path) -> tuple[bool, list[tuple[int, int, int]]]:
     """Whether a .log is batches that a broker takes to its end; base offset, leader epoch and magic of each."""
-    columns = (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC)
     found: list[tuple[int, int, int]] = []
     with open_source(str(path)) as source:
         accepted = AcceptedBatches(source, source.size)
         for headers in accepted:
-            end = headers.count * BATCH_WIDTH
-            found += zip(*(headers.rows[column:end:BATCH_WIDTH].tolist() for column in columns), strict=True)
+            found += zip(headers.firsts, headers.epochs, headers.magics, strict=True)
         return accepted.position == source.size, found
 
 
@@ -87,9 +84,7 @@ def test_a_damaged_epoch_is_taken_up_by_the_recovery_after_a_cut(tmp_path: Path)
     """Only epochs above the latest are taken from batches (LogSegment.recover): the cut makes that a lower one."""
     directory = Path(shutil.copytree(TRANSACTIONS, tmp_path / "dtxn-0"))
     first, second = sorted(directory.glob("*.log"))[:2]
-    data = bytearray(first.read_bytes())
-    data[565] ^= 2
-    first.write_bytes(data)
+    flip(first, 565, 2)
     second.write_bytes(second.read_bytes()[:1001])
     (directory / "leader-epoch-checkpoint").write_bytes(b"0\n2\n0 0\n2 192\n")
     recover(directory)

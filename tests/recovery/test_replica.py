@@ -13,21 +13,21 @@ from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.recovery.replica import ReplicasDivergeError, plan_from_replica, replica_of
 from kseg.recovery.salvage.salvage import Salvage
-from recovery.damages import KINDS, Damage, Segments, covered, read, write
+from recovery.damages import KINDS, Damage, Segments, covered, last_offset, read, write
 from recovery.partitions import (
+    PLAIN,
     START,
     TESTDATA,
     TRANSACTIONS,
     at_offset,
     contents,
     copy_of,
-    last_offset,
     make,
     real_batches,
+    salvage,
 )
-from recovery.salvage.test_salvage import copied, errors_of, salvage
+from recovery.salvage.test_salvage import copied, errors_of
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 COMPACTED = TESTDATA / "kafka-4.3.1/compacted/e-idem-0"
 PARTITIONS = {
     "plain": PLAIN,

@@ -13,12 +13,10 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.recovery import workspace as module
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
-from recovery.partitions import START, TESTDATA, contents, copy_of, recover
+from recovery.partitions import PLAIN, START, TESTDATA, contents, copy_of, recover
 from recovery.salvage.test_segment_files import batches_in, log_of
 
 # Bytes that the disk cannot give: salvage reads around them, and keeps the file they lie in.
-
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 
 
 @pytest.mark.parametrize("page", [0, 1, 3])

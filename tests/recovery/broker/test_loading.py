@@ -12,17 +12,8 @@ from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.recovery import era_of
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
-from recovery.partitions import (
-    START,
-    TESTDATA,
-    TRANSACTIONS,
-    contents,
-    copy_of,
-    last_offset,
-    make,
-    real_batches,
-    recover,
-)
+from recovery.damages import last_offset
+from recovery.partitions import START, TESTDATA, TRANSACTIONS, contents, copy_of, flip, make, real_batches, recover
 
 BASE = 46
 FIRST, SECOND = real_batches(0), real_batches(BASE)
@@ -183,9 +174,7 @@ def test_a_bad_index_stopped_0_8_2(partition: Path) -> None:
 
 def test_the_log_is_cut_and_later_segments_go(partition: Path) -> None:
     path = partition / f"{STEM}.log"
-    data = bytearray(path.read_bytes())
-    data[len(data) - len(FIRST[-1]) + 70] ^= 1
-    path.write_bytes(data)
+    flip(path, 70 - len(FIRST[-1]))
     found = recover(partition)
     assert path.read_bytes() == b"".join(FIRST[:-1])
     assert not (partition / f"{NEXT}.log").exists()
@@ -204,10 +193,7 @@ def test_what_goes_is_dropped_before_anything_is_cut(partition: Path) -> None:
 
 
 def test_segments_below_the_recovery_point_are_not_scanned(partition: Path) -> None:
-    path = partition / f"{STEM}.log"
-    data = bytearray(path.read_bytes())
-    data[100] ^= 1
-    path.write_bytes(data)
+    flip(partition / f"{STEM}.log", 100)
     found = recover(partition, recovery_point=BASE + 1)
     assert (found.cuts, found.scanned) == ([], [f"{NEXT}.log"])
 
@@ -252,10 +238,7 @@ def test_garbage_behind_a_clean_log_stops_a_broker(partition: Path) -> None:
 
 
 def test_a_wrong_checksum_does_not_hide_the_end_of_a_clean_log(partition: Path) -> None:
-    path = partition / f"{NEXT}.log"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(partition / f"{NEXT}.log", -1)
     assert recover(partition, was_clean=True).next_offset == last_offset(SECOND[-1]) + 1
 
 

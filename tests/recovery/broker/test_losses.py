@@ -8,7 +8,8 @@ from kseg.changes.plan import Plan
 from kseg.recovery.broker.losses import Loss, Remaining, lost_behind
 from kseg.recovery.broker.partition_plans import Recovery
 from kseg.recovery.messages import MAX_REMAINS, RecoveryMessages
-from recovery.partitions import last_offset, real_batches
+from recovery.damages import last_offset
+from recovery.partitions import real_batches
 
 # How many lines a recovery prints about damage that stays.
 

@@ -12,7 +12,7 @@ from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.workspace import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
-from recovery.partitions import recover
+from recovery.partitions import flip, recover
 from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 
 ABORT, COMMIT = 0, 1
@@ -167,10 +167,7 @@ def test_a_replay_looks_at_no_checksum(tmp_path: Path) -> None:
     recover(partition, now_ms=NOW_MS)
     for path in partition.glob("*.snapshot"):
         path.unlink()
-    path = partition / f"{0:020d}.log"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(partition / f"{0:020d}.log", -1)
     recover(partition, now_ms=NOW_MS, recovery_point=3)
     assert set(producers(partition, 4)) == {5, 6, 7, 8}
 

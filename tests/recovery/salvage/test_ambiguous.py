@@ -13,8 +13,8 @@ from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry
 from recovery.ambiguity import told_offsets
 from recovery.damages import Segments, first_offset, read, write
-from recovery.partitions import at_offset, copy_of
-from recovery.salvage.test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of, salvage
+from recovery.partitions import at_offset, copy_of, salvage
+from recovery.salvage.test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of
 from recovery.test_replica import fill
 from sidefiles.index_bytes import time_index_bytes
 

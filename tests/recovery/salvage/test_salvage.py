@@ -15,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from examples import fewer
-from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage import salvage as salvage_module
 from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.salvage import Rejected, Salvage, plan_salvage
@@ -38,6 +37,7 @@ from recovery.partitions import (
     keyed_batch,
     make,
     real_batches,
+    salvage,
 )
 
 PARTITIONS = {
@@ -72,12 +72,6 @@ def with_examples(test: Callable[..., None]) -> Callable[..., None]:
 def copied(partition: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         yield copy_of(partition, Path(folder))
-
-
-def salvage(directory: Path) -> Salvage:
-    found = plan_salvage(str(directory), START)
-    apply(found.plan, "recover --mode salvage", Keeping())
-    return found
 
 
 def errors_of(directory: Path) -> list[Finding]:

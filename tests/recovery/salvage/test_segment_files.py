@@ -12,11 +12,22 @@ from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
-from kseg.recovery.salvage.salvage import Salvage, plan_salvage
-from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, last_offset, make, real_batches, sealed, up_to
+from kseg.recovery.salvage.salvage import plan_salvage
+from recovery.damages import first_offset, last_offset
+from recovery.partitions import (
+    PLAIN,
+    START,
+    TESTDATA,
+    TRANSACTIONS,
+    copy_of,
+    make,
+    real_batches,
+    salvage,
+    sealed,
+    up_to,
+)
 from recovery.salvage.test_salvage import errors_of
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 _OLD = ("*.log", "*.log.swap", "*.log.cleaned")
 
 
@@ -25,28 +36,16 @@ def partition(tmp_path: Path) -> Path:
     return copy_of(PLAIN, tmp_path)
 
 
-def salvage(partition: Path) -> Salvage:
-    found = plan_salvage(str(partition), START)
-    apply(found.plan, "recover --mode salvage", Keeping())
-    return found
-
-
 def batches_in(data: bytes) -> Iterator[bytes]:
     """Whole v2 batches from the start on, up to what is none."""
     at = 0
     while at + 61 <= len(data):
         size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
-        if size < 61 or at + size > len(data):
-            return
         batch = data[at : at + size]
-        if crc32c(batch[21:]) != int.from_bytes(batch[17:21], "big"):
+        if not 61 <= size == len(batch) or crc32c(batch[21:]) != int.from_bytes(batch[17:21], "big"):
             return
         yield batch
         at += size
-
-
-def first_offset(batch: bytes) -> int:
-    return int.from_bytes(batch[:8], "big", signed=True)
 
 
 def log_of(partition: Path) -> list[bytes]:

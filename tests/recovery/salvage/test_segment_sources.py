@@ -12,12 +12,12 @@ from kseg.changes.apply import Keeping, apply
 from kseg.dump.unproven_records import UnprovenRecords
 from kseg.formats.rows import Scratch
 from kseg.output.sink import open_sink
-from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.salvage.segment_sources import Dropping, broken_batches, files_of, remove_broker_leftovers
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import Damage, read, write
-from recovery.partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches, sealed
+from recovery.partitions import NOW_MS, PLAIN, START, TRANSACTIONS, copy_of, make, real_batches, salvage, sealed
 from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied, errors_of
 
 # Whatever was done to a partition, what is dug out of it are records in broken batches, and lines of JSON.
@@ -83,7 +83,6 @@ def test_leftovers_are_removed_and_indexes_of_segments_stay(tmp_path: Path) -> N
     assert {step.file: step.reason for step in workspace.plan().steps} == REMOVED
 
 
-PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 _ATTRIBUTES_AT, _COUNT_AT, _RECORDS_AT = 21, 57, 61
 _TRANSACTIONAL, _CONTROL = 16, 32
 
@@ -102,12 +101,6 @@ def changed(partition: Path, base: int, number: int, batch: bytes) -> list[list[
     segments[base][number] = batch
     write(partition, segments)
     return [[one for one in segments[at] if one != batch] for at in sorted(segments)]
-
-
-def salvage(partition: Path, dropping: Dropping | None = None) -> Salvage:
-    found = plan_salvage(str(partition), START, **({"dropping": dropping} if dropping else {}))
-    apply(found.plan, "recover --mode salvage", Keeping())
-    return found
 
 
 def kept(partition: Path) -> list[list[bytes]]:

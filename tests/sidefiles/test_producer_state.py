@@ -9,26 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import int64s
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE,
-    BATCH_BASE_TIMESTAMP,
-    BATCH_COORDINATOR_EPOCH,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_MARKER,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_STATE,
-    BATCH_WIDTH,
-)
+from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.state import producers as kernel
 from kseg.kernel.state.producers import replay
 from kseg.segment.files import list_segments
-from kseg.segment.survey import FULL, HeaderRows, open_survey
+from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.indexes import build_transaction_index
 from kseg.sidefiles.producer_state import (
@@ -42,6 +27,7 @@ from kseg.sidefiles.producer_state import (
     build_producer_snapshot,
     order_as_broker,
 )
+from segment.header_rows import header_row
 from sidefiles.real_files import TESTDATA
 
 NEW = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
@@ -182,28 +168,21 @@ def test_it_stops_before_an_offset() -> None:
 
 def data(
     first: int, producer_id: int, epoch: int, sequence: int, count: int, transactional: bool, timestamp: int
-) -> dict[int, int]:
-    return {
-        BATCH_FIRST_OFFSET: first, BATCH_LAST_OFFSET: first + count - 1, BATCH_ATTRIBUTES: 16 * transactional,
-        BATCH_PRODUCER_ID: producer_id, BATCH_PRODUCER_EPOCH: epoch, BATCH_BASE_SEQUENCE: sequence,
-        BATCH_COUNT: count, BATCH_BASE_TIMESTAMP: timestamp, BATCH_MAX_TIMESTAMP: timestamp, BATCH_MARKER: -1,
-        BATCH_COORDINATOR_EPOCH: -1,
-    }  # fmt: skip
+) -> BatchRow:
+    return header_row(
+        first_offset=first, last_offset=first + count - 1, attributes=16 * transactional, producer_id=producer_id,
+        producer_epoch=epoch, base_sequence=sequence, records=count, base_timestamp=timestamp, max_timestamp=timestamp,
+        marker=-1, coordinator_epoch=-1,
+    )  # fmt: skip
 
 
-def end(first: int, producer_id: int, epoch: int, coordinator: int, commits: bool, timestamp: int) -> dict[int, int]:
-    return {
-        **data(first, producer_id, epoch, -1, 1, True, timestamp), BATCH_ATTRIBUTES: 48, BATCH_MARKER: int(commits),
-        BATCH_COORDINATOR_EPOCH: coordinator,
-    }  # fmt: skip
+def end(first: int, producer_id: int, epoch: int, coordinator: int, commits: bool, timestamp: int) -> BatchRow:
+    row = data(first, producer_id, epoch, -1, 1, True, timestamp)
+    return row._replace(attributes=48, marker=int(commits), coordinator_epoch=coordinator)
 
 
-def rows_of(batches: list[dict[int, int]]) -> memoryview:
-    rows = int64s(len(batches) * BATCH_WIDTH)
-    for i, fields in enumerate(batches):
-        for column, value in {BATCH_MAGIC: 2, BATCH_STATE: 1, **fields}.items():
-            rows[i * BATCH_WIDTH + column] = value
-    return rows
+def rows_of(batches: list[BatchRow]) -> memoryview:
+    return HeaderRows.of(batches).rows
 
 
 class Model:
@@ -212,33 +191,33 @@ class Model:
         self.open: dict[int, int] = {}
         self.aborted: list[tuple[int, int, int, int]] = []
 
-    def take(self, batch: dict[int, int]) -> None:
-        producer_id, first = batch[BATCH_PRODUCER_ID], batch[BATCH_FIRST_OFFSET]
+    def take(self, batch: BatchRow) -> None:
+        producer_id, first = batch.producer_id, batch.first_offset
         entry = self.entries.setdefault(producer_id, [-1, -1, -1, 0, -1, -1, -1])
-        if batch[BATCH_MARKER] < 0:
-            sequence, delta = batch[BATCH_BASE_SEQUENCE], batch[BATCH_LAST_OFFSET] - first
+        if batch.marker < 0:
+            sequence, delta = batch.base_sequence, batch.last_offset - first
             entry[:5] = [
-                batch[BATCH_PRODUCER_EPOCH], -1 if sequence < 0 else (sequence + delta) % (1 << 31),
-                batch[BATCH_LAST_OFFSET], delta, batch[BATCH_MAX_TIMESTAMP],
+                batch.producer_epoch, -1 if sequence < 0 else (sequence + delta) % (1 << 31),
+                batch.last_offset, delta, batch.max_timestamp,
             ]  # fmt: skip
-            if batch[BATCH_ATTRIBUTES] & 16:
+            if batch.attributes & 16:
                 self.open.setdefault(producer_id, first)
         else:
-            if batch[BATCH_MARKER] == 0:
+            if batch.marker == 0:
                 others = [offset for other, offset in self.open.items() if other != producer_id]
                 stable = min(others, default=first + 1)
                 self.aborted.append((producer_id, self.open.get(producer_id, -1), first, stable))
             self.open.pop(producer_id, None)
-            if entry[0] != batch[BATCH_PRODUCER_EPOCH]:
-                entry[:4] = [batch[BATCH_PRODUCER_EPOCH], -1, -1, 0]
-            entry[4:6] = [batch[BATCH_MAX_TIMESTAMP], batch[BATCH_COORDINATOR_EPOCH]]
+            if entry[0] != batch.producer_epoch:
+                entry[:4] = [batch.producer_epoch, -1, -1, 0]
+            entry[4:6] = [batch.max_timestamp, batch.coordinator_epoch]
 
     def states(self) -> list[tuple[int, ...]]:
         return [(who, *entry[:6], self.open.get(who, -1)) for who, entry in self.entries.items()]
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[dict[int, int]]:
+def logs(draw: st.DrawFn) -> list[BatchRow]:
     """Batches of a few producers at rising offsets, in any order."""
     found, offset = [], draw(st.integers(0, 5))
     for _ in range(draw(st.integers(0, 60))):
@@ -256,7 +235,7 @@ def logs(draw: st.DrawFn) -> list[dict[int, int]]:
 
 
 @given(batches=logs(), step=st.integers(1, 20))
-def test_the_replay_agrees_with_the_model(batches: list[dict[int, int]], step: int) -> None:
+def test_the_replay_agrees_with_the_model(batches: list[BatchRow], step: int) -> None:
     """However the rows are divided among calls."""
     model, states, aborts = Model(), ProducerStates(), []
     for at in range(0, len(batches), step):

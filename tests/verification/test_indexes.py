@@ -10,26 +10,17 @@ from hypothesis import strategies as st
 
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.formats.rows import int64s
-from kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-)
+from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.state import index_entries as kernel
 from kseg.logdir.log_directory import BrokerState
-from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows
 from kseg.sidefiles import indexes
 from kseg.verification.indexes import IndexWalk
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
+from segment.header_rows import header_row
 from verification.index_cases import (
     BASE_46,
     DAMAGED,
@@ -54,14 +45,12 @@ Log = list[tuple[int, int, int]]
 
 
 def rows_of(log: Log) -> memoryview:
-    rows = int64s(max(1, len(log)) * BATCH_WIDTH)
-    for i, (first, last, timestamp) in enumerate(log):
-        at = i * BATCH_WIDTH
-        rows[at + BATCH_POSITION], rows[at + BATCH_SIZE] = i * SIZE, SIZE
-        rows[at + BATCH_MAGIC], rows[at + BATCH_STATE], rows[at + BATCH_COUNT] = 2, 1, last - first + 1
-        rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET] = first, last
-        rows[at + BATCH_MAX_TIMESTAMP] = timestamp
-    return rows
+    rows = [
+        header_row(position=i * SIZE, size=SIZE, records=last - first + 1, first_offset=first, last_offset=last,
+                   max_timestamp=timestamp)
+        for i, (first, last, timestamp) in enumerate(log)
+    ]  # fmt: skip
+    return HeaderRows.of(rows or [header_row()]).rows
 
 
 @st.composite

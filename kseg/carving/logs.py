@@ -17,6 +17,7 @@ from kseg.carving.evidence import EXPANDED_BYTES, KEY_FIELDS, Joining, LogPieces
 from kseg.carving.image import Piece, SideFiles, TornBatches, batch_rows, pieces_of
 from kseg.changes.apply import free_bytes
 from kseg.changes.disk import Disk
+from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.conversion.rewriting import make_side_files
@@ -298,19 +299,6 @@ _SIDE_FILE_SHARE = 64
 
 
 @dataclass(slots=True)
-class CarveRequest:
-    """``likes``: log directories that hold a part of the same logs. ``advance`` gets numbers of bytes read."""
-
-    images: Sequence[str]
-    output: str
-    likes: Sequence[str] = ()
-    is_dry: bool = False
-    takes_lock: bool = True
-    jobs: int = 1
-    advance: Callable[[int], None] = lambda _: None
-
-
-@dataclass(slots=True)
 class CarvedImages:
     """``torn``: headers behind whole batches whose own batch is not whole; ``mended``: batches whose rest was found
     elsewhere; ``undecided``: pairs of logs that may belong together, by directory."""
@@ -334,15 +322,23 @@ class CarvedImages:
         }
 
 
-def carve(request: CarveRequest) -> CarvedImages:
-    """Carves the images into ``request.output``, or plans that in a dry run. Raises KsegError; nothing was written
-    then."""
+def carve(
+    images: Sequence[str],
+    change: ChangeOptions,
+    likes: Sequence[str] = (),
+    jobs: int = 1,
+    advance: Callable[[int], None] = lambda _: None,
+) -> CarvedImages:
+    """Carves the images into the output, or plans that in a dry run. Raises KsegError; nothing was written then.
+
+    ``likes``: log directories that hold a part of the same logs; ``advance`` gets numbers of bytes read.
+    """
     with ExitStack() as stack:
-        sources = [stack.enter_context(open_image(path)) for path in request.images]
+        sources = [stack.enter_context(open_image(path)) for path in images]
         pieces, mended, side_files = [], [], SideFiles()
         torn = 0
         for source in sources:
-            found = pieces_of(source, batch_rows(source, request.jobs, request.advance))
+            found = pieces_of(source, batch_rows(source, jobs, advance))
             torn_batches = TornBatches(found)
             mended += list(torn_batches.mended())
             torn += torn_batches.count
@@ -350,7 +346,7 @@ def carve(request: CarveRequest) -> CarvedImages:
             pieces += found
         for number, piece in enumerate(pieces):
             piece.number = number
-        held = [piece for like in request.likes for piece in _pieces_of_directory(like, request.jobs)]
+        held = [piece for like in likes for piece in _pieces_of_directory(like, jobs)]
         joining = Joining([*held, *pieces, *(batch for _, batch, _ in mended)])
         for before, batch, after in mended:
             joining.join(before, batch, "checksum")
@@ -363,7 +359,7 @@ def carve(request: CarveRequest) -> CarvedImages:
         carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
         carved.undecided = _pairs(joining, logs)
         if logs:
-            _write(request, logs, carved)
+            _write(change, likes, logs, carved)
         return carved
 
 
@@ -429,18 +425,19 @@ def _pairs(joining: Joining, logs: list[CarvedLog]) -> tuple[tuple[str, str], ..
     return tuple(sorted(found))
 
 
-def _write(request: CarveRequest, logs: list[CarvedLog], carved: CarvedImages) -> None:
-    with new_directories(request.output, request.takes_lock, request.is_dry) as made:
-        if not request.is_dry:
+def _write(change: ChangeOptions, likes: Sequence[str], logs: list[CarvedLog], carved: CarvedImages) -> None:
+    output = change.output or ""
+    with new_directories(output, change.takes_lock, change.is_dry) as made:
+        if not change.is_dry:
             needed = sum(log.size + log.size // _SIDE_FILE_SHARE for log in logs)
             if needed > free_bytes(made.folder):
-                raise KsegError(f"{request.output}: {shown_bytes(needed)} are needed, more than are free")
+                raise KsegError(f"{output}: {shown_bytes(needed)} are needed, more than are free")
         topic_ids = _topic_ids(logs)
         for log in logs:
-            folder = made.add(log.directory, request.is_dry)
-            metadata = _partition_metadata(log, request.likes, topic_ids)
-            sizes = _planned(log) if request.is_dry else _written(log, folder, metadata)
-            directory = os.path.join(request.output, log.directory)
+            folder = made.add(log.directory, change.is_dry)
+            metadata = _partition_metadata(log, likes, topic_ids)
+            sizes = _planned(log) if change.is_dry else _written(log, folder, metadata)
+            directory = os.path.join(output, log.directory)
             plan = Plan(
                 directory, [Step(CREATE, name, _reason(log), None, size) for name, size in sorted(sizes.items())]
             )

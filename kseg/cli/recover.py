@@ -109,12 +109,11 @@ def _recover_from_remote(
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
-    facts = {
+    facts: dict[str, object] = {
         "store": store, "topics": list(options.topics), "logs": next(iter(paths), None),
         "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
         "resetEpochs": options.resets_epochs,
     }  # fmt: skip
-    named = facts | {"output": shown(output_name)}
     with open_report(change.is_dry, notices.error) as sink:
         printer = RebuildPrinter(
             sink, notices, facts | {"output": shown(output_name)}, change.is_dry, presentation.is_json
@@ -228,11 +227,11 @@ def _carve(
     images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
-    from kseg.carving.logs import CarveRequest, carve  # few recoveries carve
+    from kseg.carving.logs import carve  # few recoveries carve
     from kseg.output.changes.plans import CarvedTable
     from kseg.output.progress import Progress
 
-    notices, output = presentation.notices(), str(change.output)
+    notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:
         if presentation.is_json:
             printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
@@ -240,9 +239,7 @@ def _carve(
             printer = CarvedTable(sink, notices, change.is_dry, keeps=False, is_quiet=presentation.quiet)
         with Progress(sum(map(trees.getsize, images)), presentation.quiet) as progress:
             notices.before = progress.erase
-            carved = carve(
-                CarveRequest(images, output, likes, change.is_dry, change.takes_lock, jobs, progress.advance)
-            )
+            carved = carve(images, change, likes, jobs, progress.advance)
         printer.begin(1, len(carved.plans))
         printer.totals.more = carved.summary()
         for plan in carved.plans:

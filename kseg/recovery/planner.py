@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.logdir.index_interval import IntervalMessages
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import KnownTopics, Topics
-from kseg.recovery.broker.partition_plans import Recovery, plan_partition, plan_partitions
+from kseg.recovery.broker.partition_plans import Outcome, Recovery, outcome_of, plan_partition, plan_partitions
 from kseg.recovery.destination import TopicIds
 from kseg.recovery.messages import RecoveryMessages, facts
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, BrokerStart, RecoverOptions
@@ -447,7 +447,7 @@ class RecoveryPlanner(Planner):
         for path in paths:
             with self.failures.of(path):
                 tasks.append((path, self._start_of(path, root, ids, epochs)))
-        plans = self._salvages(tasks) if self._options.is_salvage else self._recoveries(tasks)
+        plans = self._plans(tasks)
         self._write_broken_records([plan.directory for plan in plans])
         self._messages.report_unscanned(directory)
         for problem in node_file_problems(directory):
@@ -495,36 +495,26 @@ class RecoveryPlanner(Planner):
         )
         return self._overrides.start(directory, start, ids)
 
-    def _recoveries(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
-        """Plans partitions as a broker. An unreadable one is added to the failures.
+    def _plans(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
+        """Plans partitions. An unreadable one, or in a salvage a refused one, is added to the failures.
 
         Raises KsegError for the first partition that a broker would refuse: changing the others would remove the clean
         shutdown marker, and then the broker's next start might truncate that one.
         """
+        if self._options.is_salvage:
+            outcomes: Generator[Outcome | Plan] = (outcome_of(self._plan, *task) for task in tasks)
+        else:
+            outcomes = plan_partitions(tasks, self._jobs)
         plans = []
-        with closing(plan_partitions(tasks, self._jobs)) as outcomes, self._progress(tasks) as progress:
+        with closing(outcomes), self._progress(tasks) as progress:
             for (directory, _), outcome in zip(tasks, outcomes, strict=True):
                 _advance(progress, directory)
-                if isinstance(outcome, PathError):
+                if not isinstance(outcome, KsegError):
+                    plans.append(outcome if isinstance(outcome, Plan) else self._reported(outcome))
+                elif self._options.is_salvage or isinstance(outcome, PathError):
                     self.failures.add(outcome, directory)
-                elif isinstance(outcome, KsegError):
-                    raise outcome
                 else:
-                    plans.append(self._reported(outcome))
-        return plans
-
-    def _salvages(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
-        """Salvages partitions. An unreadable or refused one is added to the failures."""
-        plans = []
-        with self._progress(tasks) as progress:
-            for directory, start in tasks:
-                try:
-                    plans.append(self._plan(directory, start))
-                except KsegError as error:
-                    self.failures.add(error, directory)
-                except OSError as error:
-                    self.failures.add(PathError(f"{error.filename or directory}: {error.strerror or error}"), directory)
-                _advance(progress, directory)
+                    raise outcome
         return plans
 
     def _progress(self, tasks: list[tuple[str, BrokerStart]]) -> Progress:
@@ -532,12 +522,8 @@ class RecoveryPlanner(Planner):
         return self.reporter.progress([directory for directory, _ in tasks])
 
     def _plan(self, directory: str, start: BrokerStart) -> Plan:
-        if self._options.is_salvage:
-            found = self._salvage(directory, start)
-            if self._leaves_alone(found):
-                found.plan = Plan(directory)
-            return self._reported(found)
-        return self._reported(plan_partition(directory, start))
+        plan = self._salvage if self._options.is_salvage else plan_partition
+        return self._reported(plan(directory, start))
 
     @cached_property
     def _checks(self) -> Checks | None:
@@ -568,7 +554,9 @@ class RecoveryPlanner(Planner):
         return bool(rebuilds or options.topic_id or options.name or options.undeletes or options.resets_epochs)
 
     def _reported(self, found: "Recovery | Salvage") -> Plan:
-        """Returns the plan, after reporting why it was made."""
+        """Returns the plan, after reporting why it was made; none for a partition that is left alone."""
+        if not isinstance(found, Recovery) and self._leaves_alone(found):
+            found.plan = Plan(found.directory)
         if any(one.missing for one in found.remains) and self._topics.is_compacted(found.directory):
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
         self._messages.report(found)

@@ -389,13 +389,6 @@ def _is_same(one: Record, other: Record) -> bool:
 # neighbour and the batch there does not.
 
 
-class ConflictingOffset(NamedTuple):
-    """A batch ``here`` that the other replica has at another ``first`` offset."""
-
-    here: SalvagedBatches
-    first: int
-
-
 def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[bytes, int]:
     """Returns the first offsets of batches with these fingerprints, without those at several offsets."""
     found: dict[bytes, int] = {}
@@ -411,12 +404,18 @@ def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[byt
     return {mark: first for mark, first in found.items() if mark not in several}
 
 
-def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> list[ConflictingOffset]:
-    """Returns single batches between gaps of this replica that the other one has at other offsets."""
+def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> dict[int, Rejection]:
+    """Returns single batches between gaps of this replica that the other one has at other offsets, by first offset."""
     single = [one for one in unmatched if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MAX_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
-    return [ConflictingOffset(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
+    found = dict[int, Rejection]()
+    for mark, first in known.items():
+        part = ours[mark]
+        if first != part.first:
+            text = f"the batch of offsets {part.first} to {part.last} is at {first} in the replica"
+            found[part.first] = Rejection("wrong-base-offset", text)
+    return found
 
 
 def offsets_here(unmatched: list[Unmatched], holes: list[MissingBatches]) -> dict[int, int]:
@@ -529,7 +528,7 @@ class ReplicaFilling(Filling):
         self._is_sparse |= any(draft.is_sparse for draft in drafts)
         holes, unmatched, wrong = self._compared(drafts)
         while wrong:
-            self._attempt.leave_out({one.here.first: _elsewhere(one) for one in wrong})
+            self._attempt.leave_out(wrong)
             holes, unmatched, wrong = self._compared(drafts)
         elsewhere = offsets_here(unmatched, holes)
         for hole in holes:
@@ -545,7 +544,7 @@ class ReplicaFilling(Filling):
 
     def _compared(
         self, drafts: list[SegmentDraft]
-    ) -> tuple[list[MissingBatches], list[Unmatched], list[ConflictingOffset]]:
+    ) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Rejection]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
         agreement = Agreement(self._here(drafts), self._there(), self._scratch)
         try:
@@ -678,9 +677,3 @@ class ReplicaFilling(Filling):
             drafts[i - 1].limit = min(drafts[i - 1].limit, base - 1)
             drafts[i - 1].is_last = False
         return SegmentDraft("", base, behind, segment_stem(base) + LOG)
-
-
-def _elsewhere(one: ConflictingOffset) -> Rejection:
-    part = one.here
-    text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
-    return Rejection("wrong-base-offset", text)

@@ -6,10 +6,10 @@ partitions, which threads read, and those whose new content is too large to be s
 
 import signal
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kseg.changes.plan import Content, Pieces
 from kseg.errors import KsegError, PathError
@@ -38,7 +38,7 @@ from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores.source import check_readable
 
 # Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
-# files.
+# files. Offsets are byte positions.
 #
 # The name of a segment is its byte position in the whole log. It must end where the next one begins. After an unclean
 # stop the last segment is truncated at the first message whose size or checksum is wrong; no other segment is read.
@@ -48,46 +48,36 @@ _MIN_SIZE = 5
 _REASON = "cut at the first message that is not valid"
 
 
-class Load07:
-    """One load; call `run` once. ``next_offset`` is the byte position at the end of the log."""
+def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> "Recovery":
+    """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
+    names = sorted(workspace.names(LOG_07), key=offset_of)
+    if not names and workspace.names(LOG):
+        raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
+    if not names:
+        names = [segment_stem(0) + LOG_07]
+        workspace.write(names[0], [b""], "a log has at least one segment")
+    for name, following in pairwise(names):
+        if offset_of(name) + workspace.size(name) != offset_of(following):
+            raise BrokerRefusesError(
+                f"{workspace.directory}/{name}: does not end where {following} begins: a broker does not start"
+            )
+    last = names[-1]
+    is_scanned = not was_clean and workspace.size(last) > 0
+    cuts = _recovered_07(workspace, last) if is_scanned else []
+    end = offset_of(last) + workspace.size(last)
+    return Recovery(directory, workspace.plan(), end, cuts, [last] * is_scanned)
 
-    def __init__(self, workspace: Workspace, start: BrokerStart) -> None:
-        self.workspace = workspace
-        self.start = start
-        self.cuts: list[Cut] = []
-        self.scanned: list[str] = []
-        self.next_offset = 0
 
-    def run(self) -> None:
-        """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
-        workspace = self.workspace
-        names = sorted(workspace.names(LOG_07), key=offset_of)
-        if not names and workspace.names(LOG):
-            raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
-        if not names:
-            names = [segment_stem(0) + LOG_07]
-            workspace.write(names[0], [b""], "a log has at least one segment")
-        for name, following in pairwise(names):
-            if offset_of(name) + workspace.size(name) != offset_of(following):
-                raise BrokerRefusesError(
-                    f"{workspace.directory}/{name}: does not end where {following} begins: a broker does not start"
-                )
-        if not self.start.was_clean and workspace.size(names[-1]):
-            self._recover(names[-1])
-        self.next_offset = offset_of(names[-1]) + workspace.size(names[-1])
-
-    def _recover(self, name: str) -> None:
-        self.scanned.append(name)
-        size = self.workspace.size(name)
-        with open_segment(self.workspace.path(name), is_07=True) as reader:
-            end = _valid_end(reader, f"{self.workspace.directory}/{name}")
-            if end == size:
-                return
-            check_readable(reader.source.path)
-            loss = _lost(reader, end, offset_of(name))
-        removed = Removed(end, size - end, _REASON, None, None, loss.records)
-        self.workspace.truncate(name, end, _REASON, [removed])
-        self.cuts.append(Cut(name, end, size - end, offset_of(name) + end, loss=loss))
+def _recovered_07(workspace: Workspace, name: str) -> list[Cut]:
+    size = workspace.size(name)
+    with open_segment(workspace.path(name), is_07=True) as reader:
+        end = _valid_end(reader, f"{workspace.directory}/{name}")
+        if end == size:
+            return []
+        check_readable(reader.source.path)
+        loss = _lost(reader, end, offset_of(name))
+    workspace.truncate(name, end, _REASON, [Removed(end, size - end, _REASON, None, None, loss.records)])
+    return [Cut(name, end, size - end, offset_of(name) + end, loss=loss)]
 
 
 def _valid_end(reader: SegmentReader, path: str) -> int:
@@ -179,9 +169,7 @@ def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     """
     workspace = start.workspace(directory)
     if start.era.is_07 or (workspace.names(LOG_07) and not workspace.names(LOG)):
-        old = Load07(workspace, start)
-        old.run()
-        return Recovery(directory, workspace.plan(), old.next_offset, old.cuts, old.scanned)
+        return _load_07(directory, workspace, start.was_clean)
     load = PartitionLoad(workspace, start)
     load.run(is_deleted=not start.name and directory.rstrip("/").endswith(DELETE_SUFFIX))
     remains = remaining(directory, load.segments, load.remains)
@@ -198,6 +186,8 @@ LARGEST_BYTES = 64 << 20
 
 CHUNKS_EACH = 8
 """Number of chunks per process: more chunks balance different sizes, fewer save messages."""
+
+T = TypeVar("T")
 
 PartitionStart = tuple[str, BrokerStart]
 """A partition directory, and the facts that a broker's start knows."""
@@ -233,13 +223,18 @@ def _is_small(directory: str) -> bool:
         return False  # `plan_partition` reports the error
 
 
-def _plan(task: PartitionStart) -> Outcome:
+def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: BrokerStart) -> T | KsegError:
+    """Returns the plan, or the error of making it."""
     try:
-        return plan_partition(*task)
+        return plan(directory, start)
     except KsegError as error:
         return error
     except OSError as error:
-        return PathError(f"{error.filename or task[0]}: {error.strerror or error}")
+        return PathError(f"{error.filename or directory}: {error.strerror or error}")
+
+
+def _plan(task: PartitionStart) -> Outcome:
+    return outcome_of(plan_partition, *task)
 
 
 @contextmanager

@@ -152,12 +152,11 @@ class OffsetEvidence:
             offset = index[i].offset
             if offset in (part.first, part.last):
                 return part.first
-            neighbours = [_reach_at(source, index[k].position) for k in (i - 1, i + 1) if 0 <= k < len(index)]
-            offsets = [index[k].offset for k in (i - 1, i + 1) if 0 <= k < len(index)]
-            if neighbours and all(found and found[1] == each for found, each in zip(neighbours, offsets, strict=True)):
-                return offset - (part.last - part.first)
-            if neighbours and all(found and found[0] == each for found, each in zip(neighbours, offsets, strict=True)):
-                return offset
+            beside = [index[k] for k in (i - 1, i + 1) if 0 <= k < len(index)]
+            reached = [(_reach_at(source, entry.position), entry.offset) for entry in beside]
+            for of_last, first in ((1, offset - (part.last - part.first)), (0, offset)):
+                if reached and all(found and found[of_last] == known for found, known in reached):
+                    return first
             return None
 
     def _timed(self, source: Source, part: SalvagedBatches) -> int | None:

@@ -317,16 +317,9 @@ class SegmentBounds(NamedTuple):
     behind: int | None = None
 
 
-class _Name(NamedTuple):
-    """The base offset in the name of a source."""
-
-    base: int
-    source: int
-
-
 def bounds_by_name(sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
     """Returns the segments by the file names."""
-    return _rising(SegmentBounds(*name) for name in _names(sources))
+    return _rising(_names(sources))
 
 
 def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
@@ -341,9 +334,9 @@ def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSo
         or piece.first < own_names.get(piece.source, -1) <= piece.last  # no other segment could hold it
     ]
     names = [name for name in names if _may_be_right(name, firm, chosen)]
-    bases: dict[int, int] = {}  # by source
-    idle: list[_Name] = []
-    rest: list[tuple[_Name | None, list[OffsetInterval]]] = []
+    bases: dict[int | None, int] = {}  # by source
+    idle: list[SegmentBounds] = []
+    rest: list[tuple[SegmentBounds | None, list[OffsetInterval]]] = []
     for name, pieces in _between(names, firm):
         held = 0 if name is None else _held_by(name.source, pieces)
         if name is not None and held:
@@ -365,15 +358,16 @@ def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSo
         elif name is not None:
             found.append(SegmentBounds(name.base, None))
     found += [SegmentBounds(base, source) for source, base in bases.items()]
-    found += [SegmentBounds(*name) for name in idle if name.source not in bases]
+    found += [name for name in idle if name.source not in bases]
     if firm and firm[0].first < min(bounds.base for bounds in found):
         found.append(SegmentBounds(firm[0].first, None))
     return _rising(found)
 
 
-def _names(sources: Sequence[SegmentSource]) -> list[_Name]:
-    named = enumerate(sources)
-    return sorted(_Name(source.base, n) for n, source in named if source.is_named and source.base is not None)
+def _names(sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
+    """Returns the segments that the file names begin, sorted."""
+    named = [(source.base, n) for n, source in enumerate(sources) if source.is_named and source.base is not None]
+    return [SegmentBounds(*name) for name in sorted(named)]
 
 
 def _rising(bounds: Iterable[SegmentBounds]) -> list[SegmentBounds]:
@@ -382,12 +376,12 @@ def _rising(bounds: Iterable[SegmentBounds]) -> list[SegmentBounds]:
     return [one._replace(behind=behind) for one, behind in zip(found, ends, strict=True)]
 
 
-def _is_below_all(piece: OffsetInterval, names: Sequence[_Name]) -> bool:
+def _is_below_all(piece: OffsetInterval, names: Sequence[SegmentBounds]) -> bool:
     """Whether a batch of the first file is below the offset in its name: then no other segment could contain it."""
     return bool(names) and piece.source == names[0].source and piece.first < names[0].base
 
 
-def _may_be_right(name: _Name, firm: Sequence[OffsetInterval], chosen: Sequence[OffsetInterval]) -> bool:
+def _may_be_right(name: SegmentBounds, firm: Sequence[OffsetInterval], chosen: Sequence[OffsetInterval]) -> bool:
     """Whether no batch crosses the offset in a name. If no batch of the file is kept: and no other file is on both
     sides of it."""
     i = bisect_left(firm, name.base, key=lambda piece: piece.first)
@@ -408,15 +402,15 @@ def _lies_inside(offset: int, pieces: Sequence[OffsetInterval]) -> bool:
 
 
 def _between(
-    names: Sequence[_Name], firm: Sequence[OffsetInterval]
-) -> Iterable[tuple[_Name | None, Sequence[OffsetInterval]]]:
+    names: Sequence[SegmentBounds], firm: Sequence[OffsetInterval]
+) -> Iterable[tuple[SegmentBounds | None, Sequence[OffsetInterval]]]:
     """Yields the pieces before the first name, and from each name to the next."""
     starts = [bisect_left(firm, name.base, key=lambda piece: piece.first) for name in names]
     for name, (start, end) in zip([None, *names], pairwise([0, *starts, len(firm)]), strict=True):
         yield name, firm[start:end]
 
 
-def _held_by(source: int, pieces: Sequence[OffsetInterval]) -> int:
+def _held_by(source: int | None, pieces: Sequence[OffsetInterval]) -> int:
     """Returns how many of the first pieces make a segment of a source: it has at least half of their records, and the
     last piece."""
     own = total = held = 0

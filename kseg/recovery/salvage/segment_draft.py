@@ -378,34 +378,28 @@ class SegmentDraft:
         ends = [parts[-1] for parts in (self.parts, self.extra) if len(parts)]
         return max(ends, key=lambda part: part.last, default=None)
 
+    def _beginning_by(self, offset: int) -> list[SalvagedBatches]:
+        """Returns the last own part and the last extra one that begin at or before an offset."""
+        i = self.parts.last_from(offset)
+        k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
+        return ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
+
     def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
         """Returns the last taken offset before a free range and the first after it, each None if there is none.
 
         Returns None if the range is not free.
         """
-        before, behind = None, None
-        i = self.parts.last_from(last)
-        if i >= 0:
-            before = self.parts[i].last
-        if i + 1 < len(self.parts):
-            behind = self.parts[i + 1].first
-        k = bisect_right(self.extra, last, key=lambda part: part.first) - 1
-        if k >= 0:
-            before = max(self.extra[k].last, -1 if before is None else before)
-        if k + 1 < len(self.extra):
-            found = self.extra[k + 1].first
-            behind = found if behind is None else min(behind, found)
-        return None if before is not None and before >= first else (before, behind)
+        before = max((part.last for part in self._beginning_by(last)), default=None)
+        i = self.parts.last_from(last) + 1
+        k = bisect_right(self.extra, last, key=lambda part: part.first)
+        following = [parts[n].first for parts, n in ((self.parts, i), (self.extra, k)) if n < len(parts)]
+        return None if before is not None and before >= first else (before, min(following, default=None))
 
     def covers(self, first: int, last: int) -> bool:
         """Whether all offsets of a range are taken."""
         at = last
         while at >= first:
-            i = self.parts.last_from(at)
-            k = bisect_right(self.extra, at, key=lambda part: part.first) - 1
-            found = [self.parts[i]] if i >= 0 else []
-            found += [self.extra[k]] if k >= 0 else []
-            taken = [part.first for part in found if part.last >= at]
+            taken = [part.first for part in self._beginning_by(at) if part.last >= at]
             if not taken:
                 return False
             at = min(taken) - 1
@@ -468,10 +462,7 @@ class SegmentDraft:
         for offset in sorted(offsets):
             if offset <= last:
                 continue
-            k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
-            i = self.parts.last_from(offset)
-            found = ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
-            for part in found:
+            for part in self._beginning_by(offset):
                 if part.last >= offset:
                     last = part.last
                     yield part

@@ -18,7 +18,6 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.records.plain import sequence_after
@@ -33,7 +32,7 @@ from kseg.segment.files import (
     segment_file,
 )
 from kseg.segment.items import Damage
-from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey, open_survey
+from kseg.segment.survey import FULL, BatchRow, HeaderRows, SegmentSurvey, open_survey
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -122,26 +121,6 @@ class _Wanted:
     def within(self, first: int, last: int) -> Sequence[tuple[int, Any]]:
         at = bisect_left(self._offsets, first)
         return self.entries[at : bisect_right(self._offsets, last, at)] if at < len(self._offsets) else ()
-
-
-class _Batch(NamedTuple):
-    position: int
-    size: int
-    first: int
-    last: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    max_timestamp: int
-    epoch: int
-    attributes: int
-    records: int
-    """-1 for a compressed message of v0 or v1."""
-
-    @property
-    def is_filled(self) -> bool:
-        """Whether each offset has a record; otherwise the last offset may be wrong."""
-        return self.records < 0 or self.last - self.first + 1 == self.records
 
 
 @dataclass(slots=True)
@@ -277,23 +256,23 @@ class _Partition:
             for batch in self._linked_batches(survey, segment):
                 self._compare(segment, batch, by_position, times, markers)
 
-    def _linked_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[_Batch]:
+    def _linked_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[BatchRow]:
         """Yields the intact batches that continue the batch before or lead on to the next one, with a record for each
         offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong."""
         batches = self._intact_batches(survey, segment)
 
-        def links(one: _Batch | None, two: _Batch | None) -> bool:
+        def links(one: BatchRow | None, two: BatchRow | None) -> bool:
             if one is None or two is None:
                 return False
-            return two.first == one.last + 1 or (segment.is_sparse and two.first > one.last)
+            return two.first_offset == one.last_offset + 1 or (segment.is_sparse and two.first_offset > one.last_offset)
 
         while held := list(islice(batches, _HELD)):
             for before, batch, behind in zip([None, *held], held, [*held[1:], None], strict=False):
                 is_linked = links(before, batch) or links(batch, behind)
-                if (is_linked and (batch.is_filled or segment.is_sparse)) or segment.batches == 1:
+                if (is_linked and (_is_filled(batch) or segment.is_sparse)) or segment.batches == 1:
                     yield batch
 
-    def _intact_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[_Batch]:
+    def _intact_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[BatchRow]:
         """Yields the batches with a right checksum, after counting them."""
         reached: int | None = None
         for item in survey:
@@ -304,14 +283,17 @@ class _Partition:
                     segment.ends_damaged = False
                     segment.batches += 1
                     segment.records += max(batch.records, 1)
-                    segment.gaps += 0 <= batch.records <= batch.last - batch.first
-                    segment.gaps += reached is not None and batch.first > reached + 1
-                    reached = batch.last
+                    segment.gaps += 0 <= batch.records <= batch.last_offset - batch.first_offset
+                    segment.gaps += reached is not None and batch.first_offset > reached + 1
+                    reached = batch.last_offset
                     yield batch
 
-    def _compare(self, segment: _Segment, batch: _Batch, positions: _Wanted, times: _Wanted, markers: _Wanted) -> None:
+    def _compare(
+        self, segment: _Segment, batch: BatchRow, positions: _Wanted, times: _Wanted, markers: _Wanted
+    ) -> None:
         """Compares one batch with the entries about its bytes and offsets."""
-        position, size, first, last, producer = batch[:5]
+        position, size, producer = batch.position, batch.size, batch.producer_id
+        first, last = batch.first_offset, batch.last_offset
         if not segment.linked:
             segment.first, segment.head = first, (position, size)
         segment.linked += 1
@@ -475,21 +457,19 @@ def _is_foreign(evidence: Sequence[Evidence]) -> bool:
     return bool(against - {INDEXES}) and bool(against & _DECISIVE) and weight >= _ENOUGH
 
 
-def _intact(headers: HeaderRows) -> Iterator[_Batch]:
-    """Yields the batches with a right checksum."""
-    rows = headers.rows
-    for at in range(0, headers.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH):
-        if not rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
-            continue
-        first, last, producer = rows[at + layout.BATCH_FIRST_OFFSET], rows[at + layout.BATCH_LAST_OFFSET], -1
-        if rows[at + layout.BATCH_MAGIC] >= MAGIC_V2:
-            producer = rows[at + layout.BATCH_PRODUCER_ID]
-        yield _Batch(
-            rows[at + layout.BATCH_POSITION], rows[at + layout.BATCH_SIZE], first if first >= 0 else last, last,
-            producer, rows[at + layout.BATCH_PRODUCER_EPOCH], rows[at + layout.BATCH_BASE_SEQUENCE],
-            rows[at + layout.BATCH_MAX_TIMESTAMP], rows[at + layout.BATCH_LEADER_EPOCH],
-            rows[at + layout.BATCH_ATTRIBUTES], rows[at + layout.BATCH_COUNT],
-        )  # fmt: skip
+def _intact(headers: HeaderRows) -> Iterator[BatchRow]:
+    """Yields the batches with a right checksum. One without a first offset in its header begins at its last offset."""
+    for row in headers:
+        if row.has_right_crc and row.magic >= MAGIC_V2:
+            yield row
+        elif row.has_right_crc:
+            first = row.first_offset if row.first_offset >= 0 else row.last_offset
+            yield row._replace(first_offset=first, producer_id=-1)
+
+
+def _is_filled(batch: BatchRow) -> bool:
+    """Whether each offset has a record; otherwise the last offset may be wrong."""
+    return batch.records < 0 or batch.last_offset - batch.first_offset + 1 == batch.records
 
 
 def _sampled(file: SegmentFile, suffix: str, kind: type[EntryFile[Any]], limit: int = _SAMPLED) -> list[Any]:

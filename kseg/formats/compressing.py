@@ -21,7 +21,7 @@ from kseg.formats.compression import CODEC_NAMES, LZ4, NONE, ZSTD
 from kseg.formats.rows import BytesLike
 
 if TYPE_CHECKING:
-    from kseg.kernel.codecs.recoding import Packer
+    from kseg.kernel.codecs.expand import Packer
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
@@ -97,14 +97,10 @@ def packer(target: Target) -> "Packer | None":
     from kseg.formats import codec_libraries
 
     if target.codec == LZ4:
-        return codec_libraries.lz4_packer(_lz4_level(target.level))
+        return codec_libraries.packer(LZ4, _lz4_level(target.level))
     if target.codec == ZSTD:
-        return codec_libraries.zstd_packer(_zstd_level(target.level))
-    if target.codec == NONE:
-        from kseg.kernel.codecs.recoding import Packer
-
-        return Packer(NONE, 0, ())
-    return None
+        return codec_libraries.packer(ZSTD, _zstd_level(target.level))
+    return codec_libraries.packer(NONE, 0) if target.codec == NONE else None
 
 
 def _none(_level: int | None) -> Callable[[BytesLike], bytes]:

@@ -347,12 +347,9 @@ def test_views_of_a_buffer_that_has_grown_stay_good():
 
 
 def test_both_libraries_of_zstd_have_the_functions():
-    found = [
-        codec_libraries.addresses_in_zstd(path, codec_libraries.ZSTD_READING)
-        for path in codec_libraries.zstd_candidates()
-    ]
+    found = map(codec_libraries.addresses_in_zstd, codec_libraries.zstd_candidates())
     assert any(found), "neither the system's library nor that inside zstandard"
-    assert codec_libraries.addresses_in_zstd("no-such-library.so.1", codec_libraries.ZSTD_READING) is None
+    assert codec_libraries.addresses_in_zstd("no-such-library.so.1") is None
 
 
 @compiled
@@ -364,13 +361,14 @@ def test_without_a_library_all_is_left_to_compression():
 
     script = (
         "from kseg.formats import compression\n"
-        "from kseg.kernel.codecs.expand import ExpansionBuffer\n"
+        "from kseg.kernel.codecs.expand import ExpansionBuffer, Packer\n"
         "stream = bytes.fromhex('28b52ffd2003190000616263')\n"
         "assert compression.decompress(4, stream, 2, 99) == b'abc'\n"
         "assert ExpansionBuffer(1 << 20, lambda _: None).expand(4, 2, stream) is None\n"
         "stream = bytes.fromhex('04224d186040820300008061626300000000')\n"
         "assert compression.decompress(3, stream, 2, 99) == b'abc'\n"
         "assert ExpansionBuffer(1 << 20, lambda _: None).expand(3, 2, stream) is None\n"
+        "assert not any(Packer(codec, 1, lambda _: None).is_usable for codec in (3, 4))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 

@@ -16,157 +16,143 @@ class Topic(NamedTuple):
     values: Mapping[int, MessageSchema]
 
 
-CONSUMER_OFFSETS = Topic(
-    keys={
-        0: MessageSchema("LegacyOffsetCommitKey", "group:str, topic:str, partition:i32", flexible=None),
-        1: MessageSchema("OffsetCommitKey", "group:str, topic:str, partition:i32", flexible=None),
-        2: MessageSchema("GroupMetadataKey", "group:str", flexible=None),
-        3: MessageSchema("ConsumerGroupMetadataKey", "groupId:str", flexible=None),
-        4: MessageSchema("ConsumerGroupPartitionMetadataKey", "groupId:str", flexible=None),
-        5: MessageSchema("ConsumerGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
-        6: MessageSchema("ConsumerGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
-        7: MessageSchema("ConsumerGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
-        8: MessageSchema("ConsumerGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
-        10: MessageSchema("ShareGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
-        11: MessageSchema("ShareGroupMetadataKey", "groupId:str", flexible=None),
-        12: MessageSchema("ShareGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
-        13: MessageSchema("ShareGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
-        14: MessageSchema("ShareGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
-        15: MessageSchema("ShareGroupStatePartitionMetadataKey", "groupId:str", flexible=None),
-        16: MessageSchema("ConsumerGroupRegularExpressionKey", "groupId:str, regularExpression:str", flexible=None),
-        17: MessageSchema("StreamsGroupMetadataKey", "groupId:str", flexible=None),
-        19: MessageSchema("StreamsGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
-        20: MessageSchema("StreamsGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
-        21: MessageSchema("StreamsGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
-        22: MessageSchema("StreamsGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
-        23: MessageSchema("StreamsGroupTopologyKey", "groupId:str", flexible=None),
-    },
-    values={
-        0: MessageSchema(
-            "LegacyOffsetCommitValue",
-            "offset:i64, metadata:str, commitTimestamp:i64",
-            flexible=None,
-        ),
-        1: MessageSchema(
-            "OffsetCommitValue",
-            "offset:i64, leaderEpoch:i32(v3+), metadata:str, commitTimestamp:i64, expireTimestamp:i64(v1), "
-            "topicId:uuid(v4+ tag0)",
-            highest=4,
-            flexible=4,
-        ),
-        2: MessageSchema(
-            "GroupMetadataValue",
-            "protocolType:str, generation:i32, protocol:str?, leader:str?, currentStateTimestamp:i64(v2+), "
-            "members:[]{memberId:str, groupInstanceId:str?(v3+), clientId:str, clientHost:str, "
-            "rebalanceTimeout:i32(v1+), sessionTimeout:i32, subscription:bytes, assignment:bytes}",
-            highest=4,
-            flexible=4,
-        ),
-        3: MessageSchema(
-            "ConsumerGroupMetadataValue",
-            "epoch:i32, metadataHash:i64(tag0)",
-        ),
-        4: MessageSchema(
-            "ConsumerGroupPartitionMetadataValue",
-            "topics:[]{topicId:uuid, topicName:str, numPartitions:i32, "
-            "partitionMetadata:[]{partition:i32, racks:[]str}}",
-        ),
-        5: MessageSchema(
-            "ConsumerGroupMemberMetadataValue",
-            "instanceId:str?, rackId:str?, clientId:str, clientHost:str, subscribedTopicNames:[]str, "
-            "subscribedTopicRegex:str?, rebalanceTimeoutMs:i32, serverAssignor:str?, "
-            "classicMemberMetadata:{sessionTimeoutMs:i32, supportedProtocols:[]{name:str, "
-            "metadata:bytes}}?(tag0)",
-        ),
-        6: MessageSchema(
-            "ConsumerGroupTargetAssignmentMetadataValue",
-            "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)",
-        ),
-        7: MessageSchema(
-            "ConsumerGroupTargetAssignmentMemberValue",
-            "topicPartitions:[]{topicId:uuid, partitions:[]i32}",
-        ),
-        8: MessageSchema(
-            "ConsumerGroupCurrentMemberAssignmentValue",
-            "memberEpoch:i32, previousMemberEpoch:i32, state:i8, assignedPartitions:[]{topicId:uuid, "
-            "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, partitionsPendingRevocation:[]{topicId:uuid, "
-            "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}",
-        ),
-        10: MessageSchema(
-            "ShareGroupMemberMetadataValue",
-            "rackId:str?, clientId:str, clientHost:str, subscribedTopicNames:[]str",
-        ),
-        11: MessageSchema(
-            "ShareGroupMetadataValue",
-            "epoch:i32, metadataHash:i64",
-        ),
-        12: MessageSchema(
-            "ShareGroupTargetAssignmentMetadataValue",
-            "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)",
-        ),
-        13: MessageSchema(
-            "ShareGroupTargetAssignmentMemberValue",
-            "topicPartitions:[]{topicId:uuid, partitions:[]i32}",
-        ),
-        14: MessageSchema(
-            "ShareGroupCurrentMemberAssignmentValue",
-            "memberEpoch:i32, previousMemberEpoch:i32, state:i8, assignedPartitions:[]{topicId:uuid, partitions:[]i32}",
-        ),
-        15: MessageSchema(
-            "ShareGroupStatePartitionMetadataValue",
-            "initializingTopics:[]{topicId:uuid, topicName:str, partitions:[]i32}, "
-            "initializedTopics:[]{topicId:uuid, topicName:str, partitions:[]i32}, "
-            "deletingTopics:[]{topicId:uuid, topicName:str}",
-        ),
-        16: MessageSchema(
-            "ConsumerGroupRegularExpressionValue",
-            "topics:[]str, version:i64, timestamp:i64",
-        ),
-        17: MessageSchema(
-            "StreamsGroupMetadataValue",
-            "epoch:i32, metadataHash:i64, validatedTopologyEpoch:i32(tag0 =-1), "
-            "lastAssignmentConfigs:[]{key:str, value:str}?(tag1 =[]), storedDescriptionTopologyEpoch:i32(tag2 =-1), "
-            "failedDescriptionTopologyEpoch:i32(tag3 =-1)",
-        ),
-        19: MessageSchema(
-            "StreamsGroupMemberMetadataValue",
-            "instanceId:str?, rackId:str?, clientId:str, clientHost:str, rebalanceTimeoutMs:i32, "
-            "topologyEpoch:i32, processId:str, userEndpoint:{host:str, port:u16}?, clientTags:[]{key:str, "
-            "value:str}",
-        ),
-        20: MessageSchema(
-            "StreamsGroupTargetAssignmentMetadataValue",
-            "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)",
-        ),
-        21: MessageSchema(
-            "StreamsGroupTargetAssignmentMemberValue",
-            "activeTasks:[]{subtopologyId:str, partitions:[]i32}, standbyTasks:[]{subtopologyId:str, "
-            "partitions:[]i32}, warmupTasks:[]{subtopologyId:str, partitions:[]i32}",
-        ),
-        22: MessageSchema(
-            "StreamsGroupCurrentMemberAssignmentValue",
-            "memberEpoch:i32, previousMemberEpoch:i32, state:i8, activeTasks:[]{subtopologyId:str, "
-            "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, standbyTasks:[]{subtopologyId:str, "
-            "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, warmupTasks:[]{subtopologyId:str, "
-            "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, "
-            "activeTasksPendingRevocation:[]{subtopologyId:str, partitions:[]i32, "
-            "assignmentEpochs:[]i32?(tag0 =[])}, standbyTasksPendingRevocation:[]{subtopologyId:str, "
-            "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, "
-            "warmupTasksPendingRevocation:[]{subtopologyId:str, partitions:[]i32, "
-            "assignmentEpochs:[]i32?(tag0 =[])}",
-        ),
-        23: MessageSchema(
-            "StreamsGroupTopologyValue",
-            "epoch:i32, subtopologies:[]{subtopologyId:str, sourceTopics:[]str, sourceTopicRegex:[]str, "
-            "stateChangelogTopics:[]{name:str, partitions:i32, replicationFactor:i16, "
-            "topicConfigs:[]{key:str, value:str}}, repartitionSinkTopics:[]str, "
-            "repartitionSourceTopics:[]{name:str, partitions:i32, replicationFactor:i16, "
-            "topicConfigs:[]{key:str, value:str}}, copartitionGroups:[]{sourceTopics:[]i16, "
-            "sourceTopicRegex:[]i16, repartitionSourceTopics:[]i16}}",
-        ),
-    },
-)
+_Messages = tuple[MessageSchema, MessageSchema]
+
+
+def _record(name: str, key: str, value: str, highest: int = 0, flexible: int | None = 0) -> _Messages:
+    """Returns the messages of a key, which is never flexible, and of a value."""
+    return MessageSchema(f"{name}Key", key, flexible=None), MessageSchema(f"{name}Value", value, highest, flexible)
+
+
+def _topic(records: Mapping[int, _Messages]) -> Topic:
+    return Topic(*({kind: messages[part] for kind, messages in records.items()} for part in (0, 1)))
+
+
+_TASK = "{subtopologyId:str, partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}"
+_ASSIGNED = "{topicId:uuid, partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}"
+_CHANGELOG = "{name:str, partitions:i32, replicationFactor:i16, topicConfigs:[]{key:str, value:str}}"
+
+_CONSUMER_OFFSETS = {
+    0: _record(
+        "LegacyOffsetCommit",
+        "group:str, topic:str, partition:i32",
+        "offset:i64, metadata:str, commitTimestamp:i64",
+        flexible=None,
+    ),
+    1: _record(
+        "OffsetCommit",
+        "group:str, topic:str, partition:i32",
+        "offset:i64, leaderEpoch:i32(v3+), metadata:str, commitTimestamp:i64, expireTimestamp:i64(v1), "
+        "topicId:uuid(v4+ tag0)",
+        highest=4,
+        flexible=4,
+    ),
+    2: _record(
+        "GroupMetadata",
+        "group:str",
+        "protocolType:str, generation:i32, protocol:str?, leader:str?, currentStateTimestamp:i64(v2+), "
+        "members:[]{memberId:str, groupInstanceId:str?(v3+), clientId:str, clientHost:str, "
+        "rebalanceTimeout:i32(v1+), sessionTimeout:i32, subscription:bytes, assignment:bytes}",
+        highest=4,
+        flexible=4,
+    ),
+    3: _record("ConsumerGroupMetadata", "groupId:str", "epoch:i32, metadataHash:i64(tag0)"),
+    4: _record(
+        "ConsumerGroupPartitionMetadata",
+        "groupId:str",
+        "topics:[]{topicId:uuid, topicName:str, numPartitions:i32, partitionMetadata:[]{partition:i32, racks:[]str}}",
+    ),
+    5: _record(
+        "ConsumerGroupMemberMetadata",
+        "groupId:str, memberId:str",
+        "instanceId:str?, rackId:str?, clientId:str, clientHost:str, subscribedTopicNames:[]str, "
+        "subscribedTopicRegex:str?, rebalanceTimeoutMs:i32, serverAssignor:str?, "
+        "classicMemberMetadata:{sessionTimeoutMs:i32, supportedProtocols:[]{name:str, metadata:bytes}}?(tag0)",
+    ),
+    6: _record(
+        "ConsumerGroupTargetAssignmentMetadata", "groupId:str", "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)"
+    ),
+    7: _record(
+        "ConsumerGroupTargetAssignmentMember",
+        "groupId:str, memberId:str",
+        "topicPartitions:[]{topicId:uuid, partitions:[]i32}",
+    ),
+    8: _record(
+        "ConsumerGroupCurrentMemberAssignment",
+        "groupId:str, memberId:str",
+        f"memberEpoch:i32, previousMemberEpoch:i32, state:i8, assignedPartitions:[]{_ASSIGNED}, "
+        f"partitionsPendingRevocation:[]{_ASSIGNED}",
+    ),
+    10: _record(
+        "ShareGroupMemberMetadata",
+        "groupId:str, memberId:str",
+        "rackId:str?, clientId:str, clientHost:str, subscribedTopicNames:[]str",
+    ),
+    11: _record("ShareGroupMetadata", "groupId:str", "epoch:i32, metadataHash:i64"),
+    12: _record(
+        "ShareGroupTargetAssignmentMetadata", "groupId:str", "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)"
+    ),
+    13: _record(
+        "ShareGroupTargetAssignmentMember",
+        "groupId:str, memberId:str",
+        "topicPartitions:[]{topicId:uuid, partitions:[]i32}",
+    ),
+    14: _record(
+        "ShareGroupCurrentMemberAssignment",
+        "groupId:str, memberId:str",
+        "memberEpoch:i32, previousMemberEpoch:i32, state:i8, assignedPartitions:[]{topicId:uuid, partitions:[]i32}",
+    ),
+    15: _record(
+        "ShareGroupStatePartitionMetadata",
+        "groupId:str",
+        "initializingTopics:[]{topicId:uuid, topicName:str, partitions:[]i32}, initializedTopics:[]{topicId:uuid, "
+        "topicName:str, partitions:[]i32}, deletingTopics:[]{topicId:uuid, topicName:str}",
+    ),
+    16: _record(
+        "ConsumerGroupRegularExpression",
+        "groupId:str, regularExpression:str",
+        "topics:[]str, version:i64, timestamp:i64",
+    ),
+    17: _record(
+        "StreamsGroupMetadata",
+        "groupId:str",
+        "epoch:i32, metadataHash:i64, validatedTopologyEpoch:i32(tag0 =-1), lastAssignmentConfigs:[]{key:str, "
+        "value:str}?(tag1 =[]), storedDescriptionTopologyEpoch:i32(tag2 =-1), "
+        "failedDescriptionTopologyEpoch:i32(tag3 =-1)",
+    ),
+    19: _record(
+        "StreamsGroupMemberMetadata",
+        "groupId:str, memberId:str",
+        "instanceId:str?, rackId:str?, clientId:str, clientHost:str, rebalanceTimeoutMs:i32, topologyEpoch:i32, "
+        "processId:str, userEndpoint:{host:str, port:u16}?, clientTags:[]{key:str, value:str}",
+    ),
+    20: _record(
+        "StreamsGroupTargetAssignmentMetadata", "groupId:str", "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)"
+    ),
+    21: _record(
+        "StreamsGroupTargetAssignmentMember",
+        "groupId:str, memberId:str",
+        "activeTasks:[]{subtopologyId:str, partitions:[]i32}, standbyTasks:[]{subtopologyId:str, partitions:[]i32}, "
+        "warmupTasks:[]{subtopologyId:str, partitions:[]i32}",
+    ),
+    22: _record(
+        "StreamsGroupCurrentMemberAssignment",
+        "groupId:str, memberId:str",
+        f"memberEpoch:i32, previousMemberEpoch:i32, state:i8, activeTasks:[]{_TASK}, standbyTasks:[]{_TASK}, "
+        f"warmupTasks:[]{_TASK}, activeTasksPendingRevocation:[]{_TASK}, standbyTasksPendingRevocation:[]{_TASK}, "
+        f"warmupTasksPendingRevocation:[]{_TASK}",
+    ),
+    23: _record(
+        "StreamsGroupTopology",
+        "groupId:str",
+        "epoch:i32, subtopologies:[]{subtopologyId:str, sourceTopics:[]str, sourceTopicRegex:[]str, "
+        f"stateChangelogTopics:[]{_CHANGELOG}, repartitionSinkTopics:[]str, repartitionSourceTopics:[]{_CHANGELOG}, "
+        "copartitionGroups:[]{sourceTopics:[]i16, sourceTopicRegex:[]i16, repartitionSourceTopics:[]i16}}",
+    ),
+}
 """Types 9 and 18 are unused."""
+
+CONSUMER_OFFSETS = _topic(_CONSUMER_OFFSETS)
 
 SUBSCRIPTION = MessageSchema(
     "ConsumerProtocolSubscription",
@@ -187,41 +173,37 @@ STATUSES = (
 )  # fmt: skip
 """Names by the number in a record. Source: TransactionState."""
 
-TRANSACTION_STATE = Topic(
-    keys={
-        0: MessageSchema("TransactionLogKey", "transactionalId:str", flexible=None),
-    },
-    values={
-        0: MessageSchema(
-            "TransactionLogValue",
-            "producerId:i64, previousProducerId:i64(tag0 =-1), nextProducerId:i64(tag1 =-1), "
-            "producerEpoch:i16, nextProducerEpoch:i16(tag3 =-1), transactionTimeoutMs:i32, "
-            f"transactionStatus:i8(names {' '.join(STATUSES)}), "
-            "transactionPartitions:[]{topic:str, partitionIds:[]i32}?, "
-            "transactionLastUpdateTimestampMs:i64, transactionStartTimestampMs:i64, "
-            "clientTransactionVersion:i16(tag2)",
+_NAMES = " ".join(STATUSES)
+
+TRANSACTION_STATE = _topic(
+    {
+        0: _record(
+            "TransactionLog",
+            "transactionalId:str",
+            "producerId:i64, previousProducerId:i64(tag0 =-1), nextProducerId:i64(tag1 =-1), producerEpoch:i16, "
+            f"nextProducerEpoch:i16(tag3 =-1), transactionTimeoutMs:i32, transactionStatus:i8(names {_NAMES}), "
+            "transactionPartitions:[]{topic:str, partitionIds:[]i32}?, transactionLastUpdateTimestampMs:i64, "
+            "transactionStartTimestampMs:i64, clientTransactionVersion:i16(tag2)",
             highest=1,
             flexible=1,
         ),
-    },
+    }
 )
 
-SHARE_GROUP_STATE = Topic(
-    keys={
-        0: MessageSchema("ShareSnapshotKey", "groupId:str, topicId:uuid, partition:i32", flexible=None),
-        1: MessageSchema("ShareUpdateKey", "groupId:str, topicId:uuid, partition:i32", flexible=None),
-    },
-    values={
-        0: MessageSchema(
-            "ShareSnapshotValue",
-            "snapshotEpoch:i32, stateEpoch:i32, leaderEpoch:i32, startOffset:i64, "
-            "deliveryCompleteCount:i32(tag0 =-1), createTimestamp:i64, writeTimestamp:i64, "
-            "stateBatches:[]{firstOffset:i64, lastOffset:i64, deliveryState:i8, deliveryCount:i16}",
+SHARE_GROUP_STATE = _topic(
+    {
+        0: _record(
+            "ShareSnapshot",
+            "groupId:str, topicId:uuid, partition:i32",
+            "snapshotEpoch:i32, stateEpoch:i32, leaderEpoch:i32, startOffset:i64, deliveryCompleteCount:i32(tag0 =-1), "
+            "createTimestamp:i64, writeTimestamp:i64, stateBatches:[]{firstOffset:i64, lastOffset:i64, "
+            "deliveryState:i8, deliveryCount:i16}",
         ),
-        1: MessageSchema(
-            "ShareUpdateValue",
+        1: _record(
+            "ShareUpdate",
+            "groupId:str, topicId:uuid, partition:i32",
             "snapshotEpoch:i32, leaderEpoch:i32, startOffset:i64, deliveryCompleteCount:i32(tag0 =-1), "
             "stateBatches:[]{firstOffset:i64, lastOffset:i64, deliveryState:i8, deliveryCount:i16}",
         ),
-    },
+    }
 )

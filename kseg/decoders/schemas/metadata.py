@@ -16,14 +16,8 @@ CLUSTER_METADATA = {
         "inControlledShutdown:bool(v1+), logDirs:[]uuid(v3+ tag0), cordonedLogDirs:[]uuid?(v4+ tag1)",
         highest=4,
     ),
-    1: MessageSchema(
-        "UnregisterBrokerRecord",
-        "brokerId:i32, brokerEpoch:i64",
-    ),
-    2: MessageSchema(
-        "TopicRecord",
-        "name:str, topicId:uuid",
-    ),
+    1: MessageSchema("UnregisterBrokerRecord", "brokerId:i32, brokerEpoch:i64"),
+    2: MessageSchema("TopicRecord", "name:str, topicId:uuid"),
     3: MessageSchema(
         "PartitionRecord",
         "partitionId:i32, topicId:uuid, replicas:[]i32, isr:[]i32, removingReplicas:[]i32, "
@@ -32,10 +26,7 @@ CLUSTER_METADATA = {
         "lastKnownElr:[]i32?(v2+ tag2)",
         highest=2,
     ),
-    4: MessageSchema(
-        "ConfigRecord",
-        "resourceType:i8, resourceName:str, name:str, value:str?",
-    ),
+    4: MessageSchema("ConfigRecord", "resourceType:i8, resourceName:str, name:str, value:str?"),
     5: MessageSchema(
         "PartitionChangeRecord",
         "partitionId:i32, topicId:uuid, isr:[]i32?(tag0), leader:i32(tag1 =-2), replicas:[]i32?(tag2), "
@@ -44,18 +35,9 @@ CLUSTER_METADATA = {
         "tag7)",
         highest=2,
     ),
-    7: MessageSchema(
-        "FenceBrokerRecord",
-        "id:i32, epoch:i64",
-    ),
-    8: MessageSchema(
-        "UnfenceBrokerRecord",
-        "id:i32, epoch:i64",
-    ),
-    9: MessageSchema(
-        "RemoveTopicRecord",
-        "topicId:uuid",
-    ),
+    7: MessageSchema("FenceBrokerRecord", "id:i32, epoch:i64"),
+    8: MessageSchema("UnfenceBrokerRecord", "id:i32, epoch:i64"),
+    9: MessageSchema("RemoveTopicRecord", "topicId:uuid"),
     10: MessageSchema(
         "DelegationTokenRecord",
         "owner:str, requester:str, renewers:[]str, issueTimestamp:i64, maxTimestamp:i64, "
@@ -65,18 +47,12 @@ CLUSTER_METADATA = {
         "UserScramCredentialRecord",
         "name:str, mechanism:i8, salt:bytes, storedKey:bytes, serverKey:bytes, iterations:i32",
     ),
-    12: MessageSchema(
-        "FeatureLevelRecord",
-        "name:str, featureLevel:i16",
-    ),
+    12: MessageSchema("FeatureLevelRecord", "name:str, featureLevel:i16"),
     14: MessageSchema(
         "ClientQuotaRecord",
         "entity:[]{entityType:str, entityName:str?}, key:str, value:f64, remove:bool",
     ),
-    15: MessageSchema(
-        "ProducerIdsRecord",
-        "brokerId:i32, brokerEpoch:i64, nextProducerId:i64",
-    ),
+    15: MessageSchema("ProducerIdsRecord", "brokerId:i32, brokerEpoch:i64, nextProducerId:i64"),
     17: MessageSchema(
         "BrokerRegistrationChangeRecord",
         "brokerId:i32, brokerEpoch:i64, fenced:i8(tag0), inControlledShutdown:i8(v1+ tag1), "
@@ -88,52 +64,22 @@ CLUSTER_METADATA = {
         "id:uuid, resourceType:i8, resourceName:str, patternType:i8, principal:str, host:str, "
         "operation:i8, permissionType:i8",
     ),
-    19: MessageSchema(
-        "RemoveAccessControlEntryRecord",
-        "id:uuid",
-    ),
-    20: MessageSchema(
-        "NoOpRecord",
-        "",
-    ),
-    21: MessageSchema(
-        "ZkMigrationStateRecord",
-        "zkMigrationState:i8",
-    ),
-    22: MessageSchema(
-        "RemoveUserScramCredentialRecord",
-        "name:str, mechanism:i8",
-    ),
-    23: MessageSchema(
-        "BeginTransactionRecord",
-        "name:str?(tag0)",
-    ),
-    24: MessageSchema(
-        "EndTransactionRecord",
-        "",
-    ),
-    25: MessageSchema(
-        "AbortTransactionRecord",
-        "reason:str?(tag0)",
-    ),
-    26: MessageSchema(
-        "RemoveDelegationTokenRecord",
-        "tokenId:str",
-    ),
+    19: MessageSchema("RemoveAccessControlEntryRecord", "id:uuid"),
+    20: MessageSchema("NoOpRecord", ""),
+    21: MessageSchema("ZkMigrationStateRecord", "zkMigrationState:i8"),
+    22: MessageSchema("RemoveUserScramCredentialRecord", "name:str, mechanism:i8"),
+    23: MessageSchema("BeginTransactionRecord", "name:str?(tag0)"),
+    24: MessageSchema("EndTransactionRecord", ""),
+    25: MessageSchema("AbortTransactionRecord", "reason:str?(tag0)"),
+    26: MessageSchema("RemoveDelegationTokenRecord", "tokenId:str"),
     27: MessageSchema(
         "RegisterControllerRecord",
         "controllerId:i32, incarnationId:uuid, zkMigrationReady:bool, endPoints:[]{name:str, host:str, "
         "port:u16, securityProtocol:i16}, features:[]{name:str, minSupportedVersion:i16, "
         "maxSupportedVersion:i16}",
     ),
-    28: MessageSchema(
-        "ClearElrRecord",
-        "topicName:str",
-    ),
-    29: MessageSchema(
-        "UnregisterControllerRecord",
-        "controllerId:i32",
-    ),
+    28: MessageSchema("ClearElrRecord", "topicName:str"),
+    29: MessageSchema("UnregisterControllerRecord", "controllerId:i32"),
 }
 
 REMOTE_LOG_METADATA = {

@@ -1,11 +1,31 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
-cdef extern from "expand.h" nogil:
-    # Returned instead of a number of bytes; expand.h explains them.
+cdef extern from "codecs.h" nogil:
+    # Returned instead of a number of bytes; codecs.h explains them.
     enum:
         REFUSED "KSEG_EXPAND_REFUSED"
         BUFFER_FULL "KSEG_EXPAND_BUFFER_FULL"
+    void use_function "kseg_use_function"(bint is_zstd, int number, size_t address)
+    bint is_known "kseg_is_known"(bint is_zstd)
+    Py_ssize_t lz4 "kseg_lz4"(
+        const unsigned char* p, Py_ssize_t n, bint verify_header, unsigned char* out, Py_ssize_t capacity
+    )
+    void* lz4_create_packer "kseg_lz4_create_packer"(int level)
+    void lz4_destroy_packer "kseg_lz4_destroy_packer"(void* preferences)
+    Py_ssize_t lz4_pack "kseg_lz4_pack"(
+        void* preferences, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
+    )
+    void* zstd_create "kseg_zstd_create"()
+    void zstd_destroy "kseg_zstd_destroy"(void* context)
+    Py_ssize_t zstd_expand "kseg_zstd"(
+        void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
+    )
+    void* zstd_create_packer "kseg_zstd_create_packer"(int level)
+    void zstd_destroy_packer "kseg_zstd_destroy_packer"(void* context)
+    Py_ssize_t zstd_pack "kseg_zstd_pack"(
+        void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
+    )
 
 cdef Py_ssize_t expand_batch(
     const unsigned char* p, Py_ssize_t at, long long size, unsigned char* out, Py_ssize_t capacity, void* zstd
@@ -20,4 +40,12 @@ cdef class ExpansionBuffer:
     cdef readonly Py_ssize_t capacity
 cdef Py_ssize_t expand_area(
     int codec, int magic, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity, void* zstd
+) noexcept nogil
+
+cdef class Packer:
+    cdef readonly int codec
+    cdef void* context
+
+cdef Py_ssize_t pack_area(
+    Packer packer, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
 ) noexcept nogil

@@ -1,15 +1,11 @@
-"""Decompresses lz4 with liblz4 and zstd with libzstd into a reused buffer, without the GIL.
+"""Decompresses and compresses lz4 with liblz4 and zstd with libzstd, without the GIL.
 
-A new output for each batch would double the time, by page faults and objects. This module accepts only areas that
-`kseg.formats.compression` accepts, and gives no reasons: callers pass refused areas to that module. Interpreted, every
-area is refused.
+Areas are decompressed into a reused buffer: a new output for each batch would double the time, by page faults and
+objects. This module accepts only areas that `kseg.formats.compression` accepts, and gives no reasons: callers pass
+refused areas to that module. Interpreted, every area is refused, and no packer is usable.
 """
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs import decoders as codecs
-
 
 FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
 
@@ -20,9 +16,9 @@ _asked = set()
 def expand_area(codec, magic, p, n, out, capacity, zstd):
     """Returns the number of bytes written to out, REFUSED or BUFFER_FULL."""
     if codec == LZ4:
-        return codecs.lz4(p, n, magic != 0, out, capacity)
+        return lz4(p, n, magic != 0, out, capacity)
     if codec == ZSTD and magic == MAGIC_V2:
-        return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else BUFFER_FULL
+        return zstd_expand(zstd, p, n, out, capacity) if zstd != cython.NULL else BUFFER_FULL
     return REFUSED
 
 
@@ -51,18 +47,17 @@ class ExpansionBuffer:
         self.out = self._buffer
 
     def __dealloc__(self):
-        codecs.zstd_destroy(self.zstd)
+        zstd_destroy(self.zstd)
 
     def extend(self, codec) -> bool:
         """Grows the buffer, loads the codec's library or creates a zstd context. Returns whether to try again."""
         if not cython.compiled:
             return False
-        if codec == LZ4 and not codecs.lz4_is_known():
-            use_library(LZ4, self._functions)
-            return codecs.lz4_is_known()
+        if codec == LZ4 and not is_known(False):
+            return use_library(LZ4, self._functions)
         if codec == ZSTD and self.zstd == cython.NULL:
-            use_library(ZSTD, self._functions)
-            self.zstd = codecs.zstd_create()
+            if use_library(ZSTD, self._functions):
+                self.zstd = zstd_create()
             return self.zstd != cython.NULL
         if self.capacity >= self._limit:
             return False
@@ -93,21 +88,48 @@ class ExpansionBuffer:
                 return None
 
 
-def use_library(codec, functions) -> None:
-    """Loads a codec's library: stores the addresses that ``functions(codec)`` returns. Called once a codec and process.
+def use_library(codec, functions) -> bool:
+    """Looks up the functions of a codec's library, once a codec and process. Returns whether they are known.
 
-    ZSTD: ZSTD_* functions create, free, decompress, frame size, is error and error code. LZ4: LZ4F_* functions create,
-    free, frame info, decompress and is error.
+    ``functions(codec)`` returns their addresses in the order of codecs.h, or None.
     """
     if cython.compiled:
-        if codec in _asked:
-            return
-        addresses = functions(codec)
-        if addresses is not None:
-            if codec == ZSTD:
-                create, destroy, decompress, frame_size, is_error, error_code = addresses
-                codecs.zstd_use(create, destroy, decompress, frame_size, is_error, error_code)
+        if codec not in _asked:
+            for number, address in reversed(list(enumerate(functions(codec) or ()))):
+                use_function(codec == ZSTD, number, address)
+            _asked.add(codec)
+        return is_known(codec == ZSTD)
+    return False
+
+
+class Packer:
+    """Compresses areas with LZ4 or ZSTD at a level of the library, or copies them (codec 0). Not thread-safe.
+
+    ``functions``: see `use_library`. `is_usable` is false if there is no library, and in an interpreted kernel.
+    """
+
+    def __init__(self, codec: cython.int, level: cython.int, functions):
+        self.codec = codec
+        self.context = cython.NULL
+        if codec and use_library(codec, functions):
+            self.context = zstd_create_packer(level) if codec == ZSTD else lz4_create_packer(level)
+
+    def __dealloc__(self):
+        if cython.compiled:
+            if self.codec == ZSTD:
+                zstd_destroy_packer(self.context)
             else:
-                create, destroy, frame_info, decompress, is_error = addresses
-                codecs.lz4_use(create, destroy, frame_info, decompress, is_error)
-        _asked.add(codec)
+                lz4_destroy_packer(self.context)
+
+    @property
+    def is_usable(self) -> bool:
+        return cython.compiled and (self.codec == 0 or self.context != cython.NULL)
+
+
+def pack_area(packer, p, n, out, capacity):
+    """Returns the number of bytes written to out, -1 on failure."""
+    if packer.codec == ZSTD:
+        return zstd_pack(packer.context, p, n, out, capacity)
+    if packer.codec == LZ4:
+        return lz4_pack(packer.context, p, n, out, capacity)
+    return put_bytes(out, 0, p, 0, n) if n <= capacity else -1

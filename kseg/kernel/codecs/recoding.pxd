@@ -1,18 +1,10 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.codecs.expand cimport ExpansionBuffer
+from kseg.kernel.codecs.expand cimport ExpansionBuffer, Packer
 
 cdef Py_ssize_t expand_frames(
     const unsigned char* p, const long long* frames, Py_ssize_t count, const long long* wanted, unsigned char* out,
     Py_ssize_t capacity, void* zstd, long long* expanded
-) noexcept nogil
-
-cdef class Packer:
-    cdef readonly int codec
-    cdef void* context
-
-cdef Py_ssize_t pack_area(
-    int codec, void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
 ) noexcept nogil
 
 cpdef enum:

@@ -4,7 +4,7 @@
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch, pack_area
 from cython.cimports.kseg.kernel.native.search import could_be_frame
 from cython.cimports.kseg.kernel.records.columns import WANTED_WIDTH, is_outside
 from cython.cimports.kseg.kernel.records.plain import check_frames, is_legacy_plain
@@ -19,10 +19,6 @@ from cython.cimports.kseg.kernel.records.records import (
     walk_records,
 )
 from cython.cimports.libc.string import memcpy
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs import packers
-
 
 # Decompresses many v2 batches into one buffer, end to end, for loops over uncompressed frames.
 #
@@ -112,53 +108,6 @@ def expand_batches(
             return found
         if not expansion.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
             return 0
-
-
-# Compresses record areas with liblz4 or libzstd, or copies them, without the GIL. Compiled kernel only.
-
-
-def pack_area(codec, context, p, n, out, capacity):
-    """Returns the number of bytes written to out, -1 on failure."""
-    if codec == ZSTD:
-        return packers.zstd_pack(context, p, n, out, capacity)
-    if codec == LZ4:
-        return packers.lz4_pack(context, p, n, out, capacity)
-    if codec == 0 and n <= capacity:
-        memcpy(out, p, n)
-        return n
-    return -1
-
-
-class Packer:
-    """Compresses areas with a codec at a level. Not thread-safe.
-
-    ``functions``: addresses of functions of the library, none without a codec (0). liblz4: compress frame, is error.
-    libzstd: create context, free context, set parameter, compress, is error. `is_usable` is false if no context can be
-    created, and in an interpreted kernel.
-    """
-
-    def __init__(self, codec: cython.int, level: cython.int, functions: tuple):
-        if cython.compiled:
-            self.codec = codec
-            if codec == ZSTD:
-                create, destroy, set_parameter, compress, is_error = functions
-                packers.zstd_use(create, destroy, set_parameter, compress, is_error)
-                self.context = packers.zstd_create(level)
-            elif codec == LZ4:
-                compress, is_error = functions
-                packers.lz4_use(compress, is_error)
-                self.context = packers.lz4_create(level)
-
-    def __dealloc__(self):
-        if cython.compiled:
-            if self.codec == ZSTD:
-                packers.zstd_destroy(self.context)
-            elif self.codec == LZ4:
-                packers.lz4_destroy(self.context)
-
-    @property
-    def is_usable(self) -> bool:
-        return self.codec == 0 or self.context != cython.NULL if cython.compiled else False
 
 
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -338,7 +287,7 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
             return FULL
         memcpy(out + repacking.size, p + at, V2_HEADER_BYTES)
         area = repacking.size + V2_HEADER_BYTES
-        packed = pack_area(repacking.packer.codec, repacking.packer.context, records, held, out + area, capacity - area)
+        packed = pack_area(repacking.packer, records, held, out + area, capacity - area)
         if packed < 0:
             return NEEDS_REPACKING
         write_header(out, repacking.size, area + packed, repacking.packer.codec)

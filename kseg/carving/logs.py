@@ -32,6 +32,7 @@ from kseg.quantities import plural, shown_bytes
 from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
+from kseg.sidefiles.hash_order import string_hash
 from kseg.sidefiles.partition_metadata import (
     PARTITION_METADATA,
     PartitionMetadata,
@@ -275,20 +276,12 @@ def _number_coordinators(found: list[tuple[CarvedLog, str, int | None, str]]) ->
     for log, topic, _, _ in found:
         by_topic[topic].append(log)
     for logs in by_topic.values():
-        hashes = [[abs(_hash(key)) for key in log.keys] for log in logs]
+        hashes = [[abs(string_hash(key)) for key in log.keys] for log in logs]
         counts = [DEFAULT_PARTITIONS, *range(2, 200)]
         fits = (count for count in counts if all(len({value % count for value in values}) <= 1 for values in hashes))
         count = next(fits, 1)
         for log, values in zip(logs, hashes, strict=True):
             log.partition = values[0] % count if values else 0
-
-
-def _hash(text: str) -> int:
-    """Java's String.hashCode."""
-    data, found = text.encode("utf-16-be", "surrogatepass"), 0
-    for i in range(0, len(data), 2):
-        found = (31 * found + int.from_bytes(data[i : i + 2], "big")) & 0xFFFFFFFF
-    return found - (1 << 32) if found >= 1 << 31 else found
 
 
 # Images in, directories out

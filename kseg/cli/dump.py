@@ -73,4 +73,8 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
 
 
 def _dump(sink: Sink, options: DumpOptions, paths: Sequence[str]) -> int:
+    if options.image:
+        from kseg.dump.image import dump_images
+
+        return dump_images(sink, replace(options, paths=paths), Notices(options.color, options.quiet, options.verbose))
     return Dump(sink, replace(options, paths=paths)).run()

@@ -157,6 +157,17 @@ class DumpOptions:
         "List the committed offsets of consumer groups, with lags; also --offsets-decoder --format table.",
         bool,
     )
+    image: bool = option("--image", CONTENTS, "Print the cluster that the records of __cluster_metadata make.", bool)
+    as_of: int | None = option(
+        "--as-of", INPUT, "With --image: by the records below OFFSET.", Number(), metavar="OFFSET"
+    )
+    since: int | None = option(
+        "--since",
+        INPUT,
+        "With --image: only what differs from the image of --as-of OFFSET.",
+        Number(),
+        metavar="OFFSET",
+    )
     redact: bool = option(
         "--redact", CONTENTS, "Hide SCRAM credentials and other secrets of decoded cluster metadata.", bool
     )
@@ -265,6 +276,14 @@ class DumpOptions:
             ),
             (self.positions and not self.as_hex, "--position is for --hex"),
             (self.sample and not self.what_if, "--sample is for --what-if"),
+            (
+                not self.image and (self.as_of is not None or self.since is not None),
+                "--as-of and --since are for --image",
+            ),
+            (
+                self.image and given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"} != set(),
+                "--image has --as-of, --since, --redact and --format only",
+            ),
         ):
             if is_wrong:
                 raise RequestError(message)

@@ -108,6 +108,16 @@ class MessageSchema:
 
         return {**values, **{name: text(values[name], names) for name, names in self.names.items()}}
 
+    def fitted(self, values: dict[str, Any], version: int) -> dict[str, Any]:
+        """Returns what `read` gives of a message of ``version`` with these values: without fields that the version
+        lacks, and without tagged fields at their default. Absent fields have their default."""
+        found = {}
+        for each in self.fields:
+            value = values.get(each.name, each.default)
+            if each.is_in(version) and (each.tag is None or value != each.default):
+                found[each.name] = value
+        return found
+
     def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
         """Returns the message of `version` at `position`, and the position after it. Raises MessageError."""
         reader = _MessageReader(data, position, self, version)

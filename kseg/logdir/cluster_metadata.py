@@ -16,11 +16,9 @@ from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.logdir.metadata_replay import intact_batches
 from kseg.logdir.server_properties import SYNONYMS
-from kseg.segment.batches import RecordBatch
-from kseg.segment.files import SegmentFile, list_segments
-from kseg.segment.items import Damage
-from kseg.segment.reader import open_segment
+from kseg.segment.files import list_segments
 from kseg.stores import trees
 
 MAX_BYTES = 256 << 20
@@ -144,7 +142,7 @@ class _Replay:
         for file in self.files:
             is_snapshot = file.kind == CHECKPOINT
             is_complete = False  # a snapshot ends with a control batch
-            for batch in self._batches(file):
+            for batch in intact_batches(file.path):
                 if batch is None:
                     found.lacking = f"{file.name} is damaged"
                     return
@@ -163,20 +161,6 @@ class _Replay:
                         return
             if is_snapshot and not is_complete:
                 found.lacking = f"{file.name} is not complete"
-
-    def _batches(self, file: SegmentFile) -> Iterator[RecordBatch | None]:
-        """Yields the batches; None, as the last item, at the first damage."""
-        with open_segment(file.path) as reader:
-            for run in reader.runs():
-                if isinstance(run, Damage):
-                    yield None
-                    return
-                for i in range(run.count):
-                    batch = reader.batch(run, i, keep=False)
-                    if not batch.is_valid or not isinstance(batch, RecordBatch):
-                        yield None
-                        return
-                    yield batch
 
 
 def _values(rows: Rows, first_offset: int) -> Iterator[bytes]:

@@ -166,6 +166,12 @@ DUMP = [
         "logEndOffset: int?, lag: int?, ageMs: int?, error?: text",
     ),
     (
+        "metadataImage",
+        "file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?",
+    ),
+    ("imageRecord", "recordType: text, version: int, data: any"),
+    ("imageChange", "change: text, recordType: text, version: int, data: any"),
+    (
         "summary",
         "path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form, "
         "batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?, "

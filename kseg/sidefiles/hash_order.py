@@ -1,15 +1,19 @@
-"""Iteration orders of hash maps with Long keys of Java and Scala, which are those of entries in producer snapshots.
+"""Iteration orders of hash maps of Java and Scala: with Long keys, those of entries in producer snapshots; with String
+keys, those of lists in records of metadata.
 
 java.util.HashMap is the map of brokers since 3.5. Buckets come by number; keys within a bucket in insertion order. The
 table starts with 16 buckets. It doubles when it holds more keys than three quarters of its buckets, or when a key is
 added to a bucket of 8 keys in a table of fewer than 64 buckets. It never shrinks. (HashMap of Java 8 and later. Java
 turns a bucket of 9 keys into a tree if the table has 64 or more buckets; here it stays a list.)"""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 FIRST_CAPACITY = 16
 MIN_TREE_CAPACITY = 64
 LIST_LENGTH = 8
+
+Key = TypeVar("Key")
 
 
 def spread(key: int) -> int:
@@ -18,33 +22,52 @@ def spread(key: int) -> int:
     return folded ^ folded >> 16
 
 
-def hash_map_order(keys: Iterable[int], capacity: int = FIRST_CAPACITY) -> list[int]:
+def string_hash(text: str) -> int:
+    """Java's String.hashCode, 32 bits signed."""
+    data, found = text.encode("utf-16-be", "surrogatepass"), 0
+    for i in range(0, len(data), 2):
+        found = (31 * found + int.from_bytes(data[i : i + 2], "big")) & 0xFFFFFFFF
+    return found - (1 << 32) if found >= 1 << 31 else found
+
+
+def string_spread(text: str) -> int:
+    """HashMap's hash of a String, 32 bits unsigned."""
+    found = string_hash(text) & 0xFFFFFFFF
+    return found ^ found >> 16
+
+
+def hash_map_order(
+    keys: Iterable[Key], capacity: int = FIRST_CAPACITY, spread_of: Callable[[Any], int] = spread
+) -> list[Key]:
     """Returns the distinct ``keys``, inserted in the given order, in the map's iteration order.
 
-    ``capacity`` is the initial number of buckets: more than 16 for a map that once held more keys.
+    ``capacity`` is the initial number of buckets: more than 16 for a map that once held more keys. ``spread_of``: the
+    map's hash of a key.
     """
-    buckets: dict[int, list[int]] = {}
-    seen: set[int] = set()
+    buckets: dict[int, list[Key]] = {}
+    seen: set[Key] = set()
     for key in keys:
         if key in seen:
             continue
         seen.add(key)
-        bucket = buckets.setdefault(spread(key) & capacity - 1, [])
+        bucket = buckets.setdefault(spread_of(key) & capacity - 1, [])
         is_long = len(bucket) >= LIST_LENGTH
         bucket.append(key)
         if is_long and capacity < MIN_TREE_CAPACITY:
-            capacity, buckets = _doubled(capacity, buckets)
+            capacity, buckets = _doubled(capacity, buckets, spread_of)
         if len(seen) > capacity * 3 // 4:
-            capacity, buckets = _doubled(capacity, buckets)
+            capacity, buckets = _doubled(capacity, buckets, spread_of)
     return [key for number in sorted(buckets) for key in buckets[number]]
 
 
-def _doubled(capacity: int, buckets: dict[int, list[int]]) -> tuple[int, dict[int, list[int]]]:
+def _doubled(
+    capacity: int, buckets: dict[int, list[Key]], spread_of: Callable[[Any], int]
+) -> tuple[int, dict[int, list[Key]]]:
     capacity *= 2
-    moved: dict[int, list[int]] = {}
+    moved: dict[int, list[Key]] = {}
     for bucket in buckets.values():
         for key in bucket:
-            moved.setdefault(spread(key) & capacity - 1, []).append(key)
+            moved.setdefault(spread_of(key) & capacity - 1, []).append(key)
     return capacity, moved
 
 

@@ -26,7 +26,7 @@ from kseg.segment.files import (
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
-from kseg.segment.survey import DEEP
+from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
@@ -250,6 +250,34 @@ class MetadataLogRule(Rule):
             file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, self.partition.level)
         ]
         self._compare_with_log(snapshots)
+        if partition.level != QUICK:
+            self._replay(files, snapshots)
+
+    def _replay(self, files: list[SegmentFile], snapshots: list[SegmentFile]) -> None:
+        """Replays the records of the log, and compares the snapshots with what they make."""
+        from kseg.decoders.framed import type_name
+        from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+        from kseg.logdir.metadata_replay import replay_log
+
+        whole = {file.name for file in snapshots}
+        try:
+            found = replay_log([file for file in files if file.kind != CHECKPOINT or file.name in whole])
+        except KsegError:
+            return  # reported for the segment
+        if (refused := found.refused) is not None:
+            # A node begins with its newest snapshot, and does not read what that replaces.
+            newest = max((file.base_offset or 0 for file in snapshots), default=0)
+            details = {"reason": REFUSED} if refused.offset >= newest else {}
+            text = f"no node can replay the record: {refused.why}"
+            self.report.add("metadata-record-refused", refused.path, text, offset=refused.offset, details=details)
+        for name, (only_there, only_log) in found.different.items():
+            kind, _, fields = next(iter(only_there or only_log))
+            text = (
+                f"{plural(sum(only_there.values()), 'record', 'records')} that the log does not give, "
+                f"{sum(only_log.values())} of the log missing, as {type_name(CLUSTER_METADATA[kind])} {fields[:80]}"
+            )
+            path = os.path.join(self.partition.name, name)
+            self.report.add("metadata-snapshot-mismatch", path, text)
 
     def _quorum_state(self) -> None:
         if QUORUM_STATE not in self.partition.names:

@@ -1,0 +1,263 @@
+"""``kseg dump --image``: the cluster that the records of __cluster_metadata make, for people and as JSON Lines."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.decoders.framed import redact
+from kseg.dump.options import JSON, DumpOptions
+from kseg.errors import KsegError, PathError
+from kseg.formats.json_values import name_value
+from kseg.formats.schema import ZERO_UUID, json_text
+from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, ImageRecord, MetadataImage
+from kseg.logdir.metadata_replay import LoadedImage, image_of_snapshot, load_image
+from kseg.output.notices import Notices, on_one_line
+from kseg.output.sink import Sink
+from kseg.output.terminal import Column, Columns, Paint, display_width, line_width
+from kseg.quantities import plural
+from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
+from kseg.stores import trees
+
+_PIPE_WIDTH = 1 << 16
+_ADDED, _REMOVED = "added", "removed"
+
+SCRAM_MECHANISMS = {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+RESOURCES = {0: "unknown", 2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+
+
+def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
+    """Prints the image of each PATH, or how it differs from that at ``options.since``. Returns the exit status."""
+    status = 0
+    for number, path in enumerate(options.paths):
+        try:
+            loaded = _loaded(path, options.as_of)
+            if options.form != JSON and number:
+                sink.put("")
+            _head(sink, options, path, loaded)
+            if options.since is None:
+                _image(sink, options, loaded.image)
+            else:
+                _changes(sink, options, _loaded(path, options.since).image, loaded.image)
+        except KsegError as error:
+            notices.error(error)
+            status = max(status, error.exit_status)
+            continue
+        if loaded.lacking:
+            notices.warning(f"{path}: the image ends at offset {loaded.offset}: {loaded.lacking}")
+            status = max(status, 1)
+    return status
+
+
+def _loaded(path: str, end: int | None) -> LoadedImage:
+    if not trees.isdir(path):
+        file = segment_file(path)
+        if file.epoch is None or not trees.exists(path):
+            raise PathError(f"{path}: is neither a directory nor a snapshot OFFSET-EPOCH.checkpoint")
+        return image_of_snapshot(file)
+    inside = os.path.join(path, f"{METADATA_TOPIC}-0")
+    directory = inside if trees.isdir(inside) else path
+    files = list_segments(directory)
+    if not files:
+        raise PathError(f"{path}: holds no {METADATA_TOPIC}")
+    return load_image(files, end)
+
+
+def _head(sink: Sink, options: DumpOptions, path: str, loaded: LoadedImage) -> None:
+    version = METADATA_VERSIONS.get(loaded.image.metadata_version or 0)
+    if options.form == JSON:
+        head = {"type": "metadataImage", "file": name_value(path), "offset": loaded.offset, "epoch": loaded.epoch,
+                "snapshot": loaded.snapshot, "metadataVersion": version}  # fmt: skip
+        sink.put_row(head)
+        return
+    begins = f", from {loaded.snapshot}" if loaded.snapshot else ""
+    sink.put(on_one_line(f"{path}: offset {loaded.offset}, epoch {loaded.epoch}{begins}, {METADATA_VERSION} {version}"))
+
+
+def _records(image: MetadataImage, options: DumpOptions) -> Iterator[ImageRecord]:
+    for record in image.records():
+        if options.redact:
+            record = record._replace(fields=dict(record.fields))
+            redact(record.api_key, record.fields)
+        yield record
+
+
+def _image(sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
+    if options.form != JSON:
+        for table in _TABLES:
+            table.put(sink, options, image)
+        return
+    for record in _records(image, options):
+        row = {"type": "imageRecord", "recordType": record.type_name, "version": record.version, "data": record.fields}
+        sink.put_row(row)
+
+
+def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: MetadataImage) -> None:
+    before = {(record.api_key, record.version, json_text(record.fields)): record for record in old.records()}
+    added = []
+    for record in new.records():
+        if before.pop((record.api_key, record.version, json_text(record.fields)), None) is None:
+            added.append(record)
+    for change, records in ((_REMOVED, before.values()), (_ADDED, added)):
+        for record in records:
+            fields = dict(record.fields)
+            if options.redact:
+                redact(record.api_key, fields)
+            if options.form == JSON:
+                row = {"type": "imageChange", "change": change, "recordType": record.type_name,
+                       "version": record.version, "data": fields}  # fmt: skip
+                sink.put_row(row)
+            else:
+                sink.put(f"{'+' if change == _ADDED else '-'} {record.type_name} {json_text(fields)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of one part of an image. ``rows``: cells by column, each a text."""
+
+    caption: Callable[[MetadataImage], str]
+    columns: tuple[Column, ...]
+    rows: Callable[[MetadataImage, DumpOptions], Iterable[tuple[str, ...]]]
+
+    def put(self, sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
+        titles = [column.title for column in self.columns]
+        rows = [tuple(on_one_line(cell) for cell in row) for row in self.rows(image, options)]
+        if not rows:
+            return
+        cells = [max(map(display_width, column)) for column in zip(titles, *rows, strict=True)]
+        columns = Columns(self.columns, dict(zip(titles, cells, strict=True)), line_width(sink, _PIPE_WIDTH))
+        paint = Paint(options.color, sink.is_terminal)
+        sink.put("")
+        sink.put(paint(self.caption(image), bold=True))
+        sink.put(columns.heading(paint))
+        for row in rows:
+            sink.put(columns.line(dict(zip(titles, row, strict=True)), paint))
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return ",".join(map(str, values)) or "-"
+
+
+def _left(title: str, rank: int = 0) -> Column:
+    return Column(title, rank, is_number=False)
+
+
+def _partitions(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for topic in sorted(image.topics.values(), key=lambda topic: topic.name):
+        if not topic.partitions:
+            yield topic.name, "-", "-", "-", "-", "-", topic.topic_id, "-"
+        for number, partition in sorted(topic.partitions.items()):
+            known = [directory for directory in partition.directories if directory != ZERO_UUID]
+            yield (
+                topic.name, str(number), str(partition.leader), _numbers(partition.replicas), _numbers(partition.isr),
+                str(partition.leader_epoch), topic.topic_id, ",".join(known) or "-",
+            )  # fmt: skip
+
+
+def _nodes(nodes: dict[int, Fields]) -> Iterator[tuple[str, ...]]:
+    for number, node in sorted(nodes.items()):
+        listeners = " ".join(f"{one['name']}://{one['host']}:{one['port']}" for one in node["endPoints"])
+        state = "fenced" if node.get("fenced") else "shutting down" if node.get("inControlledShutdown") else ""
+        yield str(number), state or "-", listeners or "-", node.get("rack") or "-", ",".join(node.get("logDirs", ()))
+
+
+def _configs(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for (kind, resource), settings in sorted(image.configs.items()):
+        for name, value in sorted(settings.items()):
+            fields: dict[str, Any] = {"name": name, "value": value}
+            if options.redact:
+                redact(_CONFIG, fields)
+            yield RESOURCES[kind], resource or "(default)", name, fields["value"]
+
+
+_CONFIG = 4
+
+
+def _quotas(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for entity, quotas in image.quotas.items():
+        shown = " ".join(f"{kind}={'(default)' if name is None else name}" for kind, name in entity)
+        for name, value in sorted(quotas.items()):
+            yield shown, name, str(value)
+
+
+def _acls(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for acl in image.acls.values():
+        yield (
+            acl["principal"], _PERMISSIONS[acl["permissionType"]], _OPERATIONS[acl["operation"]],
+            f"{_ACL_RESOURCES[acl['resourceType']]}:{acl['resourceName']}", _PATTERNS[acl["patternType"]], acl["host"],
+        )  # fmt: skip
+
+
+_PERMISSIONS = "unknown any deny allow".split()
+_PATTERNS = "unknown any match literal prefixed".split()
+_ACL_RESOURCES = "unknown any topic group cluster transactional-id delegation-token user".split()
+_OPERATIONS = (
+    "unknown any all read write create delete alter describe cluster-action describe-configs alter-configs "
+    "idempotent-write create-tokens describe-tokens two-phase-commit"
+).split()
+
+
+def _users(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for mechanism, users in sorted(image.scram.items()):
+        for name, credential in sorted(users.items()):
+            yield name, SCRAM_MECHANISMS[mechanism], str(credential["iterations"])
+
+
+def _tokens(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for token in image.tokens.values():
+        yield token["owner"], token["requester"], str(token["expirationTimestamp"])
+
+
+def _topics_caption(image: MetadataImage) -> str:
+    partitions = sum(len(topic.partitions) for topic in image.topics.values())
+    topics = plural(len(image.topics), "topic", "topics", ",")
+    return f"{topics}, {plural(partitions, 'partition', 'partitions', ',')}"
+
+
+_TABLES = (
+    _Table(
+        lambda image: "Features",
+        (_left("FEATURE"), Column("LEVEL")),
+        lambda image, options: [(name, str(level)) for name, level in sorted(image.features.items())],
+    ),
+    _Table(
+        lambda image: "Controllers",
+        (Column("NODE"), _left("STATE", 3), _left("LISTENERS"), _left("RACK", 2), _left("DIRECTORIES", 4)),
+        lambda image, options: _nodes(image.controllers),
+    ),
+    _Table(
+        lambda image: "Brokers",
+        (Column("NODE"), _left("STATE"), _left("LISTENERS"), _left("RACK", 2), _left("DIRECTORIES", 4)),
+        lambda image, options: _nodes(image.brokers),
+    ),
+    _Table(
+        _topics_caption,
+        (
+            _left("TOPIC"),
+            Column("PARTITION"),
+            Column("LEADER"),
+            _left("REPLICAS"),
+            _left("ISR"),
+            Column("EPOCH", 3),
+            _left("TOPIC-ID", 2),
+            _left("DIRECTORIES", 4),
+        ),
+        _partitions,
+    ),
+    _Table(lambda image: "Settings", (_left("OF"), _left("NAME"), _left("SETTING"), _left("VALUE")), _configs),
+    _Table(lambda image: "Quotas", (_left("ENTITY"), _left("QUOTA"), Column("VALUE")), _quotas),
+    _Table(
+        lambda image: "ACLs",
+        (
+            _left("PRINCIPAL"),
+            _left("PERMISSION"),
+            _left("OPERATION"),
+            _left("RESOURCE"),
+            _left("PATTERN", 2),
+            _left("HOST", 2),
+        ),
+        _acls,
+    ),
+    _Table(lambda image: "SCRAM users", (_left("USER"), _left("MECHANISM"), Column("ITERATIONS")), _users),
+    _Table(lambda image: "Delegation tokens", (_left("OWNER"), _left("REQUESTER"), Column("EXPIRES")), _tokens),
+)

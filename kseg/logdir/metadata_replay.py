@@ -1,0 +1,255 @@
+"""Replays the files of __cluster_metadata as a node does: a snapshot, then the log batch by batch.
+
+A transaction counts when it has ended. The bootstrap snapshot of offset 0 is none: a node takes its records into the
+log. Sources: MetadataLoader, MetadataBatchLoader, KafkaRaftLog of Kafka 4.4.0; KIP-630, KIP-868.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kseg.decoders.framed import read_framed
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.errors import KsegError
+from kseg.formats.rows import UndecodableError
+from kseg.formats.schema import MessageError, json_text
+from kseg.formats.suffixes import CHECKPOINT, LOG
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.logdir.metadata_image import (
+    ABORT_TRANSACTION,
+    BEGIN_TRANSACTION,
+    END_TRANSACTION,
+    Fields,
+    MetadataImage,
+    ReplayError,
+)
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import open_segment
+
+Bag = Counter[tuple[int, int, str]]
+"""Records of an image: apiKey, version, JSON."""
+
+_NONE, _STARTED, _CONTINUED, _ENDED, _ABORTED = range(5)
+"""States of a transaction."""
+
+
+class RefusedRecordError(KsegError):
+    """The first record that no node can replay: at `offset`, in the file `path`."""
+
+    def __init__(self, path: str, offset: int, why: str) -> None:
+        super().__init__(f"{path}: no node can replay the record at offset {offset}: {why}")
+        self.path, self.offset, self.why = path, offset, why
+
+
+class BatchLoader:
+    """Replays batch after batch into ``image``, which has no part of a transaction that has not ended."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._transaction = _NONE
+        self._batches = 0
+
+    def load(self, path: str, batch: RecordBatch, end: int | None = None) -> None:
+        """Replays the records of a batch below ``end``. Raises RefusedRecordError; what the image was before is lost
+        then."""
+        for index, (offset, value) in enumerate(record_values(batch)):
+            if end is not None and offset >= end:
+                break
+            try:
+                record = read_framed(value, CLUSTER_METADATA)
+                self._replay(record.api_key, record.fields, index)
+            except (MessageError, ReplayError) as error:
+                raise RefusedRecordError(path, offset, str(error)) from error
+        self._batches += 1
+        if self._transaction == _ABORTED:
+            self.image.discard()
+        elif self._transaction in (_NONE, _ENDED):
+            self.image.apply()
+        else:
+            return
+        self._transaction, self._batches = _NONE, 0
+
+    def _replay(self, api_key: int, fields: Fields, index: int) -> None:
+        is_open = self._transaction in (_STARTED, _CONTINUED)
+        if api_key == BEGIN_TRANSACTION:
+            if is_open:
+                raise ReplayError("a transaction begins within another")
+            if index or self._batches:
+                self.image.apply()
+                self._batches = 0
+            self._transaction = _STARTED
+        elif api_key in (END_TRANSACTION, ABORT_TRANSACTION):
+            if not is_open:
+                raise ReplayError("a transaction ends that has not begun")
+            self._transaction = _ENDED if api_key == END_TRANSACTION else _ABORTED
+        else:
+            self._transaction = _CONTINUED if is_open else _NONE
+            self.image.replay(api_key, fields)
+
+    def finish(self) -> MetadataImage:
+        """Returns the image without a transaction that is still open."""
+        self.image.discard()
+        return self.image
+
+
+def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
+    """Yields offset and value of each record. Raises UndecodableError."""
+    for rows in batch.rows():
+        columns, payload = rows.rows, rows.payload
+        for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
+            value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
+            yield columns[at + ROW_OFFSET], None if size < 0 else bytes(payload[value : value + size])
+
+
+def intact_batches(path: str) -> Iterator[RecordBatch | None]:
+    """Yields the batches of a file; None, as the last item, at the first damage. Raises KsegError."""
+    with open_segment(path) as reader:
+        for run in reader.runs():
+            if isinstance(run, Damage):
+                yield None
+                return
+            for i in range(run.count):
+                batch = reader.batch(run, i, keep=False)
+                if not batch.is_valid or not isinstance(batch, RecordBatch):
+                    yield None
+                    return
+                yield batch
+
+
+def snapshot_image(path: str) -> MetadataImage:
+    """Returns the image of a snapshot. Raises RefusedRecordError, and KsegError if the file is damaged."""
+    image = MetadataImage()
+    for batch in intact_batches(path):
+        if batch is None:
+            raise KsegError(f"{path}: it is damaged")
+        if batch.is_control:
+            continue
+        try:
+            for offset, value in record_values(batch):
+                try:
+                    record = read_framed(value, CLUSTER_METADATA)
+                    image.replay(record.api_key, record.fields)
+                except (MessageError, ReplayError) as error:
+                    raise RefusedRecordError(path, offset, str(error)) from error
+        except UndecodableError as error:
+            raise KsegError(f"{path}: it has a record that cannot be read: {error}") from error
+    image.apply()
+    return image
+
+
+def bag(image: MetadataImage) -> Bag:
+    """Returns the records of an image, to be compared with those of another."""
+    return Counter((api_key, version, json_text(fields)) for api_key, version, fields in image.records())
+
+
+@dataclass(slots=True)
+class LoadedImage:
+    """An image and where it ends: the offset of the next record, and the leader epoch of the last batch.
+
+    ``snapshot``: the name of the file it begins with. ``lacking``: why later records are not in it, "" if all are.
+    """
+
+    image: MetadataImage
+    offset: int = 0
+    epoch: int = 0
+    snapshot: str | None = None
+    lacking: str = ""
+
+
+def image_of_snapshot(file: SegmentFile) -> LoadedImage:
+    """Returns the image of one snapshot. Raises KsegError."""
+    return LoadedImage(snapshot_image(file.path), file.base_offset or 0, file.epoch or 0, file.name)
+
+
+def snapshots_among(files: list[SegmentFile]) -> list[SegmentFile]:
+    """Returns the snapshots that a node loads, by rising offset."""
+    found = [file for file in files if file.kind == CHECKPOINT and not file.leftover and file.epoch is not None]
+    return sorted((file for file in found if file.base_offset), key=lambda file: (file.base_offset or 0, file.epoch))
+
+
+def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
+    """Returns the image that the records below ``end`` make (None: all). ``files``: those of the directory.
+
+    Raises KsegError if the newest snapshot below ``end`` cannot be read. Damage of the log, and a record that no node
+    can replay, end the image: see `LoadedImage.lacking`.
+    """
+    snapshots = [file for file in snapshots_among(files) if end is None or (file.base_offset or 0) <= end]
+    found = image_of_snapshot(snapshots[-1]) if snapshots else LoadedImage(MetadataImage())
+    start, loader = found.offset, BatchLoader(found.image)
+    try:
+        for file in (file for file in files if file.kind == LOG and not file.leftover):
+            for batch in intact_batches(file.path):
+                if batch is None:
+                    found.lacking = f"{file.name} is damaged behind offset {found.offset - 1}"
+                    return found
+                if batch.last_offset < start:
+                    continue
+                if end is not None and batch.base_offset >= end:
+                    return found
+                if batch.base_offset > found.offset:
+                    found.lacking = f"the log lacks offsets {found.offset} to {batch.base_offset - 1}"
+                    return found
+                if not batch.is_control:
+                    loader.load(file.path, batch, end)
+                found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
+                found.epoch = batch.header.partition_leader_epoch
+    except (RefusedRecordError, UndecodableError) as error:
+        found.lacking = str(error)
+    finally:
+        loader.finish()
+    return found
+
+
+@dataclass(slots=True)
+class ReplayedLog:
+    """What a replay of a whole log found: ``refused``, the record that stopped it, and the snapshots (by name) that are
+    not what the log gives, each with the records that only it has and those that only the log gives."""
+
+    refused: RefusedRecordError | None = None
+    different: dict[str, tuple[Bag, Bag]] = field(default_factory=dict)
+
+
+def replay_log(files: list[SegmentFile]) -> ReplayedLog:
+    """Replays the log from its start, and compares each snapshot with it. Where records are missing, damaged or
+    refused, it goes on at the next snapshot. Raises KsegError."""
+    found, at = ReplayedLog(), 0
+    snapshots = {file.base_offset: file for file in snapshots_among(files)}
+    loader: BatchLoader | None = BatchLoader(MetadataImage())
+    for file in (file for file in files if file.kind == LOG and not file.leftover):
+        for batch in intact_batches(file.path):
+            if batch is None:
+                loader = None
+                break
+            if batch.base_offset != at:
+                loader = None
+            loader = _at_snapshot(loader, snapshots.get(batch.base_offset), found)
+            at = batch.last_offset + 1
+            if loader is None or batch.is_control:
+                continue
+            try:
+                loader.load(file.path, batch)
+            except RefusedRecordError as error:
+                found.refused = found.refused or error
+                loader = None
+            except UndecodableError:  # a finding of its own
+                loader = None
+    _at_snapshot(loader, snapshots.get(at), found)
+    return found
+
+
+def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found: ReplayedLog) -> BatchLoader | None:
+    """Compares a snapshot with the replayed log; where that has stopped, begins anew with the snapshot."""
+    if snapshot is None:
+        return loader
+    try:
+        image = snapshot_image(snapshot.path)
+    except (RefusedRecordError, KsegError):
+        return loader  # a finding of its own
+    if loader is None:
+        return BatchLoader(image)
+    theirs, ours = bag(image), bag(loader.image)
+    if theirs != ours:
+        found.different[snapshot.name] = theirs - ours, ours - theirs
+    return loader

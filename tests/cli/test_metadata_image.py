@@ -1,0 +1,76 @@
+"""``kseg dump --image``: the cluster that a metadata log makes, for people and as JSON Lines."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from cli.command import TESTDATA, Kseg
+
+ALL_TYPES = TESTDATA / "metadata" / "4.4.0-all-types"
+INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
+
+
+def bag(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps([row["recordType"], row["version"], row["data"]], sort_keys=True) for row in rows)
+
+
+def test_json_has_a_head_and_the_records_of_a_snapshot(kseg: Kseg) -> None:
+    head, *records = kseg("dump", "--image", "--format", "json", ALL_TYPES).objects
+    assert head == {
+        "type": "metadataImage", "file": str(ALL_TYPES), "offset": 263, "epoch": 3,
+        "snapshot": "00000000000000000201-0000000003.checkpoint", "metadataVersion": head["metadataVersion"],
+    }  # fmt: skip
+    images = json.loads((TESTDATA / "metadata" / "images.json").read_text("utf-8"))
+    assert len(records) == len(images["metadata/4.4.0-all-types/__cluster_metadata-0"]["records"])
+    assert {row["type"] for row in records} == {"imageRecord"}
+    assert records[0]["data"]["name"] == "metadata.version"
+
+
+def test_since_gives_what_differs(kseg: Kseg) -> None:
+    def records(*words: object) -> list[dict[str, Any]]:
+        return kseg("dump", "--image", "--format", "json", *words, ALL_TYPES / "__cluster_metadata-0").objects[1:]
+
+    old, new, changes = records("--as-of", 150), records("--as-of", 230), records("--as-of", 230, "--since", 150)
+    by_kind = {kind: bag([row for row in changes if row["change"] == kind]) for kind in ("added", "removed")}
+    assert by_kind == {"added": bag(new) - bag(old), "removed": bag(old) - bag(new)}
+    assert all(by_kind.values())
+
+
+def test_people_get_tables(kseg: Kseg) -> None:
+    shown = kseg("dump", "--image", INTERNAL).out.decode()
+    for heading in ("Features", "Brokers", "Controllers", "topics, ", "Settings", "Quotas", "ACLs", "SCRAM users"):
+        assert f"\n{heading}" in shown or f" {heading}" in shown, heading
+    assert "TOPIC" in shown
+    assert "PARTITION LEADER" in shown
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_secrets_can_be_hidden(form: str, kseg: Kseg) -> None:
+    whole = kseg("dump", "--image", "--format", "json", INTERNAL).objects
+    secrets = [
+        row["data"][name]
+        for row in whole
+        if row.get("recordType") == "USER_SCRAM_CREDENTIAL_RECORD"
+        for name in ("salt", "storedKey", "serverKey")
+    ]
+    assert secrets
+    shown = kseg("dump", "--image", "--redact", "--format", form, INTERNAL).out.decode()
+    assert not any(secret in shown for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["--image", TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs"], 1),
+        (["--image", TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0"], 1),
+        (["--image", TESTDATA / "none"], 3),
+        (["--since", 1, ALL_TYPES], 2),
+        (["--image", "--summary", ALL_TYPES], 2),
+    ],
+)
+def test_what_has_no_image_is_refused(words: list[object], status: int, kseg: Kseg) -> None:
+    found = kseg("dump", *words)
+    assert found.status == status
+    assert found.err

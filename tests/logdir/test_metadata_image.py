@@ -1,0 +1,170 @@
+"""The image of a metadata log is what Kafka's own classes make of it (testdata/metadata/images.json)."""
+
+import json
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import TESTDATA
+from kseg.decoders.framed import FRAME_VERSION
+from kseg.logdir.metadata_image import MetadataImage, PartitionImage, ReplayError
+from kseg.logdir.metadata_replay import bag, image_of_snapshot, load_image, replay_log, snapshots_among
+from kseg.segment.files import list_segments
+
+IMAGES: dict[str, Any] = json.loads((TESTDATA / "metadata" / "images.json").read_text("utf-8"))
+ALL_TYPES = TESTDATA / "metadata" / "4.4.0-all-types" / "__cluster_metadata-0"
+TOPIC, OTHER = "AAAAAAAAQACAAAAAAAAAAQ", "AAAAAAAAQACAAAAAAAAAAg"
+TOPIC_RECORD, PARTITION_RECORD, CONFIG_RECORD, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 4, 5, 9
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_an_image_is_that_of_kafka(case: str) -> None:
+    folder, _, end = case.partition(" ")
+    wanted = IMAGES[case]
+    found = load_image(list_segments(str(TESTDATA / folder)), int(end) if end else None)
+    assert not found.lacking
+    assert (found.offset, found.epoch, found.snapshot) == (wanted["offset"], wanted["epoch"], wanted["snapshot"])
+    records = Counter(
+        json.dumps([record.type_name, record.version, record.fields], sort_keys=True)
+        for record in found.image.records()
+    )
+    theirs = Counter(
+        json.dumps([record["type"], record["version"], record["data"]], sort_keys=True) for record in wanted["records"]
+    )
+    assert records == theirs
+
+
+@pytest.mark.parametrize("folder", sorted({case.partition(" ")[0] for case in IMAGES}))
+def test_the_snapshots_of_a_broker_are_what_its_log_gives(folder: str) -> None:
+    found = replay_log(list_segments(str(TESTDATA / folder)))
+    assert found.refused is None
+    assert not found.different
+
+
+def test_an_image_of_a_snapshot_alone_is_that_of_the_log() -> None:
+    files = list_segments(str(ALL_TYPES))
+    snapshot = snapshots_among(files)[-1]
+    alone = image_of_snapshot(snapshot)
+    assert bag(alone.image) == bag(load_image(files, snapshot.base_offset).image)
+    assert alone.offset == snapshot.base_offset
+
+
+def test_an_image_ends_at_damage_or_a_missing_segment(tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "kafka-4.3.1" / "internal" / "__cluster_metadata-0", tmp_path / "logs"))
+    for snapshot in snapshots_among(list_segments(str(logs))):
+        Path(snapshot.path).unlink()
+    (logs / "00000000000000000164.log").rename(tmp_path / "elsewhere")
+    assert load_image(list_segments(str(logs))).lacking == "the log lacks offsets 164 to 321"
+    data = bytearray((tmp_path / "elsewhere").read_bytes())
+    data[len(data) // 2] ^= 1
+    (logs / "00000000000000000164.log").write_bytes(data)
+    found = load_image(list_segments(str(logs)))
+    assert 164 < found.offset < 322
+    assert found.lacking == f"00000000000000000164.log is damaged behind offset {found.offset - 1}"
+
+
+def topic(name: str = "orders", topic_id: str = TOPIC) -> tuple[int, dict[str, Any]]:
+    return TOPIC_RECORD, {"name": name, "topicId": topic_id}
+
+
+def partition(number: int = 0, topic_id: str = TOPIC, **more: Any) -> tuple[int, dict[str, Any]]:
+    fields = {"partitionId": number, "topicId": topic_id, "replicas": [1], "isr": [1], "removingReplicas": [],
+              "addingReplicas": [], "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0}  # fmt: skip
+    return PARTITION_RECORD, fields | more
+
+
+def replayed(*deltas: list[tuple[int, dict[str, Any]]]) -> MetadataImage:
+    image = MetadataImage()
+    for delta in deltas:
+        for api_key, fields in delta:
+            image.replay(api_key, fields)
+        image.apply()
+    return image
+
+
+REFUSED = {
+    "a partition of no topic": [partition()],
+    "a change of no partition": [topic(), (PARTITION_CHANGE, {"partitionId": 3, "topicId": TOPIC})],
+    "a removal of no topic": [(REMOVE_TOPIC, {"topicId": TOPIC})],
+    "a removal twice": [topic(), (REMOVE_TOPIC, {"topicId": TOPIC}), (REMOVE_TOPIC, {"topicId": TOPIC})],
+    "directories for other replicas": [topic(), partition(directories=[TOPIC, OTHER])],
+    "an unknown recovery state": [topic(), partition(leaderRecoveryState=2)],
+    "an unknown metadata.version": [(12, {"name": "metadata.version", "featureLevel": 6})],
+    "an unknown broker": [(7, {"id": 1, "epoch": 2})],
+    "a token of nobody": [
+        (10, {"owner": "alice", "requester": "User:bob", "renewers": [], "issueTimestamp": 1, "maxTimestamp": 1,
+              "expirationTimestamp": 1, "tokenId": "t"})
+    ],
+    "no such ACL": [(19, {"id": TOPIC})],
+    "ELR of no topic": [(28, {"topicName": "orders"})],
+    "a transaction inside a snapshot": [(23, {})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_record_that_no_node_can_replay_is_refused(what: str) -> None:
+    with pytest.raises(ReplayError):
+        replayed(REFUSED[what])
+
+
+def test_a_delta_can_be_taken_back() -> None:
+    image = replayed([topic(), partition()])
+    before = bag(image)
+    for api_key, fields in (
+        topic("other", OTHER), partition(1), (PARTITION_CHANGE, {"partitionId": 0, "topicId": TOPIC, "leader": -1}),
+        (CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1"}),
+        (REMOVE_TOPIC, {"topicId": TOPIC}),
+    ):  # fmt: skip
+        image.replay(api_key, fields)
+    image.discard()
+    assert bag(image) == before
+
+
+def test_a_change_moves_the_epochs() -> None:
+    change = {"partitionId": 0, "topicId": TOPIC, "leader": 2, "replicas": [1, 2]}
+    image = replayed([topic(), partition()], [(PARTITION_CHANGE, change)])
+    found: PartitionImage = image.topics[TOPIC].partitions[0]
+    assert (found.leader, found.leader_epoch, found.partition_epoch) == (2, 1, 1)
+    assert found.directories == ("A" * 22,) * 2
+
+
+def test_settings_of_a_topic_that_came_in_the_same_batch_outlive_it() -> None:
+    setting = (CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1"})
+    removal = (REMOVE_TOPIC, {"topicId": TOPIC})
+    assert replayed([topic(), setting], [removal]).configs == {}
+    assert replayed([topic(), setting, removal]).configs == {(2, "orders"): {"retention.ms": "1"}}
+
+
+def test_what_follows_the_removal_of_the_last_user_is_lost_in_the_order_of_a_map() -> None:
+    def user(name: str) -> tuple[int, dict[str, Any]]:
+        return 11, {"name": name, "mechanism": 1, "salt": "", "storedKey": "", "serverKey": "", "iterations": 1}
+
+    def removed(name: str) -> tuple[int, dict[str, Any]]:
+        return 22, {"name": name, "mechanism": 1}
+
+    # In a HashMap b comes before c: see java.util.HashMap, and String.hashCode, 98 and 99 here.
+    assert replayed([user("b")], [removed("b"), user("c")]).scram == {}
+    assert set(replayed([user("c")], [removed("c"), user("b")]).scram[1]) == {"b"}
+
+
+def test_random_records_are_replayed_or_refused() -> None:
+    rng = random.Random(FRAME_VERSION)
+    change, cleared = (PARTITION_CHANGE, {"partitionId": 0, "topicId": TOPIC, "isr": []}), (28, {"topicName": ""})
+    removal = (REMOVE_TOPIC, {"topicId": TOPIC})
+    records = [topic(), topic("other", OTHER), partition(), partition(1), removal, change, cleared]
+    refused = 0
+    for _ in range(300):
+        image = MetadataImage()
+        before = bag(image)
+        try:
+            for api_key, fields in rng.choices(records, k=6):
+                image.replay(api_key, fields)
+        except ReplayError:
+            refused += 1
+        image.discard()
+        assert bag(image) == before
+    assert 0 < refused < 300

@@ -50,3 +50,5 @@ cdef bint is_plain_batch(const unsigned char* p, Py_ssize_t at, Py_ssize_t size)
 cdef Py_ssize_t count_alike(
     UniformRun run, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop
 ) noexcept nogil
+
+cdef bint can_recode(const unsigned char* p, Py_ssize_t at, long long size, int kept) noexcept nogil

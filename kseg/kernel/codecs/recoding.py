@@ -141,16 +141,7 @@ class BatchSelection:
         return count_selected(self, bytes_in(buffer), int64s_in(frames), first, stop, kept, max_bytes)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def can_recode(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    kept: cython.int,
-) -> cython.bint:
+def can_recode(p, at, size, kept):
     """Whether a valid v2 batch holds records in a known codec other than ``kept``, and is no control batch."""
     codec: cython.int = p[at + V2_FLAGS] & CODEC
     if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:

@@ -39,3 +39,10 @@ cdef void scatter_entries(KeyMap key_map, long long[::1] bounds, long long[::1] 
 cdef bint merge_entries(KeyMap key_map, const long long[::1] entries, long long least) noexcept nogil
 cdef void move_entries(KeyMap key_map, const long long[::1] old, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
 cdef Py_ssize_t look_up_entries(KeyMap key_map, const long long[::1] entries, long long[::1] out) noexcept nogil
+
+cdef unsigned long long rotated(unsigned long long x, int bits) noexcept nogil
+cdef void mix_rounds(SipState* state, int rounds) noexcept nogil
+cdef void mix_word(SipState* state, unsigned long long word) noexcept nogil
+cdef long long slot_of(long long half, long long slots) noexcept nogil
+cdef long long find_entry(KeyMap key_map, long long high, long long low) noexcept nogil
+cdef void copy_entry(KeyMap key_map, long long at, long long[::1] out, long long to) noexcept nogil

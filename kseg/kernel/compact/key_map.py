@@ -35,19 +35,11 @@ class Secret:
         self.high = int.from_bytes(data[8:], "little", signed=True)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def rotated(x: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
+def rotated(x, bits):
     return x << bits | x >> (64 - bits)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def mix_rounds(state: cython.pointer[SipState], rounds: cython.int) -> cython.void:
+def mix_rounds(state, rounds):
     _k: cython.int
     for _k in range(rounds):
         state.v0 += state.v1
@@ -62,11 +54,7 @@ def mix_rounds(state: cython.pointer[SipState], rounds: cython.int) -> cython.vo
         state.v2 = rotated(state.v2, 32)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def mix_word(state: cython.pointer[SipState], word: cython.ulonglong) -> cython.void:
+def mix_word(state, word):
     state.v3 ^= word
     mix_rounds(state, 2)
     state.v0 ^= word
@@ -213,11 +201,7 @@ class KeyMap:
             raise ValueError("a table has too few slots")
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def slot_of(half: cython.longlong, slots: cython.longlong) -> cython.longlong:
+def slot_of(half, slots):
     return cython.cast(
         cython.longlong, ((cython.cast(cython.ulonglong, half) >> 32) * cython.cast(cython.ulonglong, slots)) >> 32
     )
@@ -228,11 +212,7 @@ def prefetch_slot(key_map, high):
     prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def find_entry(key_map: KeyMap, high: cython.longlong, low: cython.longlong) -> cython.longlong:
+def find_entry(key_map, high, low):
     """Returns the index in the table of the entry of a hash, or of the free slot for it."""
     slots: cython.longlong = key_map.slots
     i: cython.longlong = slot_of(high, slots)
@@ -292,11 +272,7 @@ def scatter_entries(key_map, bounds, out):
             copy_entry(key_map, at, out, to)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def copy_entry(key_map: KeyMap, at: cython.longlong, out: cython.longlong[::1], to: cython.longlong) -> cython.void:
+def copy_entry(key_map, at, out, to):
     """Copies an entry of the table to out[to], with the offset instead of the offset + 1."""
     out[to + SLOT_HIGH] = key_map._table[at + SLOT_HIGH]
     out[to + SLOT_LOW] = key_map._table[at + SLOT_LOW]

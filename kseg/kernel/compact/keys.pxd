@@ -21,3 +21,12 @@ cdef void hash_rows(
 cdef int hash_window(
     KeyReader reader, BatchWindow* window, long long[::1] hashes, long long[::1] offsets
 ) noexcept nogil
+
+cdef int hash_message(
+    KeyReader reader, BatchWindow* window, Py_ssize_t i, Py_ssize_t capacity, long long[::1] hashes,
+    long long[::1] offsets
+) noexcept nogil
+cdef int hash_batch(
+    KeyReader reader, BatchWindow* window, Py_ssize_t i, Py_ssize_t capacity, long long[::1] hashes,
+    long long[::1] offsets
+) noexcept nogil

@@ -115,18 +115,7 @@ def hash_window(reader, window, hashes, offsets):
     return DONE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_message(
-    reader: KeyReader,
-    window: cython.pointer[BatchWindow],
-    i: cython.Py_ssize_t,
-    capacity: cython.Py_ssize_t,
-    hashes: cython.longlong[::1],
-    offsets: cython.longlong[::1],
-) -> cython.int:
+def hash_message(reader, window, i, capacity, hashes, offsets):
     """Adds the key of a plain message v0 or v1."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
@@ -141,18 +130,7 @@ def hash_message(
     return DONE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_batch(
-    reader: KeyReader,
-    window: cython.pointer[BatchWindow],
-    i: cython.Py_ssize_t,
-    capacity: cython.Py_ssize_t,
-    hashes: cython.longlong[::1],
-    offsets: cython.longlong[::1],
-) -> cython.int:
+def hash_batch(reader, window, i, capacity, hashes, offsets):
     """Adds the keys of a v2 batch."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     records: cython.longlong = window.batches[at + BATCH_COUNT]

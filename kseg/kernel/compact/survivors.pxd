@@ -60,3 +60,5 @@ cdef void put_empty(Survivors survivors, BatchWindow* window, Py_ssize_t at, Out
 cdef void put_as_batch(
     Survivors survivors, BatchWindow* window, Py_ssize_t position, int magic, Output* output
 ) noexcept nogil
+
+cdef bint tombstones_stay(Survivors survivors, BatchWindow* window, Py_ssize_t at) noexcept nogil

@@ -302,11 +302,7 @@ def write_batch(survivors, window, i, output):
     return DONE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def tombstones_stay(survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.bint:
+def tombstones_stay(survivors, window, at):
     """Whether tombstones of a batch are retained: it has no delete horizon, or one in the future."""
     if not survivors.has_horizons:
         return survivors.keeps_tombstones

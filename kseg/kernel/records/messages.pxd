@@ -43,3 +43,10 @@ cdef int walk_set(
 cdef int walk_v07(
     MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
 ) noexcept nogil
+
+cdef int read_frame(MessageWalk walk, const unsigned char* p, Py_ssize_t end, Message* message) noexcept nogil
+cdef int read_fields(MessageWalk walk, const unsigned char* p, Message* message) noexcept nogil
+cdef long long check_of(
+    const unsigned char* p, Py_ssize_t crc_at, Py_ssize_t start, Py_ssize_t after, long long kind
+) noexcept nogil
+cdef void put_row(MessageWalk walk, const unsigned char* p, Message* message, long long* rows) noexcept nogil

@@ -81,16 +81,7 @@ class MessageWalk:
         return status
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def read_frame(
-    walk: MessageWalk,
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    message: cython.pointer[Message],
-) -> cython.int:
+def read_frame(walk, p, end, message):
     """Sets the end and the magic of the entry at the position. Returns END on success, CUT or a key of REASONS."""
     size: cython.longlong
     if end - walk.position < ENTRY_OVERHEAD:
@@ -109,13 +100,7 @@ def read_frame(
     return END
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def read_fields(
-    walk: MessageWalk, p: cython.pointer[cython.const[cython.uchar]], message: cython.pointer[Message]
-) -> cython.int:
+def read_fields(walk, p, message):
     """Sets positions and sizes of key and value of that entry. Returns END on success, COMPRESSED or MISFIT."""
     at: cython.Py_ssize_t = walk.position + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
     if p[walk.position + LEGACY_FLAGS] & CODEC:
@@ -141,32 +126,13 @@ def row_check(crc, is_right, kind):
     return crc | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def check_of(
-    p: cython.pointer[cython.const[cython.uchar]],
-    crc_at: cython.Py_ssize_t,
-    start: cython.Py_ssize_t,
-    after: cython.Py_ssize_t,
-    kind: cython.longlong,
-) -> cython.longlong:
+def check_of(p, crc_at, start, after, kind):
     """Returns ROW_CHECK of the CRC at ``crc_at``, which covers the bytes from ``start`` up to ``after``."""
     stored: cython.longlong = stored_crc(p, crc_at)
     return row_check(stored, crc32(0, p, start, after) == stored, kind)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_row(
-    walk: MessageWalk,
-    p: cython.pointer[cython.const[cython.uchar]],
-    message: cython.pointer[Message],
-    rows: cython.pointer[cython.longlong],
-) -> cython.void:
+def put_row(walk, p, message, rows):
     """Appends the row of the entry at the position, whose fields are read."""
     at: cython.Py_ssize_t = walk.position
     row: cython.Py_ssize_t = walk.row_count * ROW_WIDTH

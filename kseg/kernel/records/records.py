@@ -34,13 +34,7 @@ REASONS = {
 }
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def varlong_size(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def varlong_size(p, i, end):
     """Returns the size of the varlong at i; 0 if it does not end within 10 bytes or before end."""
     used: cython.Py_ssize_t = 0
     while used < 10 and i + used < end:
@@ -50,13 +44,7 @@ def varlong_size(
     return 0
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def varlong(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.longlong:
+def varlong(p, i, size):
     value: cython.ulonglong = 0
     k: cython.Py_ssize_t
     if size == 1:
@@ -67,13 +55,7 @@ def varlong(
     return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def fitting_size(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, after: cython.Py_ssize_t
-) -> cython.longlong:
+def fitting_size(p, i, after):
     """Returns the size of a key or value at i in the form of `varint`; 0 if its bytes do not fit before ``after``."""
     r: cython.longlong = varint(p, i, after)
     return r if r >> VARINT_VALUE_SHIFT <= after - i - (r & VARINT_LENGTH_MASK) else 0
@@ -176,11 +158,7 @@ LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def wrapped_int(value: cython.longlong) -> cython.longlong:
+def wrapped_int(value):
     """Returns an integer as Java's int holds it."""
     return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
 
@@ -215,17 +193,7 @@ def begin_records(cursor, position, largest_timestamp):
     cursor.largest_timestamp = largest_timestamp
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def read_record(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    fields: cython.pointer[RecordFields],
-    table: cython.pointer[RecordTable],
-) -> cython.Py_ssize_t:
+def read_record(p, i, end, fields, table):
     """Reads the fields of the record at i and appends its headers. Returns the position behind it, or -status."""
     at: cython.Py_ssize_t = read_short_record(p, i, end, fields)
     status: cython.int
@@ -252,16 +220,7 @@ def read_record(
     return at if at == fields.after else -TOO_SHORT_FIELDS
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def append_row(
-    fields: cython.pointer[cython.const[RecordFields]],
-    timestamp: cython.longlong,
-    header: cython.pointer[cython.const[RecordsHeader]],
-    table: cython.pointer[RecordTable],
-) -> cython.void:
+def append_row(fields, timestamp, header, table):
     rows: cython.pointer[cython.longlong] = table.rows
     row: cython.Py_ssize_t = table.row_count * ROW_WIDTH
     delta: cython.longlong = fields.offset_delta
@@ -279,16 +238,7 @@ def append_row(
     table.header_count += fields.header_count
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def count_record(
-    fields: cython.pointer[cython.const[RecordFields]],
-    timestamp: cython.longlong,
-    header: cython.pointer[cython.const[RecordsHeader]],
-    cursor: cython.pointer[RecordCursor],
-) -> cython.void:
+def count_record(fields, timestamp, header, cursor):
     """Adds a record to the flags and the largest timestamp of the cursor, and advances it."""
     delta: cython.longlong = fields.offset_delta
     if delta <= cursor.last_delta:

@@ -64,3 +64,11 @@ cdef Py_ssize_t put_json_v2(unsigned char* out, Py_ssize_t o, const unsigned cha
 cdef Py_ssize_t put_json_legacy(
     unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at, long long magic
 ) noexcept nogil
+
+cdef Py_ssize_t put_json_bytes(
+    Line* line, Py_ssize_t start, Py_ssize_t size, bint as_base64, Py_ssize_t o
+) noexcept nogil
+cdef Py_ssize_t put_text(Line* line, Py_ssize_t start, Py_ssize_t size, Py_ssize_t o) noexcept nogil
+cdef int kind_of(int attributes) noexcept nogil
+cdef Py_ssize_t put_known(unsigned char* out, Py_ssize_t o, long long value) noexcept nogil
+cdef Py_ssize_t put_json_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil

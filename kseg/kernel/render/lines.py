@@ -23,17 +23,7 @@ from cython.cimports.kseg.kernel.records.plain import sequence_after
 escape.shuffle_setup()
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_json_bytes(
-    line: cython.pointer[Line],
-    start: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    as_base64: cython.bint,
-    o: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_json_bytes(line, start, size, as_base64, o):
     """Writes null, a string or the object form. Negative if the output is full."""
     after: cython.Py_ssize_t
     if size < 0:
@@ -122,13 +112,7 @@ def put_fields(line, row, o):
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_text(
-    line: cython.pointer[Line], start: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def put_text(line, start, size, o):
     """Writes ``size`` bytes from ``start`` on. Negative if the output is full."""
     if line.flags & ESCAPE:
         return put_visible(line.out, o, line.limit, line.p, start, size)
@@ -197,11 +181,7 @@ def use_loops(level: cython.int) -> int:
     return best
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def kind_of(attributes: cython.int) -> cython.int:
+def kind_of(attributes):
     return APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
 
 
@@ -300,20 +280,12 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     return put(out, o, b"\n")
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_known(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
+def put_known(out, o, value):
     """Writes a number, null for -1."""
     return put(out, o, b"null") if value == -1 else put_int(out, o, value)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_json_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
+def put_json_codec(out, o, codec):
     o = put(out, o, b',"compression":"')
     o = put_codec(out, o, codec)
     return put(out, o, b'"')

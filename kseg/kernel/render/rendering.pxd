@@ -24,3 +24,5 @@ cdef void begin_lines(Renderer renderer, Py_ssize_t at) noexcept nogil
 cdef Py_ssize_t write_rows(Renderer renderer, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
 cdef int open_rows(Renderer renderer, Py_ssize_t at) noexcept nogil
 cdef int write_batches(Renderer renderer, Py_ssize_t stop) noexcept nogil
+
+cdef Py_ssize_t put_end(Line* line, Py_ssize_t o) noexcept nogil

@@ -220,11 +220,7 @@ def begin_lines(renderer, at):
     renderer.is_control = magic == MAGIC_V2 and (attributes & CONTROL) != 0
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_end(line: cython.pointer[Line], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_end(line, o):
     return put(line.out, o, b"}\n") if line.is_json else put(line.out, o, b"\n")
 
 

@@ -104,3 +104,6 @@ cdef Py_ssize_t put_message(Job* job, Py_ssize_t place, Py_ssize_t o) noexcept n
 cdef Py_ssize_t put_prefixed(Job* job, long long record_type, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_framed(Job* job, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_marker(Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o) noexcept nogil
+
+cdef Py_ssize_t width_of(long long kind) noexcept nogil
+cdef Py_ssize_t put_lead(Job* job, Py_ssize_t o, bint is_value, bint is_bare) noexcept nogil

@@ -35,13 +35,7 @@ MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
 LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_name(
-    job: cython.pointer[Job], o: cython.Py_ssize_t, position: cython.longlong, size: cython.longlong
-) -> cython.Py_ssize_t:
+def put_name(job, o, position, size):
     """Writes a text of the program."""
     if size <= PADDING:
         put_bytes(job.out, o, job.names, position, PADDING)  # one size for nearly all: no call, no loop
@@ -100,11 +94,7 @@ def read_number(job, kind):
     return job.p[at] - 256 if job.p[at] >= 128 else job.p[at]
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def width_of(kind: cython.longlong) -> cython.Py_ssize_t:
+def width_of(kind):
     """Returns the size of a number or UUID in bytes."""
     if kind == I64:
         return 8
@@ -442,13 +432,7 @@ def put_framed(job, o):
     return NOT_PLAIN if o >= 0 and job.at != job.end else o
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_lead(
-    job: cython.pointer[Job], o: cython.Py_ssize_t, is_value: cython.bint, is_bare: cython.bint
-) -> cython.Py_ssize_t:
+def put_lead(job, o, is_value, is_bare):
     """Prints the name of a key or value; ``is_bare``: it is the first text of its line."""
     if not job.as_jackson:
         return put(job.out, o, b',"value":') if is_value else put(job.out, o, b',"key":')

@@ -52,3 +52,10 @@ cdef void follow_offsets(const long long* rows, Py_ssize_t i, Py_ssize_t count, 
 cdef bint is_believable(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long expected) noexcept nogil
 cdef void follow_rows(const long long* rows, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_one(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
+
+cdef void count_batch(const long long* row, Py_ssize_t at, Chain chain) noexcept nogil
+cdef void least(Chain chain, long long timestamp) noexcept nogil
+cdef bint next_begins_at(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long after) noexcept nogil
+cdef long long least_offset(const long long* rows, Py_ssize_t i, Py_ssize_t count) noexcept nogil
+cdef long long span_of(const long long* rows, Py_ssize_t i) noexcept nogil
+cdef long long expected_offset(Chain chain) noexcept nogil

@@ -108,11 +108,7 @@ class Chain(EventLog):
         self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.sparse = 0
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, chain: Chain) -> cython.void:
+def count_batch(row, at, chain):
     """Adds one valid batch to the counts."""
     magic: cython.longlong = row[at + BATCH_MAGIC]
     attributes: cython.longlong = row[at + BATCH_ATTRIBUTES]
@@ -153,37 +149,18 @@ def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.P
         chain.largest_timestamp_offset = row[at + BATCH_LAST_OFFSET]
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def least(chain: Chain, timestamp: cython.longlong) -> cython.void:
+def least(chain, timestamp):
     if timestamp >= 0 and (chain.least_timestamp < 0 or timestamp < chain.least_timestamp):
         chain.least_timestamp = timestamp
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def next_begins_at(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    after: cython.longlong,
-) -> cython.bint:
+def next_begins_at(rows, i, count, after):
     """Whether the batch of row i + 1 is valid and begins at offset ``after``."""
     at: cython.Py_ssize_t = (i + 1) * BATCH_WIDTH
     return i + 1 < count and (rows[at + BATCH_STATE] & CRC_RIGHT) and rows[at + BATCH_FIRST_OFFSET] == after
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def least_offset(
-    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, count: cython.Py_ssize_t
-) -> cython.longlong:
+def least_offset(rows, i, count):
     """Returns the first offset of row i, the last one if that is unknown, -1 if the row is missing or invalid."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     if i >= count or not rows[at + BATCH_STATE] & CRC_RIGHT:
@@ -193,11 +170,7 @@ def least_offset(
     return rows[at + BATCH_LAST_OFFSET]
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def span_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t) -> cython.longlong:
+def span_of(rows, i):
     """Returns the number of offsets that the batch of row i occupies; a minimum for a compressed v0 or v1 message."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     count: cython.longlong = rows[at + BATCH_COUNT]
@@ -270,11 +243,7 @@ def follow_offsets(rows, i, count, chain):
     chain.misplaced = 0
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def expected_offset(chain: Chain) -> cython.longlong:
+def expected_offset(chain):
     return chain.base if chain.last_offset < 0 and chain.base >= 0 else sum_of(chain.last_offset, 1)
 
 

@@ -64,3 +64,7 @@ cdef class FrameScan:
     cdef object _castagnoli_crcs, _ieee_crcs
     cdef Py_ssize_t prefix_entries
     cdef Prefixes prefixes
+
+cdef unsigned int crc_of(
+    bint castagnoli, unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end
+) noexcept nogil

@@ -16,17 +16,7 @@ native_setup()
 MAX_DIRECT_BYTES = cython.declare(cython.Py_ssize_t, 1024)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def crc_of(
-    castagnoli: cython.bint,
-    crc: cython.uint,
-    p: cython.pointer[cython.const[cython.uchar]],
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.uint:
+def crc_of(castagnoli, crc, p, start, end):
     return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
 
 

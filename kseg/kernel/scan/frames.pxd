@@ -22,3 +22,12 @@ cdef Py_ssize_t find_frame(
 cdef Py_ssize_t find_behind(
     FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end
 ) noexcept nogil
+
+cdef bint is_compressed(const unsigned char* p, Py_ssize_t i) noexcept nogil
+cdef void put_frame(
+    long long* row, Py_ssize_t at, Py_ssize_t position, long long size, int magic, long long state
+) noexcept nogil
+cdef bint is_frame(
+    FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size, Py_ssize_t wrong
+) noexcept nogil
+cdef long long weight_of(FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil

@@ -112,26 +112,11 @@ COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t) -> cython.bint:
+def is_compressed(p, i):
     return (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == MAGIC_V2 else p[i + LEGACY_FLAGS]) & CODEC
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_frame(
-    row: cython.pointer[cython.longlong],
-    at: cython.Py_ssize_t,
-    position: cython.Py_ssize_t,
-    size: cython.longlong,
-    magic: cython.int,
-    state: cython.longlong,
-) -> cython.void:
+def put_frame(row, at, position, size, magic, state):
     row[at + FRAME_POSITION] = position
     row[at + FRAME_SIZE] = size
     row[at + FRAME_MAGIC] = magic
@@ -162,17 +147,7 @@ def follow_intact(scan, p, i, end, rows, n, capacity):
     return n
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_frame(
-    scan: FrameScan,
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    size: cython.longlong,
-    wrong: cython.Py_ssize_t,
-) -> cython.bint:
+def is_frame(scan, p, i, size, wrong):
     """Whether the frame of ``size`` bytes at i is intact. The CRC of the frame at ``wrong`` is known to be wrong."""
     if scan.options & SKIP_CHECKSUMS:
         # An empty message of 0.7 has no field to check but its length.
@@ -180,13 +155,7 @@ def is_frame(
     return i != wrong and crc_is_right(cython.address(scan.prefixes), p, i, i + size, scan.is_07)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def weight_of(
-    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
-) -> cython.longlong:
+def weight_of(scan, p, i, size):
     """Returns the number of bytes that a frame takes from the budget."""
     if scan.is_07 or not is_compressed(p, i):
         return size

@@ -13,11 +13,7 @@ MAX_FINGERPRINT_BYTES = 24
 """Largest size of the fingerprint of one batch."""
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_uvarint(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.ulonglong) -> cython.Py_ssize_t:
+def put_uvarint(out, at, value):
     """Writes an unsigned varint, the lowest seven bits first. Returns the position after it."""
     while value > 127:
         out[at] = (value & 127) | 128

@@ -49,3 +49,11 @@ cdef void offsets_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, Ent
 cdef void times_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
 cdef Py_ssize_t follow_rows(const long long* rows, Py_ssize_t start, Py_ssize_t count, EntryWalk walk) noexcept nogil
 cdef void drain_entries(EntryWalk walk, long long size) noexcept nogil
+
+cdef long long offset_of(EntryWalk walk, long long entry) noexcept nogil
+cdef long long value_of(EntryWalk walk, long long entry) noexcept nogil
+cdef bint follows(
+    int width, long long offset_before, long long value_before, long long offset, long long value
+) noexcept nogil
+cdef bint is_believed(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
+cdef void report_held(EntryWalk walk, long long kind, long long c) noexcept nogil

@@ -60,11 +60,7 @@ class EntryWalk(EventLog):
         self.is_short = False
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def offset_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
+def offset_of(walk, entry):
     """Returns the absolute offset of an entry of the window; -1 if it exceeds the largest offset."""
     at: cython.Py_ssize_t = (entry - walk.first) * walk.width
     relative: cython.longlong = be32(walk.data, at if walk.width == OFFSETS else at + TIME_ENTRY_OFFSET)
@@ -73,27 +69,13 @@ def offset_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
     return walk.base + relative
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def value_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
+def value_of(walk, entry):
     """Returns the position or the timestamp of an entry of the window."""
     at: cython.Py_ssize_t = (entry - walk.first) * walk.width
     return be32(walk.data, at + OFFSET_ENTRY_POSITION) if walk.width == OFFSETS else be64(walk.data, at)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def follows(
-    width: cython.int,
-    offset_before: cython.longlong,
-    value_before: cython.longlong,
-    offset: cython.longlong,
-    value: cython.longlong,
-) -> cython.bint:
+def follows(width, offset_before, value_before, offset, value):
     """Whether an entry may follow another: values and offsets must rise; in a time index offsets may be equal."""
     return value > value_before and (offset > offset_before or (width == TIMES and offset == offset_before))
 
@@ -150,16 +132,7 @@ def take(walk):
         walk.held_value = walk.before_value = value
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_believed(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    walk: EntryWalk,
-) -> cython.bint:
+def is_believed(rows, i, count, walk):
     """Whether the offsets of row i fit between those of its neighbours; `kseg.kernel.scan.chain` reports others."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
@@ -174,11 +147,7 @@ def is_believed(
     return i + 1 >= count or not rows[after + BATCH_STATE] & CRC_RIGHT or rows[after + BATCH_LAST_OFFSET] > last
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def report_held(walk: EntryWalk, kind: cython.longlong, c: cython.longlong) -> cython.void:
+def report_held(walk, kind, c):
     """Adds an event about the held entry, or about the entry that was held last."""
     report(walk, kind, walk.held_entry, walk.held_offset, walk.held_value, c)
 

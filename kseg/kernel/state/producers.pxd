@@ -123,3 +123,9 @@ cdef bint replay_one(const long long* rows, Py_ssize_t i, ProducerTable table) n
 cdef Py_ssize_t replay_rows(
     const long long* rows, Py_ssize_t start, Py_ssize_t count, ProducerTable table
 ) noexcept nogil
+
+cdef long long home(ProducerTable table, long long producer_id) noexcept nogil
+cdef long long find(ProducerTable table, long long producer_id) noexcept nogil
+cdef bint is_remembered(ProducerTable table, long long e, long long timestamp) noexcept nogil
+cdef bint is_plain_marker(const long long* rows, Py_ssize_t at) noexcept nogil
+cdef bint is_kraft_type(long long type_of_marker) noexcept nogil

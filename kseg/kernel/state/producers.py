@@ -104,11 +104,7 @@ class ProducerTable(EventLog):
         self.abort_rows, self.abort_capacity = int64s_out(aborts), len(aborts) // ABORT_WIDTH
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def home(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
+def home(table, producer_id):
     """Returns the slot where the search for an id begins: upper bits of a product that depend on all bits of the id."""
     product: cython.ulonglong = cython.cast(
         cython.ulonglong, cython.cast(cython.ulonglong, producer_id) * cython.cast(cython.ulonglong, table.seed)
@@ -116,11 +112,7 @@ def home(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
     return cython.cast(cython.longlong, product >> 33) & table.mask
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def find(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
+def find(table, producer_id):
     """Returns the slot that holds the producer, or the free one where it belongs. At least one slot is free."""
     at: cython.longlong = home(table, producer_id)
     while table.slots[at] and table.entries[(table.slots[at] - 1) * ENTRY_WIDTH + ID] != producer_id:
@@ -244,11 +236,7 @@ def compare(
 # Applies a batch to the entry of its producer: steps of `kseg.kernel.state.producers`.
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_remembered(table: ProducerTable, e: cython.longlong, timestamp: cython.longlong) -> cython.bint:
+def is_remembered(table, e, timestamp):
     """Whether all is known of the producer since its batch before, and a broker has not forgotten it for being idle."""
     entries: cython.pointer[cython.longlong] = table.entries
     if entries[e + EPOCH] < 0 or entries[e + SEEN] < table.after_damage:
@@ -381,11 +369,7 @@ def follow_offsets(table, first, last):
         table.largest_offset = last
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t) -> cython.bint:
+def is_plain_marker(rows, at):
     """Whether the control batch is intact, and has the form in which brokers write the end of a transaction."""
     return (
         rows[at + BATCH_STATE] & CRC_RIGHT
@@ -396,11 +380,7 @@ def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cyt
     )
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_kraft_type(type_of_marker: cython.longlong) -> cython.bint:
+def is_kraft_type(type_of_marker):
     return FIRST_KRAFT_TYPE <= type_of_marker <= LAST_KRAFT_TYPE
 
 

@@ -59,18 +59,7 @@ class RecordComparison:
         )
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_same_field(
-    a: Side,
-    a_rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    b: Side,
-    b_rows: cython.pointer[cython.const[cython.longlong]],
-    j: cython.Py_ssize_t,
-) -> cython.bint:
+def is_same_field(a, a_rows, i, b, b_rows, j):
     """Whether two fields are equal; columns i and j have their positions, the next columns their sizes."""
     return are_same_bytes(a.payload, a_rows[i], a_rows[i + 1], b.payload, b_rows[j], b_rows[j + 1])
 

@@ -122,3 +122,9 @@ cdef int count_frame(
     PlainFrames* plain, Py_ssize_t row, bint v07, long long* tally, long long* producers, long long* keys
 ) noexcept nogil
 cdef void check_buffers(long long[::1] tally, long long[::1] distinct) except *
+
+cdef void count_offset(long long* tally, long long offset) noexcept nogil
+cdef long long word_at(const unsigned char* p, Py_ssize_t i, long long left) noexcept nogil
+cdef void count_timestamp(long long* tally, long long timestamp) noexcept nogil
+cdef void count_base_timestamp(long long* tally, long long timestamp) noexcept nogil
+cdef void add_forms(const long long* rows, Py_ssize_t count, bint is_07, long long* found) noexcept nogil

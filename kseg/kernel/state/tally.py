@@ -32,11 +32,7 @@ def add(distinct: cython.longlong[::1], value: cython.const[cython.uchar][::1]) 
     add_hash(int64s_out(distinct), hash_of(bytes_in(value), 0, len(value)))
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def mixed(h: cython.ulonglong) -> cython.ulonglong:
+def mixed(h):
     """Spreads 64 bits over 64 bits, one to one."""
     h ^= h >> 32
     h = cython.cast(cython.ulonglong, h * MIX_B)
@@ -45,13 +41,7 @@ def mixed(h: cython.ulonglong) -> cython.ulonglong:
     return h ^ (h >> 32)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_of(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
-) -> cython.ulonglong:
+def hash_of(p, i, size):
     h: cython.ulonglong = cython.cast(cython.ulonglong, size)
     tail: cython.ulonglong = 0
     end: cython.Py_ssize_t = i + size
@@ -172,11 +162,7 @@ def count_size(tally, which, size):
     tally[at + SIZE_BUCKETS + 32 * e + (size >> e)] += 1
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def count_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong) -> cython.void:
+def count_offset(tally, offset):
     last: cython.longlong = tally[LAST_OFFSET]
     if not tally[HAS_OFFSET]:
         tally[HAS_OFFSET] = 1
@@ -230,13 +216,7 @@ def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset
         put_largest(tally, LARGEST_RECORDS, size, offset)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def word_at(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, left: cython.longlong
-) -> cython.longlong:
+def word_at(p, i, left):
     """The next 8 of ``left`` bytes as one big-endian word; zeros follow the last byte."""
     word: cython.ulonglong = 0
     k: cython.longlong
@@ -305,11 +285,7 @@ def count_headers(p, headers, first, count, tally):
     return total
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def count_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
+def count_timestamp(tally, timestamp):
     if timestamp < 0:
         return
     if tally[WITH_TIMESTAMP] == 0 or timestamp < tally[LEAST_TIMESTAMP]:
@@ -343,11 +319,7 @@ def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
         tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def count_base_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
+def count_base_timestamp(tally, timestamp):
     if timestamp < 0:
         return
     if tally[WITH_BASE_TIMESTAMP] == 0 or timestamp < tally[LEAST_BASE_TIMESTAMP]:
@@ -525,15 +497,7 @@ def check_buffers(tally, distinct):
 # Counts batches by format and codec from their header rows (BATCH_*).
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_forms(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    is_07: cython.bint,
-    found: cython.pointer[cython.longlong],
-) -> cython.void:
+def add_forms(rows, count, is_07, found):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t

@@ -22,9 +22,8 @@ LOOP = [sys.executable, "-m", "benchmarks.small"]
 SMALL = ((1, 2000, "1k", 2), (100, 20, "1k", 2), (2000, 1, "1k", 2), (1, 2000, "tiny", 20))
 """Partitions, segments in each, and the kind and number of their batches."""
 WALK = [sys.executable, "-m", "benchmarks.walk"]
-BARE = [sys.executable, "-m", "benchmarks.bare"]
+PASSES = [sys.executable, "-m", "benchmarks.passes"]
 FULL = [*VERIFY, "--level", "full", "--jobs", "1"]
-RUNS = [sys.executable, "-m", "benchmarks.runs"]
 WRECK_KINDS = ("1k", "tiny")
 PARTS = ("walk", "dump", "verify", "recover", "start", "wreck")
 WALK_ROUNDS, WARM_ROUNDS = 8, 8
@@ -60,21 +59,20 @@ def walks(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
         "1 thread : Java",
         "2 threads : 1",
         "2 processes : 1",
-        "2 : 1 of reading",
     )
     for kind, path in files.items():
-        one, two, java, forked, reading = float("inf"), float("inf"), float("inf" if peers else "nan"), 0.0, 0.0
+        one, two, java, forked = float("inf"), float("inf"), float("inf" if peers else "nan"), 0.0
         for _ in range(rounds):
-            alone, both, processes, only_read, records = printed([*WALK, str(path), str(WALK_ROUNDS), "1", "2"])
+            alone, both, processes, records = printed([*WALK, str(path), str(WALK_ROUNDS), "1", "2"])
             one, two = min(one, alone), min(two, both)
-            forked, reading = max(forked, processes), max(reading, only_read)
+            forked = max(forked, processes)
             if peers:
                 seconds, walked = printed(peers.walk(path, WARM_ROUNDS))
                 java = min(java, seconds)
                 if walked != records:
                     raise SystemExit(f"{path}: kseg walks {records} records, Kafka {walked}")
         size = path.stat().st_size / 1e9
-        row(kind, size / one, size / java, java / one, one / two, forked, reading)
+        row(kind, size / one, size / java, java / one, one / two, forked)
 
 
 def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
@@ -142,7 +140,7 @@ def _least(one: Taken, other: Taken) -> Taken:
 def full_passes(files: dict[str, Path], folder: Path, rounds: int) -> None:
     """Level full does no less than read a file and take its CRCs; its start is that over the first batch alone."""
     print("\nverify --level full of one segment (processor time, start taken off), beside a bare pread and CRC pass")
-    head("input", "bare, kseg's CRC, s", "bare, crc32c, s", "full, s", "kseg's CRC : full", "crc32c : full")
+    head("input", "bare, crc32c, s", "full, s", "crc32c : full")
     first = folder / "first" / f"{0:020}.log"
     first.parent.mkdir(parents=True, exist_ok=True)
     for kind, path in files.items():
@@ -152,15 +150,14 @@ def full_passes(files: dict[str, Path], folder: Path, rounds: int) -> None:
             first.write_bytes(file.read(size))
         found = best(
             {
-                "own": lambda path=path: printed([*BARE, str(path), "kseg", "1"])[0],
-                "package": lambda path=path: printed([*BARE, str(path), "package", "1"])[0],
+                "bare": lambda path=path: printed([*PASSES, "bare", str(path), "1"])[0],
                 "start": lambda: spent([*FULL, str(first)])[1],
                 "full": lambda path=path: spent([*FULL, str(path)])[1],
             },
             2 * rounds,
         )
         full = found["full"] - found["start"]
-        row(kind, found["own"], found["package"], full, found["own"] / full, found["package"] / full)
+        row(kind, found["bare"], full, found["bare"] / full)
 
 
 def starts(folder: Path, seeds: Path, rounds: int) -> None:
@@ -193,8 +190,8 @@ def wrecks(folder: Path, seeds: Path, files: dict[str, Path], mib: int, rounds: 
             path = wrecked(seeds, kind, wreck, mib, folder)
             found = best(
                 {
-                    "intact": lambda path=files[kind]: printed([*RUNS, str(path), str(rounds)])[0],
-                    "wreck": lambda path=path: printed([*RUNS, str(path), str(rounds)])[0],
+                    "intact": lambda path=files[kind]: printed([*PASSES, "runs", str(path), str(rounds)])[0],
+                    "wreck": lambda path=path: printed([*PASSES, "runs", str(path), str(rounds)])[0],
                 },
                 rounds,
             )

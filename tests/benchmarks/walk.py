@@ -1,15 +1,13 @@
 """CRC and every record of a segment: ``python -m benchmarks.walk FILE ROUNDS THREADS...``.
 
 Counts of threads take turns in one process. Prints the seconds of the best round of each, then how much as many forked
-processes gain that have nothing in common, how much threads gain that only read the file, and how many records were
-walked. The counterpart of Walk.java.
+processes gain that have nothing in common, and how many records were walked. The counterpart of Walk.java.
 """
 
 import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from threading import Thread
 from time import perf_counter
 
 from kseg.kernel.files.system import keep_freed_memory
@@ -18,7 +16,7 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.slices import in_parts
 from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
-from kseg.stores.windows import WINDOW_BYTES, Windows, next_frame
+from kseg.stores.windows import Windows, next_frame
 
 
 class Walker:
@@ -107,50 +105,18 @@ class Shares:
         return perf_counter() - start
 
 
-class Reading:
-    """A pass that only reads the file, each thread its share: how much of a second processor there is for any of it.
-
-    Two virtual processors may be less than two of one's own, at one time or another.
-    """
-
-    def __init__(self, path: str, most_threads: int) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY)
-        self._size = os.fstat(self._descriptor).st_size
-        self._windows = [memoryview(bytearray(WINDOW_BYTES)) for _ in range(most_threads)]
-
-    def once(self, threads: int) -> float:
-        """Seconds of one round."""
-        ends = [self._size * k // threads for k in range(threads + 1)]
-        others = [Thread(target=self._read, args=(k, ends[k], ends[k + 1])) for k in range(1, threads)]
-        start = perf_counter()
-        for thread in others:
-            thread.start()
-        self._read(0, 0, ends[1])
-        for thread in others:
-            thread.join()
-        return perf_counter() - start
-
-    def _read(self, number: int, position: int, end: int) -> None:
-        window = self._windows[number]
-        while position < end:
-            position += os.preadv(self._descriptor, [window[: end - position]], position)
-
-
 def main(path: str, rounds: int, threads: list[int]) -> None:
     keep_freed_memory()
     most = max(threads)
-    shares, walks, reading = Shares(path, most), Walks(path, most), Reading(path, most)
-    found, shared, alone, together = [], [], [], []
+    shares, walks = Shares(path, most), Walks(path, most)
+    found, shared = [], []
     for _ in range(rounds):
         found.append([walks.once(count) for count in threads])
         if most > 1:
             shared.append(shares.once())
-            alone.append(reading.once(1))
-            together.append(reading.once(most))
     (records,) = {records for turn in found for _, records in turn}
     best = [min(seconds for seconds, _ in turns) for turns in zip(*found, strict=True)]
-    gains = (best[0] / min(shared), min(alone) / min(together)) if most > 1 else (1, 1)
-    print(*best, *gains, records)
+    print(*best, best[0] / min(shared) if most > 1 else 1, records)
 
 
 if __name__ == "__main__":

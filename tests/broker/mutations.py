@@ -6,11 +6,9 @@ The second kind has its CRCs made right again, so that a reader meets the odd fi
 import gzip
 import random
 import struct
-import zlib
 from collections.abc import Callable
 
-import crc32c
-
+from fuzz.batches import sealed, varint
 from segment.segments import SAMPLES, entries, sample
 
 INT32S = (0, -1, -2, 1, (1 << 31) - 1, -(1 << 31))
@@ -54,14 +52,6 @@ def cut(rng: random.Random, data: bytes) -> bytes:
     return data[:at] + (bytes(size) + data[at:] if kind == 1 else data[at + size :])
 
 
-def with_crc(entry: bytes) -> bytes:
-    """The entry with a length and CRC that are right for its bytes."""
-    entry = entry[:8] + struct.pack(">i", len(entry) - 12) + entry[12:]
-    if entry[16] == 2:
-        return entry[:17] + struct.pack(">I", crc32c.crc32c(entry[21:])) + entry[21:]
-    return entry[:12] + struct.pack(">I", zlib.crc32(entry[16:])) + entry[16:]
-
-
 def flip(rng: random.Random, entry: bytes) -> bytes:
     data = bytearray(entry)
     data[rng.randrange(rng.choice((26, min(61, len(data)), len(data))))] ^= 1 << rng.randrange(8)
@@ -71,7 +61,7 @@ def flip(rng: random.Random, entry: bytes) -> bytes:
 def flip_under_crc(rng: random.Random, entry: bytes) -> bytes:
     data = bytearray(entry)
     data[rng.randrange(61 if entry[16] == 2 else 18, len(data))] = rng.randrange(256)
-    return with_crc(bytes(data))
+    return sealed(bytes(data))
 
 
 def set_field(rng: random.Random, entry: bytes) -> bytes:
@@ -84,7 +74,7 @@ def set_field(rng: random.Random, entry: bytes) -> bytes:
         at, form = rng.choice(((0, "q"), (17, "B"), (18 + 8 * entry[16], "i")))
         values = {"q": INT64S, "B": tuple(range(256)), "i": (*INT32S, -100, 3, 300)}[form]
         struct.pack_into(">" + form, data, at, rng.choice(values))
-    return with_crc(bytes(data)) if rng.random() < 0.8 else bytes(data)
+    return sealed(bytes(data)) if rng.random() < 0.8 else bytes(data)
 
 
 def set_length(rng: random.Random, entry: bytes) -> bytes:
@@ -95,15 +85,6 @@ def set_length(rng: random.Random, entry: bytes) -> bytes:
 
 def set_magic(rng: random.Random, entry: bytes) -> bytes:
     return entry[:16] + bytes([rng.choice((0, 1, 2, 3, 127, 128, 255))]) + entry[17:]
-
-
-def varint(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = b""
-    while value > 127:
-        out += bytes([value & 127 | 128])
-        value >>= 7
-    return out + bytes([value])
 
 
 def sized(data: bytes | None) -> bytes:
@@ -138,7 +119,7 @@ def record_batch(rng: random.Random, entry: bytes) -> bytes:
         records, attributes = gzip.compress(records, mtime=0), attributes + 1
     claimed = count if rng.random() < 0.8 else rng.choice(INT32S)
     head = struct.pack(">Hiqqqhii", attributes, max(count - 1, 0), 1000, 2000, 7, 0, rng.choice((-1, 0, 5)), claimed)
-    return with_crc(entry[:8] + bytes(8) + b"\2" + bytes(4) + head + records)
+    return sealed(entry[:8] + bytes(8) + b"\2" + bytes(4) + head + records)
 
 
 def message(offset: int, magic: int, attributes: int, key: bytes | None, value: bytes | None) -> bytes:
@@ -146,7 +127,7 @@ def message(offset: int, magic: int, attributes: int, key: bytes | None, value: 
     fields = [struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part for part in (key, value)]
     time = struct.pack(">q", 5) if magic else b""
     head = struct.pack(">qiI", offset, 0, 0) + bytes([magic & 255, attributes])
-    return with_crc(head + time + b"".join(fields))
+    return sealed(head + time + b"".join(fields))
 
 
 def compressed_message(rng: random.Random, entry: bytes) -> bytes:

@@ -1,10 +1,8 @@
 """Rows of the data source, compared with real consumers and the commands; without a JVM."""
 
-import gzip
 import json
 import os
 import shutil
-from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from api.consumed import CONSUMED, TESTDATA, id_of, partition_of
+from api.consumed import rows_of as consumed_rows
 from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
 from kseg.verification.partition import CheckSettings
@@ -29,8 +29,6 @@ from kseg.verification.report import Report
 from kseg.verification.run import judge_path
 from spark.reading import ALL, read, reader_of, rows_of
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
-CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
 DAMAGED = sorted(path for path in TESTDATA.glob("damaged/*/*-0") if "0.7" not in str(path))
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0"
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"
@@ -39,30 +37,20 @@ pytestmark = pytest.mark.spark
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def id_of(path: Path) -> str:
-    return "/".join(path.relative_to(TESTDATA).parts)
-
-
-def consumed_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-
-
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("consumed", CONSUMED, ids=id_of)
 def test_records_are_those_of_a_consumer(consumed: Path, isolation: str) -> None:
-    partition = consumed.parent.parent.parent / consumed.parent.name
     truth = consumed.with_name(f"{isolation}.jsonl.gz")
     expected = consumed_rows(truth if truth.exists() else consumed)
     begin = consumed_rows(consumed)[0]["offset"]
-    found = rows_of(partition, isolation=isolation, splitBytes="3k", startOffset=str(begin))
+    found = rows_of(partition_of(consumed), isolation=isolation, splitBytes="3k", startOffset=str(begin))
     topic, _, number = consumed.parent.name.rpartition("-")
     assert {(row["topic"], row["partition"]) for row in found} == {(topic, int(number))}
-    assert [(row["offset"], row["key"], row["value"]) for row in found] == [
-        (row["offset"], *(None if row[part] is None else b64decode(row[part]) for part in ("key", "value")))
-        for row in expected
-    ]
     for row, truth_row in zip(found, expected, strict=True):
-        if truth_row["timestamp"] not in (None, -1):
+        assert [row[name] for name in ("offset", "key", "value")] == [
+            truth_row[name] for name in ("offset", "key", "value")
+        ]
+        if truth_row["timestamp"] is not None:
             assert row["timestamp"] == EPOCH + timedelta(milliseconds=truth_row["timestamp"])
 
 

@@ -200,13 +200,6 @@ def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:
     assert not found.plan.gaps
 
 
-def test_whole_segments_in_each_others_files(tmp_path: Path) -> None:
-    first, second = real_batches(0), real_batches(46)
-    partition = make(tmp_path / "a-0", {0: second, 46: first})
-    salvage(partition)
-    assert read(partition) == {0: first, 46: second}
-
-
 def test_damage_of_a_file_whose_name_another_segment_gets_is_told(tmp_path: Path) -> None:
     first, second, third, fourth = (real_batches(base) for base in (0, 46, 76, 116))
     broken = bytearray(fourth[-1])
@@ -219,37 +212,30 @@ def test_damage_of_a_file_whose_name_another_segment_gets_is_told(tmp_path: Path
     assert found.moved == 1
 
 
-def test_a_wrong_base_offset_is_mended(tmp_path: Path) -> None:
-    batches = real_batches(0)
-    partition = make(tmp_path / "a-0", {0: [*batches[:4], at_offset(batches[4], 7_000_000), *batches[5:]]})
-    found = salvage(partition)
-    assert read(partition) == {0: batches}
-    assert found.repaired == 1
+FIRST, SECOND, V0 = real_batches(0), real_batches(46), read(PARTITIONS["v0 compressed"])[0]
+LATE = FIRST[-1][:12] + b"\0\0\0\x05" + FIRST[-1][16:]
+REPAIRED: dict[str, tuple[Segments, Segments, int]] = {
+    "whole segments in each other's files": ({0: SECOND, 46: FIRST}, {0: FIRST, 46: SECOND}, 0),
+    "a wrong base offset": ({0: [*FIRST[:4], at_offset(FIRST[4], 7_000_000), *FIRST[5:]]}, {0: FIRST}, 1),
+    "a single offset that is too high": ({0: [*FIRST[:-1], at_offset(FIRST[-1], 1 << 40)]}, {0: FIRST}, 1),
+    "a wrong leader epoch": (
+        {0: [*FIRST[:4], FIRST[4][:12] + b"\0\0\x09\x09" + FIRST[4][16:], *FIRST[5:]]}, {0: FIRST}, 1,
+    ),
+    "an epoch of its own in a batch moved between others": (
+        {0: [*FIRST[:4], LATE, *FIRST[4:-1]]}, {0: [*FIRST[:-1], LATE]}, 0,
+    ),
+    "offset and length of a v0 set, whose inner offsets are under its checksum": (
+        {0: [V0[0], b"\1\1" + V0[1][2:9] + b"\x85" + V0[1][10:], *V0[2:]]}, {0: V0}, 1,
+    ),
+}  # fmt: skip
 
 
-def test_a_set_of_v0_whose_offset_and_length_are_wrong(tmp_path: Path) -> None:
-    """The offsets inside are under its checksum."""
-    batches = read(PARTITIONS["v0 compressed"])[0]
-    wrong = b"\1\1" + batches[1][2:9] + b"\x85" + batches[1][10:]
-    partition = make(tmp_path / "a-0", {0: [batches[0], wrong, *batches[2:]]})
-    assert salvage(partition).repaired == 1
-    assert read(partition) == {0: batches}
-
-
-def test_a_wrong_leader_epoch_is_mended(tmp_path: Path) -> None:
-    batches = real_batches(0)
-    wrong = batches[4][:12] + b"\0\0\x09\x09" + batches[4][16:]
-    partition = make(tmp_path / "a-0", {0: [*batches[:4], wrong, *batches[5:]]})
-    assert salvage(partition).repaired == 1
-    assert read(partition) == {0: batches}
-
-
-def test_a_batch_moved_between_others_keeps_its_own_epoch(tmp_path: Path) -> None:
-    batches = real_batches(0)
-    late = batches[-1][:12] + b"\0\0\0\x05" + batches[-1][16:]
-    partition = make(tmp_path / "a-0", {0: [*batches[:4], late, *batches[4:-1]]})
-    salvage(partition)
-    assert read(partition) == {0: [*batches[:-1], late]}
+@pytest.mark.parametrize("name", REPAIRED)
+def test_batches_in_wrong_places_and_wrong_headers(name: str, tmp_path: Path) -> None:
+    before, after, repaired = REPAIRED[name]
+    partition = make(tmp_path / "a-0", before)
+    assert salvage(partition).repaired == repaired
+    assert read(partition) == after
 
 
 def test_all_that_is_left_of_a_segment_lies_alone_in_another(tmp_path: Path) -> None:
@@ -308,13 +294,6 @@ def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followe
     assert read(partition) == {0: near, far: behind[:2], 3 * far: farther, **last}
     assert errors_of(partition) == []
     assert not plan_salvage(str(partition), START).plan
-
-
-def test_a_single_offset_that_is_too_high_is_a_wrong_one(tmp_path: Path) -> None:
-    batches = real_batches(0)
-    partition = make(tmp_path / "a-0", {0: [*batches[:-1], at_offset(batches[-1], 1 << 40)]})
-    salvage(partition)
-    assert read(partition) == {0: batches}
 
 
 def test_more_gaps_than_are_recorded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,31 +2,52 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import uuid4
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Messages, Progress, Reporter
-from kseg.changes.journal import Known
+from kseg.changes.driver.reporter import Failures, Messages, Progress, Reporter
+from kseg.changes.journal import Known, RootFile, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
+from kseg.formats.suffixes import LOG
 from kseg.logdir.index_interval import IntervalMessages
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import KnownTopics, Topics
 from kseg.recovery.broker.partition_plans import Outcome, Recovery, outcome_of, plan_partition, plan_partitions
-from kseg.recovery.destination import TopicIds
+from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
+from kseg.recovery.destination import Destination, LogBounds, TopicIds
 from kseg.recovery.messages import RecoveryMessages, facts
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, BrokerStart, RecoverOptions
 from kseg.recovery.workspace import BrokerRefusesError
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, own_partitions
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    METADATA_TOPIC,
+    QUORUM_STATE,
+    list_segments,
+    own_name,
+    own_partitions,
+    parse_partition_name,
+)
 from kseg.segment.paths import segment_bytes
-from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS
+from kseg.sidefiles.checkpoints import (
+    LOG_STARTS,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
+    build_offset_checkpoint,
+    offsets_of,
+    read_offset_checkpoint,
+    set_log_start,
+)
 from kseg.sidefiles.json_files import read_quorum_state
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft, read_meta_properties
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
@@ -34,27 +55,6 @@ from kseg.stores.regular_files import first_bytes
 
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
-
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
-from uuid import uuid4
-
-from kseg.changes.driver.reporter import Failures
-from kseg.changes.journal import RootFile, TopicPartition
-from kseg.formats.suffixes import LOG
-from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
-from kseg.recovery.destination import Destination, LogBounds
-from kseg.segment.files import CLEAN_SHUTDOWN, list_segments, own_name, parse_partition_name
-from kseg.sidefiles.checkpoints import (
-    OFFSET_CHECKPOINTS,
-    build_offset_checkpoint,
-    offsets_of,
-    read_offset_checkpoint,
-    set_log_start,
-)
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 
 # The files of a log directory itself that a broker's start reads and a recovery may change.
 

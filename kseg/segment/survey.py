@@ -166,6 +166,11 @@ class HeaderRows:
     def first(self, count: int) -> "HeaderRows":
         return HeaderRows(self.rows, count)
 
+    def shift(self, by: int) -> None:
+        """Moves the positions."""
+        for at in range(layout.BATCH_POSITION, self.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH):
+            self.rows[at] += by
+
     def part(self, first: int, stop: int) -> "HeaderRows":
         """Returns the rows ``first`` to ``stop``."""
         return HeaderRows(self.rows[first * layout.BATCH_WIDTH : stop * layout.BATCH_WIDTH], stop - first)

@@ -10,22 +10,12 @@ from kseg.errors import KsegError
 from kseg.findings.table import WARNING
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.kernel.layout.headers import CONTROL
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    NULL_KEYS,
-)
+from kseg.kernel.layout.rows import CRC_RIGHT, NULL_KEYS
 from kseg.segment.batches import Batch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
-from kseg.segment.survey import DEEP, BatchProblem, HeaderRows, cleaner_reach
+from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, cleaner_reach
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
@@ -58,25 +48,20 @@ class CleanerRule(Rule):
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
             return
-        states = headers.rows[BATCH_STATE : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        for i, state in enumerate(states):
-            at = i * BATCH_WIDTH
+        for i, state in enumerate(headers.states):
             if not state & CRC_RIGHT:
-                self._add("cleaner-hides-damage", segment, headers.rows, at)
-            elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & CONTROL:
-                self._add("record-without-key", segment, headers.rows, at)
+                self._add("cleaner-hides-damage", segment, headers[i])
+            elif state & NULL_KEYS and not headers[i].attributes & CONTROL:
+                self._add("record-without-key", segment, headers[i])
 
-    def _add(self, code: str, segment: CheckedSegment, rows: memoryview, at: int) -> None:
+    def _add(self, code: str, segment: CheckedSegment, row: BatchRow) -> None:
         """Reports one finding per segment and code, at the first batch; the others are only counted."""
         if code in self._reported:
             self.report.more(code, segment.path, 1)
         else:
             self._reported.add(code)
-            offset = (
-                rows[at + BATCH_FIRST_OFFSET] if rows[at + BATCH_FIRST_OFFSET] >= 0 else rows[at + BATCH_LAST_OFFSET]
-            )
-            place = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset
-            self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], *place)
+            offset = row.first_offset if row.first_offset >= 0 else row.last_offset
+            self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], row.position, row.size, offset)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")

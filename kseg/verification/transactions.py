@@ -12,14 +12,6 @@ from kseg.errors import PathError
 from kseg.findings.table import ERROR, INFO, WARNING
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import SNAPSHOT, TRANSACTION_INDEX
-from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_POSITION,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-)
 from kseg.kernel.state import producers as kernel
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.files import segment_stem
@@ -435,10 +427,10 @@ class ProducerRule(Rule):
     def _event(self, segment: CheckedSegment, headers: HeaderRows, event: Event) -> None:
         kind, row, a, b, c = event
         self._shown[kind] += 1
-        at = row * BATCH_WIDTH
-        position, size, offset = (headers.rows[at + k] for k in (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET))
-        producer, epoch = headers.rows[at + BATCH_PRODUCER_ID], headers.rows[at + BATCH_PRODUCER_EPOCH]
-        who, details = f"producer {producer}", {"producerId": producer, "producerEpoch": epoch}
+        batch = headers[row]
+        position, size, offset = batch.position, batch.size, batch.first_offset
+        who = f"producer {batch.producer_id}"
+        details = {"producerId": batch.producer_id, "producerEpoch": batch.producer_epoch}
         if kind == kernel.SEQUENCE:
             if c:
                 return  # offsets are missing in between, and the gap is reported
@@ -461,7 +453,7 @@ class ProducerRule(Rule):
         elif kind == kernel.LOST_MARKER:
             text = f"{who}: epoch {c} writes, and no marker has ended the transaction of epoch {b} that began at {a}"
             details |= {"epochBefore": b, "startOffset": a}
-        elif headers.rows[at + BATCH_PRODUCER_ID] < 0:
+        elif batch.producer_id < 0:
             text = "control batch without a producer: consumers skip its records"
         else:
             text = f"{who}: control record of type {a}" if a >= 0 else f"{who}: the control record cannot be read"

@@ -8,34 +8,28 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from kseg.changes.plan import Content, Pieces
+from kseg.changes.plan import Content, Pieces, Plan, Removed
 from kseg.errors import KsegError, PathError
-from kseg.formats.suffixes import LOG
-from kseg.recovery.options import BrokerStart
-from kseg.recovery.workspace import SPILL_BYTES, File, Workspace, spill
-from kseg.signals import restore_defaults
-from kseg.stores import trees
-
-if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
-from dataclasses import dataclass, field
-from itertools import pairwise
-
-from kseg.changes.plan import Plan, Removed
-from kseg.formats.suffixes import LOG_07
+from kseg.formats.suffixes import LOG, LOG_07
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.logdir.index_interval import Interval
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.losses import Cut, Loss, Remaining, remaining
-from kseg.recovery.workspace import BrokerRefusesError, offset_of
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.signals import restore_defaults
+from kseg.stores import trees
 from kseg.stores.source import check_readable
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 # Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
 # files. Offsets are byte positions.

@@ -22,7 +22,6 @@ from kseg.kernel.layout.headers import (
     V2_CRC,
 )
 from kseg.kernel.layout.rows import (
-    BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
     FRAME_MAGIC,
@@ -356,8 +355,7 @@ class BrokerSegment:
             try:
                 for found in batches:
                     if start:
-                        for i in range(found.count):
-                            found.rows[i * BATCH_WIDTH + BATCH_POSITION] -= start
+                        found.shift(-start)
                     yield found
             except OSError as error:
                 check_readable(source.path)

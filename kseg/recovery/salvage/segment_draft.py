@@ -24,7 +24,7 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
     V2_LEADER_EPOCH,
 )
-from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH, be32, be64
+from kseg.kernel.layout.rows import be32, be64
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
 from kseg.segment.batches import Message, RecordBatch
@@ -551,8 +551,7 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
 def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[HeaderRows]:
     for found in AcceptedBatches(source, end, start + skip):
         if at != start:
-            for i in range(found.count):
-                found.rows[i * BATCH_WIDTH + BATCH_POSITION] += at - start
+            found.shift(at - start)
         yield found
 
 

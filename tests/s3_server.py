@@ -28,6 +28,8 @@ class Store:
     listing has ``most_listed`` objects.
     """
 
+    url = "s3://bucket"
+
     def __init__(self, endpoint: str) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
         self.failures = self.slow = 0
@@ -41,6 +43,12 @@ class Store:
     def put_tree(self, name: str, folder: Path) -> None:
         for inner, data in files_below(folder):
             self.put(f"{name}/{inner}", data)
+
+    def files(self, name: str) -> dict[str, bytes]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix=f"{name}/")
+        keys = [found["Key"] for page in pages for found in page.get("Contents", [])]
+        bodies = {key: self.client.get_object(Bucket="bucket", Key=key)["Body"] for key in keys}
+        return {key.removeprefix(f"{name}/"): body.read() for key, body in bodies.items()}
 
 
 def free_port() -> int:

@@ -50,9 +50,10 @@ class Outcome:
     def objects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
 
-    def expect(self, status: int, *told: str) -> "Outcome":
-        """Fails unless it ended with this status, and standard error holds these texts."""
+    def expect(self, status: int, *told: str, out: bytes | None = None) -> "Outcome":
+        """Fails unless it ended with this status, and standard error holds these texts. ``out``: all of the output."""
         assert self.status == status, self.err
+        assert out in (None, self.out)
         for text in told:
             assert text in self.err, self.err
         return self

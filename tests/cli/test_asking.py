@@ -48,8 +48,7 @@ def test_the_records_around_an_offset(kseg: Kseg, path: Path) -> None:
 
 @pytest.mark.parametrize("options", [("--last", 5), ("--around", 230), ("--offsets", "225..")])
 def test_offsets_are_not_those_of_a_metadata_snapshot(kseg: Kseg, tmp_path: Path, options: tuple[object, ...]) -> None:
-    logs = tmp_path / METADATA.name
-    shutil.copytree(METADATA, logs)
+    logs = Path(shutil.copytree(METADATA, tmp_path / METADATA.name))
     found = records(kseg, logs, *options)
     for snapshot in logs.glob("*.checkpoint"):
         snapshot.unlink()
@@ -82,8 +81,7 @@ def test_patterns_of_keys_and_values(kseg: Kseg) -> None:
 def test_a_filter_that_finds_nothing_says_so(kseg: Kseg) -> None:
     for options in (("--grep", "zz-not-there-zz"), ("--key-pattern", "zz-not-there-zz"), ("--time", "..1999-01-01")):
         done = kseg("dump", "--deep-iteration", "--format", "json", *options, CODECS)
-        assert (done.status, done.out) == (0, b"")
-        assert "nothing found" in done.err
+        done.expect(0, "nothing found", out=b"")
 
 
 @pytest.mark.parametrize(

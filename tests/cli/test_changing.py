@@ -32,8 +32,7 @@ CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 def test_a_plan_goes_to_a_file(kseg: Kseg, tmp_path: Path, form: str, option: str) -> None:
     shutil.copytree(CASE, tmp_path / "dplain-0")
     shown = kseg("recover", "--dry-run", "--format", form, tmp_path / "dplain-0")
-    done = kseg("recover", "--dry-run", "--format", form, option, tmp_path / "plan", tmp_path / "dplain-0")
-    assert (done.status, done.out) == (1, b"")
+    kseg("recover", "--dry-run", "--format", form, option, tmp_path / "plan", tmp_path / "dplain-0").expect(1, out=b"")
     assert (tmp_path / "plan").read_bytes() == shown.out != b""
 
 

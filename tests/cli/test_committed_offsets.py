@@ -198,8 +198,7 @@ def test_a_lag_takes_the_partition(kseg: Kseg, tmp_path: Path) -> None:
 
 
 def test_a_topic_made_anew_is_another(kseg: Kseg, tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    shutil.copytree(COMMITTED, logs)
+    logs = Path(shutil.copytree(COMMITTED, tmp_path / "logs"))
     (logs / "orders-0/partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAQA")
     ends = {(o["topic"], o["partition"], o["topicId"] is None): o["logEndOffset"] for o in committed(kseg, logs)}
     assert ends["orders", 0, False] is None
@@ -271,8 +270,7 @@ def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:
 
 
 def test_leftovers_of_the_cleaner_set_nothing(kseg: Kseg, tmp_path: Path) -> None:
-    folder = tmp_path / OFFSETS.name
-    shutil.copytree(OFFSETS, folder)
+    folder = Path(shutil.copytree(OFFSETS, tmp_path / OFFSETS.name))
     shutil.copy(LOG, folder / f"{LOG.name}.deleted")
     (folder / f"{LOG.name}.swap").write_bytes(LOG.read_bytes()[:500])
     expected = kseg("dump", "--committed-offsets", folder).out

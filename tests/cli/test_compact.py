@@ -175,8 +175,7 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, pair: Pair) 
 
 def test_a_record_above_the_limit_makes_the_partition_uncleanable(kseg: Kseg, tmp_path: Path) -> None:
     """Records of 4012 bytes in lz4 batches: 4.4.0 left the log; its checkpoint was the dirty range's start."""
-    partition = tmp_path / "l-lz4-0"
-    shutil.copytree(COMPACTION / "4.4.0" / "before" / partition.name, partition)
+    partition = Path(shutil.copytree(COMPACTION / "4.4.0/before/l-lz4-0", tmp_path / "l-lz4-0"))
     server, before = tmp_path / "server.properties", files(partition)
     words = ("compact", "--min-cleanable-ratio", "0", "--index-interval-bytes", "1024", "--server-properties", server)
     for limit, rounds in ((60000, 1), (4011, 0)):

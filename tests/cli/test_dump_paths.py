@@ -213,8 +213,7 @@ def test_an_empty_partition_is_clean_and_an_empty_directory_is_nothing(tmp_path:
     (tmp_path / "logs").mkdir()
     done = kseg("dump", tmp_path / "t-0")
     assert (done.status, done.out, done.err) == (0, b"", "")
-    done = kseg("dump", tmp_path / "logs")
-    assert (done.status, done.out) == (3, b"")
+    done = kseg("dump", tmp_path / "logs").expect(3, out=b"")
     assert done.err.startswith(f"kseg: {tmp_path / 'logs'}: neither a partition nor a log directory")
 
 
@@ -262,9 +261,7 @@ def test_a_file_that_cannot_be_opened_does_not_stop_its_partition(tmp_path: Path
 )
 def test_a_file_of_another_kind_is_not_taken_for_a_segment(name: str, why: str, tmp_path: Path, kseg: Kseg) -> None:
     (tmp_path / name).write_bytes(b"0\n0\n")
-    done = kseg("dump", tmp_path / name)
-    assert (done.status, done.out) == (3, b"")
-    assert why in done.err
+    kseg("dump", tmp_path / name).expect(3, why, out=b"")
 
 
 ODD_NAMES = [

@@ -46,9 +46,7 @@ def has_spark() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_master_without_spark_is_wrong_usage(command: str, arguments: list[object], kseg: Kseg) -> None:
-    done = kseg(command, "--master", "local[2]", *arguments, DAMAGED)
-    assert (done.status, done.out) == (2, b"")
-    assert "--master goes with --engine spark" in done.err
+    kseg(command, "--master", "local[2]", *arguments, DAMAGED).expect(2, "--master goes with --engine spark", out=b"")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -56,8 +54,7 @@ def test_without_pyspark_one_sentence_says_what_to_install(
     command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
-    assert (done.status, done.out) == (3, b"")
+    done = kseg(command, "--engine", "spark", *arguments, DAMAGED).expect(3, out=b"")
     assert done.err == "kseg: --engine spark needs PySpark: pip install 'kseg[spark]'\n"
 
 
@@ -69,8 +66,7 @@ def test_without_java_one_sentence_says_what_to_install(
     monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)  # a session of other tests needs no Java
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
-    assert (done.status, done.out) == (3, b"")
-    assert "--engine spark needs Java 17 or later" in done.err
+    done.expect(3, "--engine spark needs Java 17 or later", out=b"")
     assert done.err.count("\n") == 1
     java = tmp_path / "bin/java"
     java.parent.mkdir()
@@ -92,15 +88,12 @@ def test_verify_finds_the_same_on_spark() -> None:
 
 def test_the_map_of_a_compaction_on_spark_has_no_bound(kseg: Kseg) -> None:
     done = kseg("compact", "--engine", "spark", "--memory", "1M", DAMAGED)
-    assert (done.status, done.out) == (2, b"")
-    assert "--memory is for the local engine" in done.err
+    done.expect(2, "--memory is for the local engine", out=b"")
 
 
 @pytest.mark.parametrize("form", [("--to", "jsonl"), ("--to", "arrow"), ("--from", "jsonl", "--output", "out")])
 def test_other_forms_are_not_converted_on_spark(form: tuple[str, ...], kseg: Kseg) -> None:
-    done = kseg("convert", "--engine", "spark", *form, DAMAGED)
-    assert (done.status, done.out) == (2, b"")
-    assert "DataFrames" in done.err
+    kseg("convert", "--engine", "spark", *form, DAMAGED).expect(2, "DataFrames", out=b"")
     assert kseg("convert", "--master", "local[2]", "--to", "jsonl", DAMAGED).status == 2
 
 
@@ -118,9 +111,7 @@ def test_other_forms_are_not_converted_on_spark(form: tuple[str, ...], kseg: Kse
     ],
 )
 def test_what_is_for_one_reader_is_refused(question: tuple[str, ...], kseg: Kseg) -> None:
-    done = kseg("dump", "--engine", "spark", *question, DAMAGED)
-    assert (done.status, done.out) == (2, b"")
-    assert "is for the local engine" in done.err
+    kseg("dump", "--engine", "spark", *question, DAMAGED).expect(2, "is for the local engine", out=b"")
 
 
 def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:

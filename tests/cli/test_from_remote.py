@@ -248,8 +248,7 @@ def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> 
 
 
 def test_a_damaged_local_segment_is_taken_from_the_store(kseg: Kseg, tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    shutil.copytree(REMOTE / "zstd" / "logs", logs)
+    logs = Path(shutil.copytree(REMOTE / "zstd" / "logs", tmp_path / "logs"))
     first = sorted((logs / "t-roll-0").glob("*.log"))[0]
     flip(first)
     recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs).expect(0, "is damaged, and replaced from the store")
@@ -267,8 +266,7 @@ def test_a_gap_between_the_store_and_the_disk(kseg: Kseg, tmp_path: Path) -> Non
 
 
 def test_a_replica_that_was_behind_is_not_used(kseg: Kseg, tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    shutil.copytree(REMOTE / "zstd" / "logs", logs)
+    logs = Path(shutil.copytree(REMOTE / "zstd" / "logs", tmp_path / "logs"))
     (logs / "t-roll-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 300\n")
     made = recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs)
     assert "an outdated replica" in made.err

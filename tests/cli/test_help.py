@@ -70,9 +70,7 @@ def test_what_is_not_there_is_told(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_verbose_alone_is_refused(kseg: Kseg) -> None:
-    done = kseg("--verbose", "dump", "no-such")
-    assert (done.status, done.out) == (2, b"")
-    assert "put it after the command" in done.err
+    kseg("--verbose", "dump", "no-such").expect(2, "put it after the command", out=b"")
 
 
 LOGS = TESTDATA / "log-directories/4.3.1-rounds/kill"
@@ -120,9 +118,7 @@ def test_every_command_has_examples() -> None:
     ],
 )
 def test_what_is_mistyped_has_a_suggestion(kseg: Kseg, words: tuple[str, ...], suggestion: str) -> None:
-    done = kseg(*words)
-    assert (done.status, done.out) == (2, b"")
-    assert suggestion in done.err
+    kseg(*words).expect(2, suggestion, out=b"")
 
 
 def test_what_is_like_nothing_has_none(kseg: Kseg) -> None:

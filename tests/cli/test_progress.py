@@ -62,8 +62,7 @@ def test_progress_is_drawn_and_erased() -> None:
 
 @pytest.mark.parametrize("mode", ["broker", pytest.param("salvage", marks=pytest.mark.slow)])
 def test_a_recovery_of_a_log_directory_shows_progress(mode: str, tmp_path: Path) -> None:
-    directory = tmp_path / "logs"
-    shutil.copytree(LOG_DIRECTORY, directory)
+    directory = Path(shutil.copytree(LOG_DIRECTORY, tmp_path / "logs"))
     written, status = on_terminal(["recover", "--dry-run", "--mode", mode, str(directory)])
     assert status in (0, 1)
     assert b"100%" in written

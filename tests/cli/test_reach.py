@@ -156,9 +156,7 @@ def test_nothing_changes_where_the_node_would_not_start(damage: Callable[[Path],
     damage(logs)
     before = files(logs, kept=False)
     for options in (["--dry-run"], []):
-        outcome = kseg("recover", *options, logs)
-        assert (outcome.status, outcome.out) == (3, b"")
-        assert "start" in outcome.err
+        kseg("recover", *options, logs).expect(3, "start", out=b"")
     assert files(logs, kept=False) == before
 
 

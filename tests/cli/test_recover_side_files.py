@@ -17,8 +17,7 @@ MARKER, INDEX = ".kafka_cleanshutdown", "00000000000000000046.index"
 @pytest.fixture
 def marked_logs(tmp_path: Path) -> Path:
     """A log directory that was closed cleanly, in which one index is wrong and one is missing."""
-    path = tmp_path / "logs"
-    shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", path)
+    path = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs"))
     (path / MARKER).write_bytes(b'{"version":0,"brokerEpoch":7}')
     (path / "dplain-0" / INDEX).write_bytes(bytes(8))
     (path / "dplain-0" / INDEX.replace(".index", ".timeindex")).unlink()
@@ -129,8 +128,7 @@ OTHER_ID = "IkYnvhBNSWeHGzcaFR3aYg"
 @pytest.fixture
 def logs(tmp_path: Path, kseg: Kseg) -> Path:
     """A log directory with two partitions of one topic, both alike, in which nothing is left to be recovered."""
-    path = tmp_path / "logs"
-    shutil.copytree(SOURCE, path)
+    path = Path(shutil.copytree(SOURCE, tmp_path / "logs"))
     shutil.copytree(SOURCE / "dplain-0", path / "dplain-1")
     assert kseg("recover", path).status == 0
     return path

@@ -28,10 +28,7 @@ def single_valued() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "option"), list(single_valued()), ids=str)
 def test_an_option_that_takes_one_value_is_given_once(kseg: Kseg, command: str, option: str) -> None:
-    done = kseg(command, option, "1", "nowhere", option, "2")
-    assert (done.status, done.out) == (2, b"")
-    assert option in done.err
-    assert "is given 2 times: give it once" in done.err
+    kseg(command, option, "1", "nowhere", option, "2").expect(2, option, "is given 2 times: give it once", out=b"")
 
 
 def test_what_may_be_repeated_and_help_are_not_in_the_way(kseg: Kseg) -> None:
@@ -43,8 +40,7 @@ def test_what_may_be_repeated_and_help_are_not_in_the_way(kseg: Kseg) -> None:
 def test_a_word_beside_files_that_is_no_file_is_wrong_usage(kseg: Kseg) -> None:
     log = next((INTERNAL / "__consumer_offsets-0").glob("*.log"))
     done = kseg("dump", "--deep-iteration", "true", "--files", log)
-    assert (done.status, done.out) == (2, b"")
-    assert "'true' is neither the value of an option nor a file" in done.err
+    done.expect(2, "'true' is neither the value of an option nor a file", out=b"")
 
 
 @pytest.fixture
@@ -60,8 +56,7 @@ def test_bytes_of_a_table_are_not_for_a_terminal(kseg: Kseg, monkeypatch: pytest
     monkeypatch.setattr("os.isatty", lambda _descriptor: True)
     for form in ("parquet", "arrow"):
         done = kseg("convert", "--to", form, INTERNAL / "__consumer_offsets-0")
-        assert (done.status, done.out) == (2, b"")
-        assert "give -o FILE, or a pipe" in done.err
+        done.expect(2, "give -o FILE, or a pipe", out=b"")
 
 
 CLEAN_ALL = ("--min-cleanable-ratio", "0", "--include-active", "--drop-null-keys")
@@ -134,8 +129,7 @@ def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path,
 
 @pytest.mark.parametrize("options", [("--to", "jsonl", "-o"), ("--to", "v2", "--output")])
 def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
-    partition = tmp_path / "dplain-0"
-    shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", partition)
+    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
     before = sorted(partition.iterdir())
     for place in (partition / "out", partition):
         kseg("convert", *options, place, partition).expect(3, "nothing was written")

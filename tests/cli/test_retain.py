@@ -402,8 +402,7 @@ def test_amounts_in_json(kseg: Kseg, logs: Path) -> None:
 
 
 def test_records_that_headers_do_not_tell_are_not_guessed(kseg: Kseg, tmp_path: Path) -> None:
-    partition = tmp_path / "one-gzip-0"
-    shutil.copytree(TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-gzip-0", partition)
+    partition = Path(shutil.copytree(TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-gzip-0", tmp_path / "one-gzip-0"))
     done = kseg("retain", "-n", "-v", "--era", "0.8.2", "--retention-ms", "0", "--now", str(1 << 42), partition)
     assert "segments: " in done.err
     assert ", records: " not in done.err

@@ -106,9 +106,7 @@ def test_paths_are_quoted_for_the_shell_and_harmless_on_a_terminal(kseg: Kseg) -
 
 @pytest.mark.parametrize("options", [(), ("--verbose",), ("--color", "always")])
 def test_an_unknown_line_is_said_on_standard_error(kseg: Kseg, options: tuple[str, ...]) -> None:
-    done = kseg("symptoms", *options, "the quick brown fox")
-    assert (done.status, done.out) == (1, b"")
-    assert "no known message" in done.err
+    kseg("symptoms", *options, "the quick brown fox").expect(1, "no known message", out=b"")
     assert kseg("symptoms", "--quiet", "the quick brown fox").err == ""
 
 

@@ -73,9 +73,7 @@ def test_the_last_change_is_put_back(kseg: Kseg, logs: Path) -> None:
     assert outcome.lines[1].startswith("  replace  leader-epoch-checkpoint")
     assert outcome.lines[3].startswith(f"  extend   {LOG} 7129 -> ")
     assert "kseg: done: 1 extend, 1 replace in 1 directory" in outcome.err
-    again = kseg("undo", logs / "dplain-0")
-    assert (again.status, again.out) == (3, b"")
-    assert "there is no change to undo" in again.err
+    kseg("undo", logs / "dplain-0").expect(3, "there is no change to undo", out=b"")
 
 
 def test_repeated_it_puts_back_the_one_before(kseg: Kseg, logs: Path) -> None:
@@ -184,9 +182,7 @@ def test_it_is_refused_while_the_directory_is_locked(kseg: Kseg, logs: Path) -> 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        outcome = kseg("undo", logs / "dplain-0")
-        assert (outcome.status, outcome.out) == (3, b"")
-        assert "holds the log directory; nothing was changed" in outcome.err
+        kseg("undo", logs / "dplain-0").expect(3, "holds the log directory; nothing was changed", out=b"")
         assert files(logs) == before
         assert kseg("undo", "--no-lock", logs / "dplain-0").status == 0
         holder.communicate(b"")

@@ -108,8 +108,7 @@ COMMANDS = {
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    directory = tmp_path / "logs"
-    shutil.copytree(LOGS, directory)
+    directory = Path(shutil.copytree(LOGS, tmp_path / "logs"))
     shutil.copytree(LOGS / "dplain-0", directory / "dplain-1")
     (directory / "dplain-1" / "00000000000000000046.index").unlink()
     return directory

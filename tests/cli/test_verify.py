@@ -163,8 +163,7 @@ LONG_AGO = ("--now", "1700000000000")
 
 
 def test_clean(kseg: Kseg) -> None:
-    outcome = kseg("verify", CLEAN)
-    assert (outcome.status, outcome.out) == (0, b"")
+    outcome = kseg("verify", CLEAN).expect(0, out=b"")
     assert re.match(r"kseg: files: 1 \(13\.9 KiB\), batches: \d+, records: 34; errors: 0", outcome.err)
 
 
@@ -260,8 +259,7 @@ def test_standard_input() -> None:
 
 def test_output_is_whole_or_not_there(kseg: Kseg, tmp_path: Path) -> None:
     target = tmp_path / "report"
-    outcome = kseg("verify", "-o", target, DAMAGED)
-    assert (outcome.status, outcome.out) == (1, b"")
+    kseg("verify", "-o", target, DAMAGED).expect(1, out=b"")
     assert "bad-length" in target.read_text()
     assert kseg("verify", "-o", tmp_path / "no/report", CLEAN).status == 3
     assert sorted(os.listdir(tmp_path)) == ["report"]
@@ -394,9 +392,7 @@ def test_against_nothing(kseg: Kseg, tmp_path: Path) -> None:
 
 def test_a_manifest_is_written_then_checked(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "manifest"
-    written = kseg("verify", "--manifest", manifest, partition)
-    assert (written.status, written.out) == (0, b"")
-    assert "written, 1 files" in written.err
+    kseg("verify", "--manifest", manifest, partition).expect(0, "written, 1 files", out=b"")
     before = manifest.read_bytes()
     assert kseg("verify", "--manifest", manifest, partition).status == 0
     flip(partition / LAST, 15)

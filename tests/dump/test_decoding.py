@@ -46,8 +46,7 @@ def test_a_log_directory_is_decoded_where_it_is_internal(form: str, flags: list[
 
 def test_each_path_is_judged_by_itself(kseg: Kseg, tmp_path: Path) -> None:
     metadata, offsets = INTERNAL / "__cluster_metadata-0", INTERNAL / "__consumer_offsets-1"
-    moved = tmp_path / f"{offsets.name}.{'0123456789abcdef' * 2}-delete"
-    shutil.copytree(offsets, moved)
+    moved = Path(shutil.copytree(offsets, tmp_path / f"{offsets.name}.{'0123456789abcdef' * 2}-delete"))
     alone = tmp_path / "copy.log"
     shutil.copy(next(offsets.glob("*.log")), alone)
     done = kseg("dump", "--decode", "auto", metadata, moved, alone, COMMITTED / "orders-0")
@@ -86,9 +85,7 @@ def test_threads_decode_each_file_by_its_topic(form: str, kseg: Kseg, monkeypatc
 
 @pytest.mark.parametrize("decoder", DECODERS.values())
 def test_one_decoder_for_all_and_one_for_each_is_wrong_usage(decoder: str, kseg: Kseg) -> None:
-    done = kseg("dump", "--decode", "auto", decoder, COMMITTED)
-    assert (done.status, done.out) == (2, b"")
-    assert f"give it or {decoder}" in done.err
+    kseg("dump", "--decode", "auto", decoder, COMMITTED).expect(2, f"give it or {decoder}", out=b"")
 
 
 def test_formats_of_keys_and_values(kseg: Kseg) -> None:
@@ -110,9 +107,7 @@ def test_kafkas_own_decoder_prints_as_the_default(kseg: Kseg) -> None:
 
 
 def test_a_format_that_is_not_there(kseg: Kseg) -> None:
-    done = kseg("dump", "--value-format", "int64", MIX)
-    assert done.status == 2
-    assert "int64: no format; there are auto, utf8" in done.err
+    kseg("dump", "--value-format", "int64", MIX).expect(2, "int64: no format; there are auto, utf8")
 
 
 SCHEMA_IDS = TESTDATA / "kafka-4.3.1/committed/schema-ids-0"

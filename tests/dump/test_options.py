@@ -84,8 +84,7 @@ def test_what_is_no_number_of_bytes_is_wrong_usage(value: str, kseg: Kseg) -> No
 
 
 def test_a_batch_above_max_batch_bytes_is_reported_and_skipped(kseg: Kseg) -> None:
-    done = kseg("dump", "--format", "json", "--print-data-log", "--max-batch-bytes", "10", GZIP_V0)
-    assert done.status == 1
+    done = kseg("dump", "--format", "json", "--print-data-log", "--max-batch-bytes", "10", GZIP_V0).expect(1)
     assert {tuple(batch["problems"]) for batch in done.of_type("batch")} == {("decompression-limit",)}
     assert done.of_type("record") == []
 
@@ -103,8 +102,7 @@ def test_live_is_about_the_last_segment_of_a_directory(tmp_path: Path, kseg: Kse
     shutil.copy(HALF_BATCH, folder)
     last = folder / "00000000000000000150.log"
     shutil.copy(HALF_BATCH, last)
-    done = kseg("dump", "--live", "--format", "json", folder)
-    assert done.status == 1
+    done = kseg("dump", "--live", "--format", "json", folder).expect(1)
     assert [damage["file"] for damage in done.of_type("damage")] == [str(folder / HALF_BATCH.name)]
 
 
@@ -121,8 +119,7 @@ def test_stop_on_damage_ends_with_it(flags: list[str], kseg: Kseg) -> None:
 
 
 def test_stop_on_damage_ends_behind_a_batch_with_a_wrong_checksum(kseg: Kseg) -> None:
-    done = kseg("dump", "--stop-on-damage", TESTDATA / "damaged/4.3.1-last-flip-crc/dplain-0")
-    assert done.status == 1
+    done = kseg("dump", "--stop-on-damage", TESTDATA / "damaged/4.3.1-last-flip-crc/dplain-0").expect(1)
     assert [line.endswith("isvalid: false") for line in done.lines[2:]] == [False, False, False, True]
 
 
@@ -153,8 +150,7 @@ def test_a_captured_fetch_response(kseg: Kseg, tmp_path: Path) -> None:
     data = max((path.read_bytes() for path in V07.glob("*.kafka")), key=len)
     path = tmp_path / "capture.bin"
     path.write_bytes(answer(answer(data) + answer(b"", 1) + answer(MIX_LOG.read_bytes()[:-5])))
-    done = kseg("dump", "--fetch-response", "--format", "json", path)
-    assert done.status == 0
+    done = kseg("dump", "--fetch-response", "--format", "json", path).expect(0)
     assert done.err == f"kseg: {path}: position {18 + len(data)}: error code 1\n"
     log = kseg("dump", "--format", "json", MIX_LOG).of_type("batch")
     old = len(done.of_type("batch")) - len(log) + 1

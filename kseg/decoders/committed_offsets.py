@@ -18,9 +18,7 @@ from kseg.formats.json_values import unset
 from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.schema import ZERO_UUID
-from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
-from kseg.segment.items import records_of
 
 _NO_PRODUCER = -1
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"
@@ -107,20 +105,16 @@ class CommittedOffsets:
             )
 
     def _take(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:
-        columns, payload = rows.rows, rows.payload
-        for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
-            start, size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
-            key = bytes(payload[start : start + max(size, 0)])
-            if not key.startswith((_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT)):
+        for offset, key, value in rows.entries(first, stop):
+            if key is None or not key.startswith((_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT)):
                 continue
             place = _place(key)
-            value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
             if place is None:
                 self.undecodable += 1
-            elif size < 0:
+            elif value is None:
                 self._remove(place)
             else:
-                self._put(producer_id, place, (columns[at + ROW_OFFSET], key, bytes(payload[value : value + size])))
+                self._put(producer_id, place, (offset, key, value))
 
     def _put(self, producer_id: int, place: bytes, held: _Held) -> None:
         if producer_id == _NO_PRODUCER:
@@ -135,9 +129,8 @@ class CommittedOffsets:
             self._pending[producer_id].pop(place, None)
 
     def _end(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:
-        part = Rows(rows.payload, rows.rows[first * ROW_WIDTH :], rows.headers, stop - first)
-        for record in records_of(part):
-            kind = parse_control(record.key, record.value).type_id
+        for _, key, value in rows.entries(first, stop):
+            kind = parse_control(key, value).type_id
             if kind not in (ABORT, COMMIT):
                 continue
             for place, held in self._pending.pop(producer_id, {}).items():

@@ -2,10 +2,18 @@
 types of the bytes that they refer to."""
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias, overload
 
-from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.rows import (
+    HEADER_WIDTH,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
 from kseg.kernel.records.columns import WANTED_EARLIEST, WANTED_FIRST, WANTED_LAST, WANTED_LATEST, WANTED_WIDTH
 from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
 
@@ -102,3 +110,15 @@ class Rows:
         self.headers = headers
         self.count = count
         self.misfits = misfits
+
+    def entries(self, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        """Yields offset, key and value of the records ``first`` to ``stop``; a null one is None."""
+        columns, payload = self.rows, self.payload
+        for at in range(first * ROW_WIDTH, (self.count if stop is None else stop) * ROW_WIDTH, ROW_WIDTH):
+            key, key_size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
+            value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
+            yield (
+                columns[at + ROW_OFFSET],
+                bytes(payload[key : key + key_size]) if key_size >= 0 else None,
+                bytes(payload[value : value + value_size]) if value_size >= 0 else None,
+            )

@@ -1,7 +1,7 @@
 """Reads topics with their settings, registered nodes and replicas from a node's __cluster_metadata.
 
 Reads the newest snapshot and the log after it, up to the first batch that is not intact. Most records are of other
-types; of these only two bytes are read (the framing of `kseg.decoders.framed`).
+types; of these only two bytes are looked at (the framing of `kseg.decoders.framed`).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.logdir.metadata_replay import intact_batches
 from kseg.logdir.server_properties import SYNONYMS
 from kseg.segment.files import list_segments
@@ -165,13 +164,6 @@ class _Replay:
 
 def _values(rows: Rows, first_offset: int) -> Iterator[bytes]:
     """Yields the values of the records whose types are known here."""
-    columns, payload = rows.rows, rows.payload
-    for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-        value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
-        if (
-            size > 2
-            and payload[value] == 1
-            and payload[value + 1] in _KINDS
-            and columns[at + ROW_OFFSET] >= first_offset
-        ):
-            yield bytes(payload[value : value + size])
+    for offset, _, value in rows.entries():
+        if value is not None and len(value) > 2 and value[0] == 1 and value[1] in _KINDS and offset >= first_offset:
+            yield value

@@ -17,7 +17,6 @@ from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
@@ -125,16 +124,10 @@ def _records_of(batch: RecordBatch) -> Iterator[tuple[int, tuple[str, bytes]]]:
     """Yields producer id, transactional id and value of each record."""
     try:
         for rows in batch.rows():
-            columns, payload = rows.rows, rows.payload
-            for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-                key, key_size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
-                value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
-                if key_size > 0 and value_size > 0:
-                    name = bytes(payload[key : key + key_size])
-                    content = bytes(payload[value : value + value_size])
-                    pair = _pair(name, content)
-                    if pair is not None:
-                        yield pair[0], (pair[1], content)
+            for _, key, value in rows.entries():
+                pair = _pair(key, value) if key and value else None
+                if pair is not None and value is not None:
+                    yield pair[0], (pair[1], value)
     except UndecodableError:
         return
 

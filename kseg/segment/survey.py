@@ -470,14 +470,11 @@ def _keys(batches: Iterable[Batch], before: int) -> Iterator[tuple[int, bytes | 
             continue
         try:
             for rows in batch.rows():
-                for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
-                    offset = rows.rows[at + layout.ROW_OFFSET]
+                for offset, key, _ in rows.entries():
                     if offset >= before:
                         return
-                    if offset <= last:
-                        continue
-                    start, size = rows.rows[at + layout.ROW_KEY], rows.rows[at + layout.ROW_KEY_SIZE]
-                    yield offset, None if size < 0 else bytes(rows.payload[start : start + size])
-                    last = offset
+                    if offset > last:
+                        yield offset, key
+                        last = offset
         except UndecodableError:
             continue  # the records before the error have been yielded

@@ -8,7 +8,7 @@ import errno
 import os
 import stat as modes
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -248,42 +248,40 @@ def listdir(path: str) -> list[str]:
         return [entry.name for entry in entries]
 
 
-def _kind(place: MountedPath) -> int:
+def _asked(path: str, system: Callable[[str], bool], *kinds: int) -> bool:
+    place = find(path)
+    if place is None:
+        return system(path)
     try:
         found = place.node()
     except OSError:
-        return 0
-    return 0 if found is None else found.kind
+        return False
+    return found is not None and (not kinds or found.kind in kinds)
 
 
 def isdir(path: str) -> bool:
     """As os.path.isdir."""
-    place = find(path)
-    return os.path.isdir(path) if place is None else _kind(place) == DIRECTORY
+    return _asked(path, os.path.isdir, DIRECTORY)
 
 
 def isfile(path: str) -> bool:
     """As os.path.isfile."""
-    place = find(path)
-    return os.path.isfile(path) if place is None else _kind(place) == FILE
+    return _asked(path, os.path.isfile, FILE)
 
 
 def islink(path: str) -> bool:
     """As os.path.islink."""
-    place = find(path)
-    return os.path.islink(path) if place is None else _kind(place) == LINK
+    return _asked(path, os.path.islink, LINK)
 
 
 def exists(path: str) -> bool:
     """As os.path.exists."""
-    place = find(path)
-    return os.path.exists(path) if place is None else _kind(place) != 0
+    return _asked(path, os.path.exists)
 
 
 def lexists(path: str) -> bool:
     """As os.path.lexists."""
-    place = find(path)
-    return os.path.lexists(path) if place is None else _kind(place) != 0
+    return _asked(path, os.path.lexists)
 
 
 def status(path: str, *, follow_symlinks: bool = True) -> os.stat_result:

@@ -202,13 +202,6 @@ def test_the_marker_may_lie_in_another_segment(tmp_path: Path) -> None:
     assert "transaction-index-wrong-entry" in codes(findings(log))
 
 
-def test_of_aborted_records_that_a_cleaner_removed_nothing_is_needed(tmp_path: Path) -> None:
-    """The batch itself is kept without records where it is the producer's last."""
-    emptied = bytearray(batch(0, 7, transactional=True, count=0))
-    log = log_of(tmp_path, [bytes(emptied), marker(1, ABORT, 7)])
-    assert findings(log) == []
-
-
 def test_what_damage_hides_makes_no_entry_wrong(tmp_path: Path) -> None:
     """The commit of the first transaction and the begin of the second are lost."""
     lost = bytearray(marker(1, COMMIT, 7) + batch(2, 7, 0, 1, transactional=True))
@@ -407,7 +400,13 @@ def test_other_names_are_left_alone(partition: Path, name: str) -> None:
 
 
 HOUR_MS = 3600 * 1000
+LAST_SEQUENCE = (1 << 31) - 1
 OPEN = TESTDATA / "kafka-1.1.1" / "txn" / "txn-open-0"
+
+
+def flipped(data: bytes) -> bytes:
+    """A batch with a wrong checksum."""
+    return data[:-1] + bytes([data[-1] ^ 1])
 
 
 @pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
@@ -432,22 +431,6 @@ def test_a_gap_in_the_sequences_is_found(tmp_path: Path) -> None:
     assert "sequence 5 where 3 is next" in found.message
 
 
-def test_a_sequence_that_comes_again_is_found(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [batch(0, 7, sequence=1), batch(1, 7, sequence=2), batch(2, 7, sequence=1)])
-    assert codes(findings(log)) == ["producer-sequence-gap"]
-
-
-def test_a_new_epoch_begins_at_sequence_zero(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [batch(0, 7, 0, 5), batch(1, 7, 1, 0), batch(2, 7, 2, 3)])
-    assert [(finding.code, finding.offset) for finding in findings(log)] == [("producer-sequence-gap", 2)]
-
-
-def test_sequences_go_round(tmp_path: Path) -> None:
-    last = (1 << 31) - 1
-    log = log_of(tmp_path, [batch(0, 7, sequence=last - 1, count=2), batch(2, 7, sequence=0)])
-    assert findings(log) == []
-
-
 @pytest.mark.parametrize(
     "batches",
     [
@@ -460,6 +443,17 @@ def test_sequences_go_round(tmp_path: Path) -> None:
         ),
         pytest.param([batch(0, 7, sequence=-1), batch(1, 7, sequence=-1)], id="offset commits have none"),
         pytest.param([batch(0, 7, 0, 0), batch(1, 8, 0, 0), batch(2, 7, 0, 1), batch(3, 8, 0, 1)], id="two by turns"),
+        pytest.param([batch(0, 7, sequence=LAST_SEQUENCE - 1, count=2), batch(2, 7, sequence=0)], id="they go round"),
+        pytest.param(
+            [batch(0, 7), flipped(batch(1, 7, sequence=1)), marker(2, COMMIT, 7), batch(3, 7, sequence=2)],
+            id="one is in damage",
+        ),
+        # So a cleaner leaves them; ProducerAppendInfo passes over the first, and the second is its producer's last.
+        pytest.param(
+            [batch(0, 7, 0), sealed(1, 48, 0, START_MS, 7, 5, -1, b"", 0), batch(2, 7, 0, 1)],
+            id="a control batch without records",
+        ),
+        pytest.param([batch(0, 7, transactional=True, count=0), marker(1, ABORT, 7)], id="aborted, without records"),
     ],
 )
 def test_sequences_that_brokers_accept(tmp_path: Path, batches: list[bytes]) -> None:
@@ -479,13 +473,6 @@ def test_sequences_of_a_compacted_log_have_gaps(tmp_path: Path) -> None:
     assert findings(log, broker=BrokerState(is_compacted=True)) == []
 
 
-def test_what_damage_hides_is_no_gap(tmp_path: Path) -> None:
-    lost = bytearray(batch(1, 7, sequence=1))
-    lost[-1] ^= 1
-    log = log_of(tmp_path, [batch(0, 7, sequence=0), bytes(lost), marker(2, COMMIT, 7), batch(3, 7, sequence=2)])
-    assert findings(log) == []
-
-
 def test_an_epoch_that_falls_is_found(tmp_path: Path) -> None:
     log = log_of(tmp_path, [batch(0, 7, 3), batch(1, 7, 2), marker(2, ABORT, 8, 4), marker(3, ABORT, 8, 3)])
     found = findings(log)
@@ -497,15 +484,30 @@ def test_an_epoch_that_falls_is_found(tmp_path: Path) -> None:
     assert "epoch 3 of a marker follows 4" in found[1].message
 
 
-def test_a_marker_of_an_older_coordinator_is_found(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [marker(0, COMMIT, 7, 0, 5), marker(1, COMMIT, 7, 0, 4)])
-    assert [(finding.code, finding.offset) for finding in findings(log)] == [("coordinator-epoch-falls", 1)]
-
-
-def test_a_batch_outside_the_open_transaction_is_found(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [batch(0, 7, transactional=True), batch(1, 7, sequence=1), marker(2, COMMIT, 7)])
-    (found,) = findings(log)
-    assert (found.code, found.severity, found.offset) == ("batch-outside-transaction", ERROR, 1)
+@pytest.mark.parametrize(
+    ("batches", "code", "offset"),
+    [
+        pytest.param(
+            [batch(0, 7, sequence=1), batch(1, 7, sequence=2), batch(2, 7, sequence=1)],
+            "producer-sequence-gap", 2, id="a sequence comes again",
+        ),
+        pytest.param(
+            [batch(0, 7, 0, 5), batch(1, 7, 1, 0), batch(2, 7, 2, 3)],
+            "producer-sequence-gap", 2, id="an epoch does not begin at 0",
+        ),
+        pytest.param(
+            [marker(0, COMMIT, 7, 0, 5), marker(1, COMMIT, 7, 0, 4)],
+            "coordinator-epoch-falls", 1, id="a marker of an older coordinator",
+        ),
+        pytest.param(
+            [batch(0, 7, transactional=True), batch(1, 7, sequence=1), marker(2, COMMIT, 7)],
+            "batch-outside-transaction", 1, id="a batch outside the open transaction",
+        ),
+    ],
+)  # fmt: skip
+def test_a_break_is_found_where_it_is(tmp_path: Path, batches: list[bytes], code: str, offset: int) -> None:
+    (found,) = findings(log_of(tmp_path, batches))
+    assert (found.code, found.severity, found.offset) == (code, KINDS[code].severity, offset)
 
 
 def test_a_later_epoch_in_an_open_transaction_is_found(tmp_path: Path) -> None:
@@ -527,12 +529,6 @@ def test_a_control_record_that_is_no_marker_is_found(tmp_path: Path, kind: int |
     found = findings(log_of(tmp_path, [good, bad]))
     assert [(finding.code, finding.severity, finding.offset) for finding in found] == [("bad-control-record", ERROR, 1)]
     assert told in found[0].message
-
-
-def test_a_control_batch_without_records_says_nothing(tmp_path: Path) -> None:
-    """So a cleaner leaves it; ProducerAppendInfo passes over it."""
-    empty = sealed(1, 48, 0, START_MS, 7, 5, -1, b"", 0)
-    assert findings(log_of(tmp_path, [batch(0, 7, 0), empty, batch(2, 7, 0, 1)])) == []
 
 
 def opened(*later: bytes) -> list[bytes]:

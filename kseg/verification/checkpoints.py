@@ -6,7 +6,6 @@ elected and nothing was written. The first entry may start later: deleting recor
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -144,16 +143,8 @@ _CHANGE_LIMIT = 256
 """Limit of changes of the epoch that one pass over headers returns."""
 _FIRST_BYTES = 4096
 """Size of the first read; a larger read allocates a larger buffer."""
-_SHORT_BYTES = 64
 _MAX_EPOCHS = 100_000
 """Limit of epochs of the log, and of entries and problems of the file."""
-
-
-@lru_cache(1 << 8)
-def _short_epochs(data: bytes) -> Sequence[EpochEntry] | None:
-    """Like `plain_epochs`, cached for short files: many partitions have had one leader epoch, from offset 0 on, and so
-    have equal files."""
-    return plain_epochs(data)
 
 
 class _Run(NamedTuple):
@@ -212,7 +203,8 @@ class EpochRule(Rule):
         except OSError as error:
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return
-        entries, is_readable = (_short_epochs if len(data) <= _SHORT_BYTES else plain_epochs)(data), True
+        entries: Sequence[EpochEntry] | None = plain_epochs(data)
+        is_readable = True
         if entries is None or len(entries) > _MAX_EPOCHS:
             entries, is_readable = self._read(data)
         if is_readable and not entries:

@@ -18,28 +18,14 @@ from kseg.kernel.layout.headers import (
     TRANSACTIONAL,
     V2_ATTRIBUTES,
 )
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MARKER,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    RECORDS_RIGHT,
-)
+from kseg.kernel.layout.rows import CRC_RIGHT, RECORDS_RIGHT
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.logdir.server_properties import DEFAULTS
 from kseg.quantities import plural
 from kseg.segment.items import Damage
-from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
+from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows
 from kseg.segment.times import DAY_MS, in_other_unit, is_in_seconds, show_span, show_time
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps, is_scattered
 from kseg.verification.partition import CheckedSegment, Partition, Rule
@@ -58,9 +44,8 @@ class GoodOffsets:
     def __init__(self, level: int) -> None:
         self._right = CRC_RIGHT | RECORDS_RIGHT if level == DEEP else CRC_RIGHT
         self._last: int | None = None
-        self._positions: list[int] = []
-        self._offsets: list[tuple[int, int]] = []
-        """Positions, first and last offsets of the latest headers, without batches with a wrong checksum."""
+        self._batches: list[tuple[int, int, int]] = []
+        """Position, first and last offset of the latest batches, without those with a wrong checksum."""
         self._merged: HeaderRows | None = None
         self._merged_end = 0
         self._bad: set[int] = set()
@@ -90,44 +75,35 @@ class GoodOffsets:
         """Whether any details lack the next good offset."""
         return bool(self._waiting)
 
-    def take(self, headers: HeaderRows) -> None:
+    def take(self, headers: HeaderRows, first: BatchRow, last: BatchRow) -> None:
         """Takes the next headers. If all batches are good, they are kept as one range until one of them is needed."""
         self.complete()
-        rows, last = headers.rows, (headers.count - 1) * BATCH_WIDTH
-        states = rows[BATCH_STATE : last + BATCH_WIDTH : BATCH_WIDTH].tolist()
-        if all(state & self._right == self._right for state in set(states)):
-            self._positions = [rows[BATCH_POSITION]]
-            self._offsets = [(rows[BATCH_FIRST_OFFSET], rows[last + BATCH_LAST_OFFSET])]
-            self._merged, self._merged_end = headers, rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
+        if all(state & self._right == self._right for state in set(headers.states)):
+            self._batches = [(first.position, first.first_offset, last.last_offset)]
+            self._merged, self._merged_end = headers, last.end
         else:
             self._keep_batches(headers)
 
     def _keep_batches(self, headers: HeaderRows) -> None:
-        rows = headers.rows
-        valid = [at for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH) if rows[at + BATCH_STATE] & CRC_RIGHT]
-        self._positions = [rows[at + BATCH_POSITION] for at in valid]
-        self._offsets = [(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET]) for at in valid]
+        columns = zip(headers.states, headers.positions, headers.firsts, headers.lasts, strict=True)
+        self._batches = [(position, first, last) for state, position, first, last in columns if state & CRC_RIGHT]
         self._merged = None
 
     def _split(self, position: int) -> None:
         """Splits a range of headers into its batches, if one of them is needed."""
-        if self._merged is not None and self._positions[0] <= position < self._merged_end:
+        if self._merged is not None and self._batches[0][0] <= position < self._merged_end:
             self._keep_batches(self._merged)
 
     def complete(self) -> None:
         """Completes the details for the headers so far; also at the end of a segment."""
         if self._bad or self._pending or self._waiting:
             self._complete_details()
-        elif self._offsets:
-            self._last = self._offsets[-1][1]
-        self._positions, self._offsets, self._merged = [], [], None
+        elif self._batches:
+            self._last = self._batches[-1][2]
+        self._batches, self._merged = [], None
 
     def _complete_details(self) -> None:
-        good = [
-            (position, *offsets)
-            for position, offsets in zip(self._positions, self._offsets, strict=True)
-            if position not in self._bad
-        ]
+        good = [batch for batch in self._batches if batch[0] not in self._bad]
         if good:
             self._complete_waiting(_first(*good[0][1:]))
         for position, details in self._pending:
@@ -278,15 +254,14 @@ class BatchRule(Rule):
             self._gaps.add(Gap(segment.path, 0, last + 1, base - 1, code))
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        self._good.take(headers)
-        records = self._chain.records
+        first, last, records = headers[0], headers[-1], self._chain.records
+        self._good.take(headers, first, last)
         if chain.follow(headers.rows, headers.count, self._chain):
             for event in self._chain.written():
                 self._event(segment, headers, *event)
-        last = (headers.count - 1) * BATCH_WIDTH
-        segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
+        segment.end = last.end
         # Fewer bytes than records: rare in compressed batches, impossible in others.
-        if self._chain.records - records > segment.end - headers.rows[BATCH_POSITION] and self.partition.level != DEEP:
+        if self._chain.records - records > segment.end - first.position and self.partition.level != DEEP:
             self._chain.records -= _impossible_records(headers)
         if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
             self._overlap(segment, headers, segment.base_behind)
@@ -298,37 +273,37 @@ class BatchRule(Rule):
         if self._overlaps:
             return
         self._overlaps = True
-        for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
-            offset = headers.rows[at + BATCH_LAST_OFFSET]
-            if headers.rows[at + BATCH_STATE] & CRC_RIGHT and offset >= base:
+        for batch in headers:
+            offset = batch.last_offset
+            if batch.has_right_crc and offset >= base:
                 text = f"it reaches offset {offset}, the next segment begins at {base}"
-                position, size = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
                 details = {"reachedOffset": offset, "baseOffset": base}
-                self._found.append(_Found(position, size, "segments-overlap", offset, text, details=details))
+                found = _Found(batch.position, batch.size, "segments-overlap", offset, text, details=details)
+                self._found.append(found)
                 return
 
     def _event(self, segment: CheckedSegment, headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int) -> None:
         self._shown[kind] += 1
-        rows, at = headers.rows, row * BATCH_WIDTH
-        position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
+        batch = headers[row]
+        position, size = batch.position, batch.size
         if kind == chain.GAP:
             self._gaps.add(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
             return
         if kind == chain.COUNT and self.partition.level == DEEP:
             return  # reported when the batch is decoded
-        code, offset, valid, needs = _CODES[kind], rows[at + BATCH_FIRST_OFFSET], -1, None
+        code, offset, valid, needs = _CODES[kind], batch.first_offset, -1, None
         details = self._facts(segment, position, size)
         if kind == chain.INVALID:
             valid = self._valid
             segment.is_damaged = True
             self._good.request(position, details)
             text = "the stored checksum is not that of the bytes"
-            if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.is_07 else 2):
-                code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
+            if not 0 <= batch.magic <= (1 if segment.file.is_07 else 2):
+                code, text = "bad-magic", f"magic {batch.magic} names no format"
         elif kind == chain.NOT_RISING:
             text = f"offset {b} follows {a}"
             details["offsetBefore"] = a
-            self._gaps.add_misplaced(max(b, 0), rows[at + BATCH_LAST_OFFSET])
+            self._gaps.add_misplaced(max(b, 0), batch.last_offset)
         elif kind == chain.WRONG_OFFSET:
             text = f"its base offset is {b}, between its neighbours it should be {a}"
             details["expectedOffset"] = a
@@ -353,7 +328,7 @@ class BatchRule(Rule):
             if unit := in_other_unit(a):
                 text += f"; {unit}"
             details["timestamp"] = a
-        known = offset if offset >= 0 else rows[at + BATCH_LAST_OFFSET]
+        known = offset if offset >= 0 else batch.last_offset
         self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid, needs, details))
 
     @property
@@ -365,17 +340,12 @@ class BatchRule(Rule):
         """Returns the code of a gap if the log is compacted, or gap-truncated in any case."""
         if is_after_damage:
             return TRUNCATED
-        rows, at = headers.rows, row * BATCH_WIDTH
-        if rows[at + BATCH_MARKER] == ABORT:
+        if headers[row].marker == ABORT:
             return "gap-aborted"
-        before = at - BATCH_WIDTH
-        if (
-            missing == 1
-            and row
-            and rows[before + BATCH_MAGIC] == MAGIC_V2
-            and rows[before + BATCH_ATTRIBUTES] & TRANSACTIONAL
-        ):
-            return "gap-control"
+        if missing == 1 and row:
+            before = headers[row - 1]
+            if before.magic == MAGIC_V2 and before.attributes & TRANSACTIONAL:
+                return "gap-control"
         return None
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
@@ -507,8 +477,7 @@ class BatchRule(Rule):
 
 def _impossible_records(headers: HeaderRows) -> int:
     """Returns the number of records that v2 headers claim beyond what fits their batches."""
-    columns = (BATCH_MAGIC, BATCH_STATE, BATCH_ATTRIBUTES, BATCH_SIZE, BATCH_COUNT)
-    values = (headers.rows[column : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist() for column in columns)
+    values = (headers.magics, headers.states, headers.attributes, headers.sizes, headers.records)
     excess = 0
     for magic, state, attributes, size, count in zip(*values, strict=True):
         if magic == MAGIC_V2 and state & CRC_RIGHT and not attributes & CONTROL:
@@ -520,9 +489,6 @@ def _impossible_records(headers: HeaderRows) -> int:
 def _is_between_equal_epochs(headers: HeaderRows, row: int) -> bool:
     """Whether the batch at ``row`` or the previous one has another leader epoch than both of its neighbours; their
     epoch is then the right one."""
-    epochs = [
-        headers.rows[i * BATCH_WIDTH + BATCH_LEADER_EPOCH] if 0 <= i < headers.count else None
-        for i in range(row - 2, row + 2)
-    ]
-    before, first, second, behind = epochs
+    known = headers.epochs
+    before, first, second, behind = (known[i] if 0 <= i < headers.count else None for i in range(row - 2, row + 2))
     return (before is not None and before == second) or (behind is not None and first == behind)

@@ -54,14 +54,14 @@ class CleanerRule(Rule):
             elif state & NULL_KEYS and not headers[i].attributes & CONTROL:
                 self._add("record-without-key", segment, headers[i])
 
-    def _add(self, code: str, segment: CheckedSegment, row: BatchRow) -> None:
+    def _add(self, code: str, segment: CheckedSegment, batch: BatchRow) -> None:
         """Reports one finding per segment and code, at the first batch; the others are only counted."""
         if code in self._reported:
             self.report.more(code, segment.path, 1)
         else:
             self._reported.add(code)
-            offset = row.first_offset if row.first_offset >= 0 else row.last_offset
-            self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], row.position, row.size, offset)
+            offset = batch.first_offset if batch.first_offset >= 0 else batch.last_offset
+            self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], batch.position, batch.size, offset)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")

@@ -19,6 +19,7 @@ import json
 import os
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -29,7 +30,6 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 from kseg.errors import PathError, RequestError
 from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.state import fingerprints
 from kseg.quantities import shown_bytes
@@ -274,8 +274,8 @@ _PIECE_BYTES = 1 << 20
 def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipeline: Pipeline) -> Iterator[Block]:
     """Yields the blocks of a segment, which tile it. Raises PathError if the file shrinks meanwhile."""
     return pipeline.each(
-        partial(_block, source, position, end - position, rows, code)
-        for position, end, rows, code in _ranges(source, is_07, is_live, scratch)
+        partial(_block, source, position, end - position, headers, code)
+        for position, end, headers, code in _ranges(source, is_07, is_live, scratch)
     )
 
 
@@ -291,65 +291,52 @@ def sha256_of(source: Source, position: int, size: int) -> bytes:
 
 def _ranges(
     source: Source, is_07: bool, is_live: bool, scratch: Scratch
-) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """Yields (start, end, rows, code) of each block: the rows of its batches, or None and a code of damage."""
+) -> Iterator[tuple[int, int, HeaderRows | None, str]]:
+    """Yields (start, end, headers, code) of each block: those of its batches, or None and a code of damage."""
     survey = SegmentSurvey(SegmentReader(source, is_07, 0, is_live, None, scratch), FULL)
-    held, start = int64s(0), 0
+    held, start = HeaderRows(int64s(0), 0), 0
     for item in survey:
         if isinstance(item, HeaderRows):
-            rows = item.rows[: item.count * BATCH_WIDTH]
-            held = _joined(held, rows) if len(held) else rows
+            held = _joined(held, item) if held.count else item
             while (count := _full_block(held, start)) > 0:
-                cut = count * BATCH_WIDTH
-                end = _end(held[:cut])
-                yield start, end, held[:cut], ""
-                held, start = held[cut:], end
+                block, held = held.part(0, count), held.part(count, held.count)
+                yield start, block.end, block, ""
+                start = block.end
         elif isinstance(item, Damage):
-            if len(held):
+            if held.count:
                 yield start, item.position, held, ""
-                held = held[:0]
+                held = held.first(0)
             yield item.position, item.end, None, item.code
             start = item.end
-    if len(held):
-        yield start, _end(held), held, ""
+    if held.count:
+        yield start, held.end, held, ""
 
 
-def _joined(first: memoryview, second: memoryview) -> memoryview:
-    return memoryview(bytearray(first) + second).cast("q")
+def _joined(first: HeaderRows, second: HeaderRows) -> HeaderRows:
+    rows = bytearray(first.part(0, first.count).rows) + second.part(0, second.count).rows
+    return HeaderRows(memoryview(rows).cast("q"), first.count + second.count)
 
 
-def _end(rows: memoryview) -> int:
-    last = len(rows) - BATCH_WIDTH
-    return int(rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE])
-
-
-def _full_block(rows: memoryview, start: int) -> int:
+def _full_block(headers: HeaderRows, start: int) -> int:
     """Returns the number of batches that make a block, 0 if more may be added."""
-    count = min(len(rows) // BATCH_WIDTH, BLOCK_BATCHES)
-    if count and _end(rows[: count * BATCH_WIDTH]) - start >= BLOCK_BYTES:
-        low, high = 0, count
-        while low < high:
-            middle = (low + high) // 2
-            if _end(rows[: (middle + 1) * BATCH_WIDTH]) - start >= BLOCK_BYTES:
-                high = middle
-            else:
-                low = middle + 1
-        return low + 1
-    return count if count == BLOCK_BATCHES else 0
+    numbers = range(min(headers.count, BLOCK_BATCHES))
+    before = bisect_left(numbers, start + BLOCK_BYTES, key=lambda i: headers[i].end)
+    if before < len(numbers):
+        return before + 1
+    return before if before == BLOCK_BATCHES else 0
 
 
-def _block(source: Source, position: int, size: int, rows: memoryview | None, code: str) -> Block:
-    if rows is None:
+def _block(source: Source, position: int, size: int, headers: HeaderRows | None, code: str) -> Block:
+    if headers is None:
         return Block(position, size, sha256_of(source, position, size), code=code)
     data = source.extent.pread(size, position)
     while len(data) < size and (piece := source.extent.pread(size - len(data), position + len(data))):
         data += piece
     if len(data) < size:
         raise PathError(f"{source.path}: became shorter while its digest was made")
-    count = len(rows) // BATCH_WIDTH
+    count, first, last = headers.count, headers[0].first_offset, headers[-1].last_offset
     packed = bytearray(count * fingerprints.MAX_FINGERPRINT_BYTES)
-    written = fingerprints.pack(data, rows, count, position, packed)
-    first, last = rows[BATCH_FIRST_OFFSET], rows[len(rows) - BATCH_WIDTH + BATCH_LAST_OFFSET]
+    written = fingerprints.pack(data, headers.rows, count, position, packed)
     return Block(position, size, hashlib.sha256(data).digest(), count, first, last, bytes(packed[:written]))
 
 

@@ -17,20 +17,7 @@ from kseg.errors import PathError
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    ROW_OFFSET,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.scan import chain
 from kseg.kernel.state import replicas as kernel
 from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
@@ -40,7 +27,7 @@ from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
-from kseg.segment.survey import FULL, HeaderRows, open_survey
+from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, offsets_of, read_offset_checkpoint
 from kseg.stores import trees
 from kseg.stores.buffers import common_prefix
@@ -54,7 +41,8 @@ from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
 
 class Replica:
-    """A cursor over the batches of a replica; the properties describe the current batch, until ``is_at_end``.
+    """A cursor over the batches of a replica; ``batch`` is the current one, until ``is_at_end``. The first offset of a
+    compressed v0 or v1 message, which must be decompressed for it, is -1.
 
     ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
     ``was_damaged``: damage, or another unknown range, precedes the current batch. ``last_offset``: the largest offset
@@ -77,8 +65,8 @@ class Replica:
         self._jobs = jobs
         self._scratch = Scratch(max_batch_bytes)
         self._source: Source | None = None
-        self._rows = memoryview(b"")
-        self._i = self._count = 0
+        self._headers, self._i = HeaderRows(memoryview(b""), 0), 0
+        self.batch: BatchRow
         self._spans = self._read()
         self._next_span()
 
@@ -99,17 +87,16 @@ class Replica:
 
     def _intact(self, item: HeaderRows) -> Iterator[HeaderRows]:
         """Yields spans of batches with right checksums."""
-        states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         start = 0
-        for i, state in enumerate(states):
+        for i, state in enumerate(item.states):
             if state & CRC_RIGHT:
                 continue
             if i > start:
-                yield HeaderRows(item.rows[start * BATCH_WIDTH : i * BATCH_WIDTH], i - start)
-            at, start = i * BATCH_WIDTH, i + 1
-            self._pass_damage(item.rows[at + BATCH_POSITION], item.rows[at + BATCH_SIZE])
+                yield item.part(start, i)
+            start = i + 1
+            self._pass_damage(item[i].position, item[i].size)
         if start < item.count:
-            yield HeaderRows(item.rows[start * BATCH_WIDTH :], item.count - start)
+            yield item.part(start, item.count)
 
     def _pass_damage(self, position: int, length: int) -> None:
         self.not_compared.append((self.path, position, length))
@@ -120,7 +107,7 @@ class Replica:
         if item is None:
             self.is_at_end = True
             return
-        self._rows, self._i, self._count = item.rows, 0, item.count
+        self._headers, self._i, self.batch = item, 0, item[0]
         chain.follow(item.rows, item.count, self._chain)
 
     @property
@@ -128,71 +115,43 @@ class Replica:
         """Whether a batch had fewer records than offsets, as the cleaner leaves them."""
         return self._chain.sparse > 0
 
-    def _column(self, column: int) -> int:
-        return int(self._rows[self._i * BATCH_WIDTH + column])
-
-    @property
-    def first_offset(self) -> int:
-        """First offset of the batch; -1 for a compressed v0 or v1 message, which must be decompressed for it."""
-        return self._column(BATCH_FIRST_OFFSET)
-
-    @property
-    def end_offset(self) -> int:
-        """Last offset of the batch."""
-        return self._column(BATCH_LAST_OFFSET)
-
-    @property
-    def leader_epoch(self) -> int:
-        return self._column(BATCH_LEADER_EPOCH)
-
-    @property
-    def position(self) -> int:
-        return self._column(BATCH_POSITION)
-
-    @property
-    def size(self) -> int:
-        return self._column(BATCH_SIZE)
-
     @property
     def span_end(self) -> int:
         """Position after the last batch of the span."""
-        last = (self._count - 1) * BATCH_WIDTH
-        return int(self._rows[last + BATCH_POSITION] + self._rows[last + BATCH_SIZE])
+        return self._headers.end
 
     def read(self, size: int) -> bytes:
         """Returns bytes from the batch on."""
         assert self._source is not None
-        return self._source.extent.pread(size, self.position)
+        return self._source.extent.pread(size, self.batch.position)
 
     def batches_within(self, size: int) -> int:
         """Returns the number of batches of the span that end within ``size`` bytes of the batch's position."""
-        limit = self.position + size
-        ends = range(self._i, self._count)
-        return bisect_right(ends, limit, key=self._end_of)
-
-    def _end_of(self, i: int) -> int:
-        return int(self._rows[i * BATCH_WIDTH + BATCH_POSITION] + self._rows[i * BATCH_WIDTH + BATCH_SIZE])
+        numbers = range(self._i, self._headers.count)
+        return bisect_right(numbers, self.batch.position + size, key=lambda i: self._headers[i].end)
 
     def records_in(self, count: int) -> int:
         """Returns the record count of the next ``count`` batches by their headers."""
-        start, stop = self._i * BATCH_WIDTH + BATCH_COUNT, (self._i + count) * BATCH_WIDTH
-        return sum(number if number >= 0 else 1 for number in self._rows[start:stop:BATCH_WIDTH].tolist())
+        next_batches = self._headers.part(self._i, self._i + count)
+        return sum(number if number >= 0 else 1 for number in next_batches.records)
 
     def last_of(self, count: int) -> int:
         """Returns the last offset of the next ``count`` batches."""
-        return int(self._rows[(self._i + count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET])
+        return self._headers[self._i + count - 1].last_offset
 
     def step(self, count: int = 1) -> None:
         """Moves by ``count`` batches of the span."""
         self.was_damaged = False
+        self.last_offset = max(self.last_offset, self.last_of(count))
         self._i += count
-        self.last_offset = max(self.last_offset, int(self._rows[(self._i - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]))
-        if self._i >= self._count:
+        if self._i >= self._headers.count:
             self._next_span()
+        else:
+            self.batch = self._headers[self._i]
 
     def batch_rows(self) -> Iterator[Rows]:
         """Yields the records of the batch; an undecodable batch is added to ``not_compared``."""
-        position, size, magic = self.position, self.size, self._column(BATCH_MAGIC)
+        position, size, magic = self.batch.position, self.batch.size, self.batch.magic
         kind = RecordBatch if magic >= MAGIC_V2 else Message
         batch = kind(self.read(size), position, size, magic, True, self._scratch)
         try:
@@ -291,11 +250,12 @@ class ReplicaComparison:
         a, b, found = self._sides[True], self._sides[False], self.found
         while not (a.is_at_end or b.is_at_end):
             self._add_damage()
-            if (a.first_offset, a.end_offset, a.size) == (b.first_offset, b.end_offset, b.size) and self._same_bytes():
+            ours, theirs = a.batch, b.batch
+            if _shape_of(ours) == _shape_of(theirs) and self._same_bytes():
                 continue
-            if 0 <= a.end_offset < b.first_offset:
+            if 0 <= ours.last_offset < theirs.first_offset:
                 self._only_batch(True)
-            elif 0 <= b.end_offset < a.first_offset:
+            elif 0 <= theirs.last_offset < ours.first_offset:
                 self._only_batch(False)
             else:
                 self._records()
@@ -313,7 +273,8 @@ class ReplicaComparison:
     def _same_bytes(self) -> bool:
         """Skips batches that are equal on both sides, if the next one is. Returns whether it is."""
         a, b = self._sides[True], self._sides[False]
-        wanted = min(max(a.size, self._window), a.span_end - a.position, b.span_end - b.position)
+        left = min(a.span_end - a.batch.position, b.span_end - b.batch.position)
+        wanted = min(max(a.batch.size, self._window), left)
         mine, other = a.read(wanted), b.read(wanted)
         length = len(mine) if mine == other else common_prefix(mine, other)
         count = a.batches_within(length)
@@ -331,9 +292,9 @@ class ReplicaComparison:
     def _only_batch(self, is_here: bool) -> None:
         """Handles a batch whose offsets do not overlap the other side's current batch."""
         side = self._sides[is_here]
-        first = side.first_offset if side.first_offset >= 0 else side.end_offset
+        first, last = side.batch.first_offset, side.batch.last_offset
         if count := side.records_in(1):
-            self._only(is_here, first, side.end_offset, count)
+            self._only(is_here, first if first >= 0 else last, last, count)
         side.step()
 
     def _records(self) -> None:
@@ -360,7 +321,7 @@ class ReplicaComparison:
     def _compare(self, a: _Opened, mine: Rows, b: _Opened, other: Rows) -> None:
         compared, found = self._compared, self.found
         was_diverged = found.diverge_at is not None
-        epochs = (a.replica.leader_epoch, b.replica.leader_epoch)
+        epochs = (a.replica.batch.epoch, b.replica.batch.epoch)
         compared.begin(min(epochs) >= 0 and epochs[0] != epochs[1])
         ours = kernel.Side(mine.payload, mine.rows, mine.headers, mine.count, a.i)
         theirs = kernel.Side(other.payload, other.rows, other.headers, other.count, b.i)
@@ -393,8 +354,8 @@ class ReplicaComparison:
             return
         if lacking.is_at_end:
             self._tails[not is_here] += count
-        elif not lacking.was_damaged or 0 <= lacking.first_offset <= last:
-            self._lacking[not is_here].add(_Range(first, last, count, side.path, side.position))
+        elif not lacking.was_damaged or 0 <= lacking.batch.first_offset <= last:
+            self._lacking[not is_here].add(_Range(first, last, count, side.path, side.batch.position))
 
     def _differ(self, first: int, last: int, count: int, fields: int) -> None:
         if self.found.diverge_at is None:
@@ -405,8 +366,8 @@ class ReplicaComparison:
             return
         self._end_ranges()
         a, b = self._sides[True], self._sides[False]
-        self._differing, self._other_position = fields, (b.path, b.position)
-        self._diverged = _Range(first, last, count, a.path, a.position)
+        self._differing, self._other_position = fields, (b.path, b.batch.position)
+        self._diverged = _Range(first, last, count, a.path, a.batch.position)
 
     def _end_ranges(self, excepted: bool | None = None) -> None:
         """Ends the current ranges. ``excepted``: the side whose range of lacking records may continue."""
@@ -460,6 +421,10 @@ class ReplicaComparison:
                 text = f"it ends at offset {side.last_offset}, the other at {other.last_offset}"
                 text += f" with {_records(self._tails[is_here])} more"
                 self._report.add("replica-ends-earlier", path, text, offset=side.last_offset + 1)
+
+
+def _shape_of(batch: BatchRow) -> tuple[int, int, int]:
+    return batch.first_offset, batch.last_offset, batch.size
 
 
 def _records(count: int) -> str:

@@ -18,7 +18,7 @@ from kseg.formats.suffixes import (
     SWAP,
     TRANSACTION_INDEX,
 )
-from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
+from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.segment.files import CLEAN_SHUTDOWN, PARTITION_FILES, QUORUM_STATE, SegmentFile, segment_file, segment_stem
 from kseg.segment.paths import some
 from kseg.segment.survey import FULL, QUICK, HeaderRows, open_survey
@@ -188,10 +188,9 @@ class LeftoverRule(Rule):
             with open_survey(self._path(name), FULL, self.partition.buffers) as survey:
                 for item in survey:
                     if isinstance(item, HeaderRows):
-                        for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
-                            if item.rows[at + BATCH_STATE] & CRC_RIGHT:
-                                low = item.rows[at + BATCH_FIRST_OFFSET]
-                                last = item.rows[at + BATCH_LAST_OFFSET]
+                        for state, low, high in zip(item.states, item.firsts, item.lasts, strict=True):
+                            if state & CRC_RIGHT:
+                                last = high
                                 # A compressed v0 or v1 message does not store its first offset.
                                 first = first if first >= 0 else low if low >= 0 else _base(name) or 0
         except KsegError as error:

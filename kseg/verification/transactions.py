@@ -16,7 +16,7 @@ from kseg.kernel.state import producers as kernel
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.survey import QUICK, HeaderRows
+from kseg.segment.survey import QUICK, BatchRow, HeaderRows
 from kseg.segment.times import show_span
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
 from kseg.sidefiles.producer_state import (
@@ -374,13 +374,12 @@ _CODES = {
 
 
 class _Gap(NamedTuple):
-    """A gap in a producer's sequence, reported once it is known whether the log is compacted."""
+    """A gap in a producer's sequence, reported once it is known whether the log is compacted. ``place``: position,
+    length and offset of the batch."""
 
     file: str
     message: str
-    position: int
-    length: int
-    offset: int
+    place: tuple[int, int, int]
     details: Details
 
 
@@ -418,17 +417,16 @@ class ProducerRule(Rule):
             until = self._snapshots.next_offset
             start, events, aborts = self._states.replay(headers.rows, headers.count, start, until)
             for event in events:
-                self._event(segment, headers, event)
+                self._event(segment, headers[event.row], event)
             self._aborts += aborts
             if start == headers.count:
                 return
             self._snapshots.reached()
 
-    def _event(self, segment: CheckedSegment, headers: HeaderRows, event: Event) -> None:
-        kind, row, a, b, c = event
+    def _event(self, segment: CheckedSegment, batch: BatchRow, event: Event) -> None:
+        kind, _, a, b, c = event
         self._shown[kind] += 1
-        batch = headers[row]
-        position, size, offset = batch.position, batch.size, batch.first_offset
+        place = batch.position, batch.size, batch.first_offset
         who = f"producer {batch.producer_id}"
         details = {"producerId": batch.producer_id, "producerEpoch": batch.producer_epoch}
         if kind == kernel.SEQUENCE:
@@ -437,7 +435,7 @@ class ProducerRule(Rule):
             text = f"{who}: sequence {b} where {a} is next"
             details |= {"sequence": b, "expectedSequence": a}
             if len(self._gaps) < _KEPT_FINDINGS:
-                self._gaps.append(_Gap(segment.path, text, position, size, offset, details))
+                self._gaps.append(_Gap(segment.path, text, place, details))
             else:
                 self._more_gaps += 1
             return
@@ -457,7 +455,7 @@ class ProducerRule(Rule):
             text = "control batch without a producer: consumers skip its records"
         else:
             text = f"{who}: control record of type {a}" if a >= 0 else f"{who}: the control record cannot be read"
-        self.report.add(_CODES[kind], segment.path, text, position, size, offset, details=details)
+        self.report.add(_CODES[kind], segment.path, text, *place, details=details)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         if self._is_on_segment:
@@ -485,8 +483,7 @@ class ProducerRule(Rule):
         self.partition.first_open_offset = None if oldest is None else oldest.first_offset
         if not self.partition.is_compacted:
             for gap in self._gaps:
-                place = gap.position, gap.length, gap.offset
-                self.report.add("producer-sequence-gap", gap.file, gap.message, *place, details=gap.details)
+                self.report.add("producer-sequence-gap", gap.file, gap.message, *gap.place, details=gap.details)
             self.report.more("producer-sequence-gap", self.partition.name, self._more_gaps)
         if self._states.is_full:
             text = f"only the first {len(self._states)} producers were followed"

@@ -25,12 +25,12 @@ from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spa
 @given(st.lists(st.integers(1, 60), max_size=30), st.integers(0, 5), st.integers(1, 100), st.integers(1, 12))
 def test_a_block_ends_where_it_is_full(sizes: list[int], start: int, max_bytes: int, max_batches: int) -> None:
     ends = list(accumulate(sizes, initial=start))
-    rows = HeaderRows.of([header_row(position=ends[at], size=size) for at, size in enumerate(sizes)]).rows
+    headers = HeaderRows.of([header_row(position=ends[at], size=size) for at, size in enumerate(sizes)])
     full = [count for count, end in enumerate(ends) if count and (end - start >= max_bytes or count == max_batches)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_check, "BLOCK_BYTES", max_bytes)
         patch.setattr(manifest_check, "BLOCK_BATCHES", max_batches)
-        assert manifest_check._full_block(rows, start) == (full[0] if full else 0)
+        assert manifest_check._full_block(headers, start) == (full[0] if full else 0)
 
 
 LAST = "00000000000000000116.log"

@@ -14,7 +14,6 @@ from kseg.errors import KsegError
 from kseg.formats.rows import UndecodableError
 from kseg.formats.schema import MessageError, json_text
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.logdir.metadata_image import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
@@ -97,10 +96,7 @@ class BatchLoader:
 def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
     """Yields offset and value of each record. Raises UndecodableError."""
     for rows in batch.rows():
-        columns, payload = rows.rows, rows.payload
-        for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-            value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
-            yield columns[at + ROW_OFFSET], None if size < 0 else bytes(payload[value : value + size])
+        yield from ((offset, value) for offset, _, value in rows.entries())
 
 
 def intact_batches(path: str) -> Iterator[RecordBatch | None]:

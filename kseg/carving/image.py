@@ -28,7 +28,16 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
     V2_LEADER_EPOCH,
 )
-from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_POSITION, FRAME_WIDTH, be32, be64
+from kseg.kernel.layout.rows import (
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    FRAME_POSITION,
+    FRAME_WIDTH,
+    be32,
+    be64,
+)
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frame_scan import IRREGULAR, FrameScan
@@ -207,11 +216,12 @@ class Piece(HeaderRows):
         return Piece(self.source, self.rows[first * BATCH_WIDTH : stop * BATCH_WIDTH], self.number, self.like)
 
     def last_offset(self, i: int) -> int:
-        return self[i].last_offset
+        return self.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
 
     def data(self, i: int) -> bytes:
         """Returns the bytes of batch i."""
-        return bytes(self.source.buffer[self[i].position : self[i].end])
+        row = self[i]
+        return bytes(self.source.buffer[row.position : row.end])
 
     @property
     def position(self) -> int:

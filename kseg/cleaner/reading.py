@@ -157,7 +157,8 @@ class RecordBuffers:
 
 
 def batch_bytes(window: Window, i: int) -> memoryview:
-    return window.data[window[i].position : window[i].end]
+    row = window[i]
+    return window.data[row.position : row.end]
 
 
 def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview:

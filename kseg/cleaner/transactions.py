@@ -13,7 +13,7 @@ from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import BATCH_WIDTH
-from kseg.segment.survey import BatchRow, HeaderRows
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import AbortedTxn
 from kseg.stores.buffers import Buffers
 
@@ -40,16 +40,18 @@ class CleanedTransactions:
 
         A marker is removable if no data of its transaction is left. An empty list stands for all zeros.
         """
-        judged = [found & (TRANSACTIONAL | CONTROL) for found in headers.attributes]
-        if not any(judged):
+        attributes = headers.attributes
+        if not any(found & (TRANSACTIONAL | CONTROL) for found in attributes):
             return []
-        return [self._judge(headers[i]) if is_judged else 0 for i, is_judged in enumerate(judged)]
+        columns = attributes, headers.lasts, headers.producer_ids, headers.markers, headers.records
+        return [self._judge(*row) for row in zip(*columns, strict=True)]
 
-    def _judge(self, row: BatchRow) -> int:
-        self._consume(row.last_offset)
-        producer = row.producer_id
-        if row.attributes & CONTROL:
-            return int(self._end(producer, row.marker, row.records))
+    def _judge(self, attributes: int, last_offset: int, producer: int, marker: int, records: int) -> int:
+        if not attributes & (TRANSACTIONAL | CONTROL):
+            return 0
+        self._consume(last_offset)
+        if attributes & CONTROL:
+            return int(self._end(producer, marker, records))
         if producer in self._aborted:
             self._observed.add(producer)
             return 1

@@ -140,7 +140,8 @@ class HeaderRows:
 
     positions, sizes, magics, states = map(_Column, ("position", "size", "magic", "state"))
     firsts, lasts, attributes, epochs = map(_Column, ("first_offset", "last_offset", "attributes", "epoch"))
-    base_timestamps, max_timestamps, records = map(_Column, ("base_timestamp", "max_timestamp", "records"))
+    base_timestamps, max_timestamps = map(_Column, ("base_timestamp", "max_timestamp"))
+    records, markers = map(_Column, ("records", "marker"))
     producer_ids, producer_epochs, sequences = map(_Column, ("producer_id", "producer_epoch", "base_sequence"))
 
     @classmethod

@@ -61,7 +61,7 @@ def _opened(path: str) -> int:
     try:
         return os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW)
     except OSError as error:
-        if error.errno == errno.ELOOP and os.path.islink(path):
+        if error.errno == errno.ELOOP and path not in _links and os.path.islink(path):
             raise OSError(errno.ELOOP, LINK, path) from error
         raise
 

@@ -16,9 +16,8 @@ from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, j
 from dump.asked import OPEN, TXN, V07
 from kseg.dump.options import DumpOptions, Rendered, rendered_text
 from kseg.dump.run import Dump
-from kseg.output.sink import open_sink
+from kseg.output.sink import MemorySink, open_sink
 from kseg.segment.files import SegmentFile
-from kseg.spark.dump import TextSink
 
 TRUTHS = truths()
 BATCH_FIELDS = ["type", "file", "position", "size", "magic", "baseOffset", "lastOffset", "count", "compression"]
@@ -42,7 +41,7 @@ def test_a_run_is_freed_without_the_garbage_collector() -> None:
     gc.disable()
     try:
         for form in ("text", "json"):
-            run = Dump(TextSink(False), DumpOptions(paths=(), form=form, jobs=1, quiet=True))
+            run = Dump(MemorySink(), DumpOptions(paths=(), form=form, jobs=1, quiet=True))
             alive = weakref.ref(run)
             del run
             assert alive() is None

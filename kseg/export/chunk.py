@@ -185,7 +185,8 @@ class Chunks:
         chunk, columns = self._chunk, rows.rows
         at = chunk.count
         if OFFSET in chunk.numbers:
-            kernel.numbers(columns, first, stop, ROW_OFFSET, chunk.numbers[OFFSET], at)
+            taken = columns[first * ROW_WIDTH + ROW_OFFSET : stop * ROW_WIDTH : ROW_WIDTH]
+            chunk.numbers[OFFSET][at : at + stop - first] = taken
         if chunk.valid is not None:
             kernel.times(columns, first, stop, self._scale, chunk.numbers[TIMESTAMP], chunk.valid, at)
         if TIMESTAMP_TYPE in chunk.numbers:

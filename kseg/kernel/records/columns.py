@@ -343,24 +343,6 @@ def fitting(
     return stop, left
 
 
-def numbers(
-    rows: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    field: cython.Py_ssize_t,
-    out: cython.longlong[::1],
-    at: cython.Py_ssize_t,
-) -> None:
-    """Writes one column of the rows as int64 from out[at] on."""
-    k: cython.Py_ssize_t
-    check_rows(len(rows), stop)
-    check_capacity(len(out), at, stop - first)
-    if not 0 <= field < ROW_WIDTH:
-        raise ValueError("no such field")
-    for k in range(first, stop):
-        out[at + k - first] = rows[k * ROW_WIDTH + field]
-
-
 def kinds(
     rows: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,

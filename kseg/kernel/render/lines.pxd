@@ -59,8 +59,8 @@ cdef Py_ssize_t put_json_batch(
     Line* line, Py_ssize_t o, const unsigned char* p, const long long* frames, Py_ssize_t frame, long long origin
 ) noexcept nogil
 cdef Py_ssize_t put_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil
-cdef Py_ssize_t put_text_v2(unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t put_json_v2(unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
+cdef Py_ssize_t put_v2(Line* line, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
+cdef Py_ssize_t put_json_v2(Line* line, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
 cdef Py_ssize_t put_json_legacy(
     unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at, long long magic
 ) noexcept nogil
@@ -70,5 +70,8 @@ cdef Py_ssize_t put_json_bytes(
 ) noexcept nogil
 cdef Py_ssize_t put_text(Line* line, Py_ssize_t start, Py_ssize_t size, Py_ssize_t o) noexcept nogil
 cdef int kind_of(int attributes) noexcept nogil
-cdef Py_ssize_t put_known(unsigned char* out, Py_ssize_t o, long long value) noexcept nogil
+cdef Py_ssize_t put_number(unsigned char* out, Py_ssize_t o, const char* text, long long value) noexcept nogil
+cdef Py_ssize_t put_field(
+    Line* line, Py_ssize_t o, const char* text, const char* name, long long value, bint may_be_unset
+) noexcept nogil
 cdef Py_ssize_t put_json_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil

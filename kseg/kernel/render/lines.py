@@ -73,8 +73,7 @@ def put_fields(line, row, o):
     if line.magic < MAGIC_V2:
         kind = (rows[row + ROW_CHECK] >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
     if kind:
-        o = put(out, o, b',"timestamp":')
-        o = put_int(out, o, rows[row + ROW_TIMESTAMP])
+        o = put_number(out, o, b',"timestamp":', rows[row + ROW_TIMESTAMP])
         o = put_json_kind(out, o, kind)
     if line.magic >= MAGIC_V2:
         o = put(out, o, b',"sequence":')
@@ -82,10 +81,8 @@ def put_fields(line, row, o):
             o = put(out, o, b"null")
         else:
             o = put_int(out, o, rows[row + ROW_SEQUENCE])
-    o = put(out, o, b',"keySize":')
-    o = put_int(out, o, rows[row + ROW_KEY_SIZE])
-    o = put(out, o, b',"valueSize":')
-    o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
+    o = put_number(out, o, b',"keySize":', rows[row + ROW_KEY_SIZE])
+    o = put_number(out, o, b',"valueSize":', rows[row + ROW_VALUE_SIZE])
     if line.magic >= MAGIC_V2:
         o = put_headers(line, row, o)
         if o < 0:
@@ -127,21 +124,16 @@ def put_metadata(line, row, o):
     h: cython.Py_ssize_t
     if line.flags & SKIP_METADATA:
         return o
-    o = put(out, o, b"| offset: ")
-    o = put_int(out, o, rows[row + ROW_OFFSET])
+    o = put_number(out, o, b"| offset: ", rows[row + ROW_OFFSET])
     o = put_text_kind(out, o, line.kind)
     o = put_int(out, o, rows[row + ROW_TIMESTAMP])
-    o = put(out, o, b" keySize: ")
-    o = put_int(out, o, rows[row + ROW_KEY_SIZE])
-    o = put(out, o, b" valueSize: ")
-    o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
+    o = put_number(out, o, b" keySize: ", rows[row + ROW_KEY_SIZE])
+    o = put_number(out, o, b" valueSize: ", rows[row + ROW_VALUE_SIZE])
     if line.magic < MAGIC_V2:
         o = put(out, o, b" isValid: ")
         o = put_bool(out, o, (rows[row + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1)
-        o = put(out, o, b" crc: ")
-        return put_int(out, o, rows[row + ROW_CHECK] & LOW_32_BITS)
-    o = put(out, o, b" sequence: ")
-    o = put_int(out, o, rows[row + ROW_SEQUENCE])
+        return put_number(out, o, b" crc: ", rows[row + ROW_CHECK] & LOW_32_BITS)
+    o = put_number(out, o, b" sequence: ", rows[row + ROW_SEQUENCE])
     o = put(out, o, b" headerKeys: [")
     h = rows[row + ROW_HEADERS] * HEADER_WIDTH
     for k in range(rows[row + ROW_HEADER_COUNT]):
@@ -212,37 +204,43 @@ def put_text_kind(out, o, kind):
     return put(out, o, b" NoTimestampType: ")
 
 
-def put_text_v2(out, o, p, at):
-    """Writes the line of a v2 batch up to its position."""
+def put_number(out, o, text, value):
+    return put_int(out, put(out, o, text), value)
+
+
+def put_field(line, o, text, name, value, may_be_unset):
+    """Writes a number behind its name in the text or in JSON, where an unset one, -1, is null."""
+    if not line.is_json:
+        return put_number(line.out, o, text, value)
+    if may_be_unset and value == -1:
+        return put(line.out, put(line.out, o, name), b"null")
+    return put_number(line.out, o, name, value)
+
+
+def put_v2(line, o, p, at):
+    """Writes the fields of a v2 batch from its base offset to its delete horizon."""
     attributes: cython.int = p[at + V2_FLAGS]
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
     sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
     delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
-    o = put(out, o, b"baseOffset: ")
-    o = put_int(out, o, base)
-    o = put(out, o, b" lastOffset: ")
-    o = put_int(out, o, sum_of(base, delta))
-    o = put(out, o, b" count: ")
-    o = put_int(out, o, be32(p, at + V2_COUNT))
-    o = put(out, o, b" baseSequence: ")
-    o = put_int(out, o, sequence)
-    o = put(out, o, b" lastSequence: ")
-    o = put_int(out, o, sequence_after(sequence, delta))
-    o = put(out, o, b" producerId: ")
-    o = put_int(out, o, be64(p, at + V2_PRODUCER_ID))
-    o = put(out, o, b" producerEpoch: ")
-    o = put_int(out, o, be16(p, at + V2_PRODUCER_EPOCH))
-    o = put(out, o, b" partitionLeaderEpoch: ")
-    o = put_int(out, o, be32(p, at + V2_LEADER_EPOCH))
-    o = put(out, o, b" isTransactional: ")
-    o = put_bool(out, o, attributes & TRANSACTIONAL)
-    o = put(out, o, b" isControl: ")
-    o = put_bool(out, o, attributes & CONTROL)
-    if attributes & DELETE_HORIZON:
-        o = put(out, o, b" deleteHorizonMs: OptionalLong[")
-        o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
-        return put(out, o, b"]")
-    return put(out, o, b" deleteHorizonMs: OptionalLong.empty")
+    o = put_field(line, o, b"baseOffset: ", b',"baseOffset":', base, False)
+    o = put_field(line, o, b" lastOffset: ", b',"lastOffset":', sum_of(base, delta), False)
+    o = put_field(line, o, b" count: ", b',"count":', be32(p, at + V2_COUNT), False)
+    o = put_field(line, o, b" baseSequence: ", b',"baseSequence":', sequence, True)
+    o = put_field(line, o, b" lastSequence: ", b',"lastSequence":', sequence_after(sequence, delta), True)
+    o = put_field(line, o, b" producerId: ", b',"producerId":', be64(p, at + V2_PRODUCER_ID), True)
+    o = put_field(line, o, b" producerEpoch: ", b',"producerEpoch":', be16(p, at + V2_PRODUCER_EPOCH), True)
+    o = put_field(line, o, b" partitionLeaderEpoch: ", b',"partitionLeaderEpoch":', be32(p, at + V2_LEADER_EPOCH), True)
+    o = put(line.out, o, b',"isTransactional":' if line.is_json else b" isTransactional: ")
+    o = put_bool(line.out, o, attributes & TRANSACTIONAL)
+    o = put(line.out, o, b',"isControl":' if line.is_json else b" isControl: ")
+    o = put_bool(line.out, o, attributes & CONTROL)
+    o = put(line.out, o, b',"deleteHorizonMs":' if line.is_json else b" deleteHorizonMs: OptionalLong")
+    if not attributes & DELETE_HORIZON:
+        return put(line.out, o, b"null" if line.is_json else b".empty")
+    if line.is_json:
+        return put_int(line.out, o, be64(p, at + V2_BASE_TIMESTAMP))
+    return put(line.out, put_number(line.out, o, b"[", be64(p, at + V2_BASE_TIMESTAMP)), b"]")
 
 
 def put_text_batch(line, o, p, at, frames, frame, origin):
@@ -259,30 +257,20 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     )
     crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
     if magic >= MAGIC_V2:
-        o = put_text_v2(out, o, p, at)
+        o = put_v2(line, o, p, at)
     else:
-        o = put(out, o, b"offset: ")
-        o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
-    o = put(out, o, b" position: ")
-    o = put_int(out, o, frames[frame + FRAME_POSITION] + origin)
+        o = put_number(out, o, b"offset: ", be64(p, at + ENTRY_OFFSET))
+    o = put_number(out, o, b" position: ", frames[frame + FRAME_POSITION] + origin)
     o = put_text_kind(out, o, NO_TIME if magic == 0 else kind_of(attributes))
     o = put_int(out, o, timestamp)
-    o = put(out, o, b" size: ")
-    o = put_int(out, o, frames[frame + FRAME_SIZE])
-    o = put(out, o, b" magic: ")
-    o = put_int(out, o, magic)
+    o = put_number(out, o, b" size: ", frames[frame + FRAME_SIZE])
+    o = put_number(out, o, b" magic: ", magic)
     o = put(out, o, b" compresscodec: ")
     o = put_codec(out, o, attributes & CODEC)
-    o = put(out, o, b" crc: ")
-    o = put_int(out, o, crc)
+    o = put_number(out, o, b" crc: ", crc)
     o = put(out, o, b" isvalid: ")
     o = put_bool(out, o, is_valid)
     return put(out, o, b"\n")
-
-
-def put_known(out, o, value):
-    """Writes a number, null for -1."""
-    return put(out, o, b"null") if value == -1 else put_int(out, o, value)
 
 
 def put_json_codec(out, o, codec):
@@ -297,54 +285,27 @@ def put_json_kind(out, o, kind):
     return put(out, o, b',"timestampType":"CreateTime"')
 
 
-def put_json_v2(out, o, p, at):
+def put_json_v2(line, o, p, at):
     """Writes the fields of a v2 batch from baseOffset to maxTimestamp."""
     attributes: cython.int = p[at + V2_FLAGS]
-    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
-    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
-    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
-    o = put(out, o, b',"baseOffset":')
-    o = put_int(out, o, base)
-    o = put(out, o, b',"lastOffset":')
-    o = put_int(out, o, sum_of(base, delta))
-    o = put(out, o, b',"count":')
-    o = put_int(out, o, be32(p, at + V2_COUNT))
-    o = put(out, o, b',"baseSequence":')
-    o = put_known(out, o, sequence)
-    o = put(out, o, b',"lastSequence":')
-    o = put_known(out, o, sequence_after(sequence, delta))
-    o = put(out, o, b',"producerId":')
-    o = put_known(out, o, be64(p, at + V2_PRODUCER_ID))
-    o = put(out, o, b',"producerEpoch":')
-    o = put_known(out, o, be16(p, at + V2_PRODUCER_EPOCH))
-    o = put(out, o, b',"partitionLeaderEpoch":')
-    o = put_known(out, o, be32(p, at + V2_LEADER_EPOCH))
-    o = put(out, o, b',"isTransactional":')
-    o = put_bool(out, o, attributes & TRANSACTIONAL)
-    o = put(out, o, b',"isControl":')
-    o = put_bool(out, o, attributes & CONTROL)
-    o = put(out, o, b',"deleteHorizonMs":')
-    o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP)) if attributes & DELETE_HORIZON else put(out, o, b"null")
-    o = put_json_codec(out, o, attributes & CODEC)
-    o = put_json_kind(out, o, kind_of(attributes))
-    o = put(out, o, b',"baseTimestamp":')
-    o = put(out, o, b"null") if attributes & DELETE_HORIZON else put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
-    o = put(out, o, b',"maxTimestamp":')
-    return put_int(out, o, be64(p, at + V2_MAX_TIMESTAMP))
+    o = put_json_codec(line.out, put_v2(line, o, p, at), attributes & CODEC)
+    o = put_json_kind(line.out, o, kind_of(attributes))
+    o = put(line.out, o, b',"baseTimestamp":')
+    if attributes & DELETE_HORIZON:
+        o = put(line.out, o, b"null")
+    else:
+        o = put_int(line.out, o, be64(p, at + V2_BASE_TIMESTAMP))
+    return put_number(line.out, o, b',"maxTimestamp":', be64(p, at + V2_MAX_TIMESTAMP))
 
 
 def put_json_legacy(out, o, p, at, magic):
-    o = put(out, o, b',"baseOffset":')
-    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
-    o = put(out, o, b',"lastOffset":')
-    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
-    o = put(out, o, b',"count":1')
-    o = put_json_codec(out, o, 0)
+    o = put_number(out, o, b',"baseOffset":', be64(p, at + ENTRY_OFFSET))
+    o = put_number(out, o, b',"lastOffset":', be64(p, at + ENTRY_OFFSET))
+    o = put_json_codec(out, put(out, o, b',"count":1'), 0)
     if magic == 0:
         return o
     o = put_json_kind(out, o, kind_of(p[at + LEGACY_FLAGS]))
-    o = put(out, o, b',"maxTimestamp":')
-    return put_int(out, o, be64(p, at + V1_TIMESTAMP))
+    return put_number(out, o, b',"maxTimestamp":', be64(p, at + V1_TIMESTAMP))
 
 
 def put_json_batch(line, o, p, frames, frame, origin):
@@ -355,11 +316,8 @@ def put_json_batch(line, o, p, frames, frame, origin):
     crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
     o = put_raw(out, o, line.context.batch, line.context.batch_size)
     o = put_int(out, o, at + origin)
-    o = put(out, o, b',"size":')
-    o = put_int(out, o, frames[frame + FRAME_SIZE])
-    o = put(out, o, b',"magic":')
-    o = put_int(out, o, magic)
-    o = put_json_v2(out, o, p, at) if magic == MAGIC_V2 else put_json_legacy(out, o, p, at, magic)
-    o = put(out, o, b',"crc":')
-    o = put_int(out, o, crc)
+    o = put_number(out, o, b',"size":', frames[frame + FRAME_SIZE])
+    o = put_number(out, o, b',"magic":', magic)
+    o = put_json_v2(line, o, p, at) if magic == MAGIC_V2 else put_json_legacy(out, o, p, at, magic)
+    o = put_number(out, o, b',"crc":', crc)
     return put(out, o, b',"isValid":true,"problems":[]}\n')

@@ -127,8 +127,8 @@ def _recover_from_remote(
                 for outcome in rebuild.carry_out(output):
                     _show(outcome, output.directory, printer, failures)
         printer.finish(sorted(failures.paths))
-    would_change = change.is_dry and printer.count > 0
-    return max(failures.status, int(printer.has_damage or would_change))
+    would_change = change.is_dry and bool(printer.totals.names)
+    return max(failures.status, int(printer.totals.damage_remains or would_change))
 
 
 def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractContextManager[ResumableOutput]:

@@ -1,7 +1,8 @@
 """Disks that fail at the n-th system call, or on which the process dies there."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -93,3 +94,21 @@ class FailingDisk(CountingDisk):
     def strike(self, name: str, number: int) -> None:
         if number == self.at or self._stays:
             raise OSError(self._errno, os.strerror(self._errno))
+
+
+def killed_at(
+    step: int, folder: Path, prepare: Callable[[Path], object], run: Callable[[Path, Disk], object]
+) -> Iterator[Path]:
+    """Yields directories in which ``run`` was killed, each at another call; the last call is behind its end."""
+    prepare(folder / "counted")
+    for at in calls_by(step, lambda disk: run(folder / "counted", disk)):
+        directory, disk = folder / str(at), KillingDisk(at)
+        prepare(directory)
+        try:
+            run(directory, disk)
+        except Killed:
+            yield directory
+            continue
+        assert at == len(disk.calls) > 10
+        return
+    raise AssertionError("it never ends")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.failing import QUICK, Killed, KillingDisk, calls_by, every_call
+from changes.failing import QUICK, every_call, killed_at
 from changes.trees import make
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, DirectoryMove, journals
@@ -83,52 +83,29 @@ def test_the_directory_has_the_place_of_the_empty_one(tmp_path: Path) -> None:
 
 
 @every_call
-def test_a_killed_command_is_repeated_or_undone(step: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_a_killed_command_is_repeated_or_undone(is_undone: bool, step: int, tmp_path: Path) -> None:
     wanted = taken_back(tmp_path / "undisturbed")
     make_log_directory(tmp_path / "before")
     before = found(tmp_path / "before")
-    make_log_directory(tmp_path / "counted")
-    for at in calls_by(step, lambda disk: take_back(tmp_path / "counted", disk)):
-        outcomes = []
-        for way in ("repeated", "undone"):
-            root = tmp_path / f"{at}-{way}"
-            make_log_directory(root)
-            disk = KillingDisk(at)
-            try:
-                take_back(root, disk)
-            except Killed:
-                outcomes.append(way)
-                if way == "undone":
-                    undo_all(root)
-                    assert found(root) == before
-                    assert journals(str(root)) == []
-                elif not any(journal.state == DONE for journal in journals(str(root))):
-                    take_back(root, QUICK)
-                    assert found(root) == wanted
-        if not outcomes:
-            assert at > 20
-            return
-    raise AssertionError("it never ends")
+    for root in killed_at(step, tmp_path, make_log_directory, take_back):
+        if is_undone:
+            undo_all(root)
+            assert found(root) == before
+            assert journals(str(root)) == []
+        elif not any(journal.state == DONE for journal in journals(str(root))):
+            take_back(root, QUICK)
+            assert found(root) == wanted
 
 
 @every_call
 def test_a_killed_undo_is_completed(step: int, tmp_path: Path) -> None:
     make_log_directory(tmp_path / "before")
     before = found(tmp_path / "before")
-    taken_back(tmp_path / "counted")
-    for at in calls_by(step, lambda disk: undo_all(tmp_path / "counted", disk)):
-        root = tmp_path / str(at)
-        taken_back(root)
-        try:
-            undo_all(root, KillingDisk(at))
-        except Killed:
-            undo_all(root)
-            assert found(root) == before
-            continue
-        assert at > 10
+    for root in killed_at(step, tmp_path, taken_back, undo_all):
+        undo_all(root)
         assert found(root) == before
-        return
-    raise AssertionError("it never ends")
+    assert found(tmp_path / "counted") == before
 
 
 def test_the_partition_alone_is_undone_with_its_move(tmp_path: Path) -> None:

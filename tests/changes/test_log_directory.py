@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, calls_by, every_call
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, calls_by, every_call, killed_at
 from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
@@ -116,34 +116,28 @@ def test_a_killed_and_repeated_command_has_the_same_result(
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed, is_clean)
     before = all_trees(undisturbed)
-    points = calls_by(step, lambda disk: command(undisturbed, disk, keeping, at_once=at_once))
+    command(undisturbed, QUICK, keeping)
     wanted = all_files(undisturbed)
     assert CLEAN_SHUTDOWN not in wanted
     assert len(wanted["a-0/0.log"]) == 31 + 60 * is_clean
-    for at in points:
-        directory = tmp_path / str(at)
-        make_log_directory(directory, is_clean)
-        disk = KillingDisk(at)
-        try:
-            command(directory, disk, keeping, at_once=at_once)
-        except Killed:
-            if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
-                assert not (
-                    directory / CLEAN_SHUTDOWN
-                ).exists()  # no broker may skip recovery for a partly changed directory
-            if not is_over(directory, wanted):
-                command(directory, QUICK, keeping)
-            complete_interrupted_in_log_directory(str(directory), QUICK)
-            assert all_files(directory) == wanted
-            assert len(journals(str(directory))) == keeps
-            if keeps:
-                undo_all(directory)
-                assert all_trees(directory) == before
-            continue
-        assert at == len(disk.calls) > 30
+    for directory in killed_at(
+        step,
+        tmp_path,
+        lambda path: make_log_directory(path, is_clean),
+        lambda path, disk: command(path, disk, keeping, at_once=at_once),
+    ):
+        if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
+            assert not (
+                directory / CLEAN_SHUTDOWN
+            ).exists()  # no broker may skip recovery of a partly changed directory
+        if not is_over(directory, wanted):
+            command(directory, QUICK, keeping)
+        complete_interrupted_in_log_directory(str(directory), QUICK)
+        assert all_files(directory) == wanted
         assert len(journals(str(directory))) == keeps
-        return
-    raise AssertionError("it never ends")
+        if keeps:
+            undo_all(directory)
+            assert all_trees(directory) == before
 
 
 def is_over(directory: Path, wanted: dict[str, bytes]) -> bool:
@@ -163,22 +157,14 @@ def undo_all(directory: Path) -> None:
 
 @every_call
 def test_a_killed_command_can_be_undone_instead(step: int, tmp_path: Path) -> None:
-    make_log_directory(tmp_path / "counted")
-    for at in calls_by(step, lambda disk: command(tmp_path / "counted", disk)):
-        directory = tmp_path / str(at)
-        make_log_directory(directory)
-        before = all_trees(directory)
-        try:
-            command(directory, KillingDisk(at))
-        except Killed:
-            complete_interrupted_in_log_directory(str(directory), QUICK)
-            if last_journal(str(directory)) is not None:
-                undo_all(directory)
-            assert all_trees(directory) == before
-            assert journals(str(directory)) == []
-            continue
-        return
-    raise AssertionError("it never ends")
+    make_log_directory(tmp_path / "before")
+    before = all_trees(tmp_path / "before")
+    for directory in killed_at(step, tmp_path, make_log_directory, command):
+        complete_interrupted_in_log_directory(str(directory), QUICK)
+        if last_journal(str(directory)) is not None:
+            undo_all(directory)
+        assert all_trees(directory) == before
+        assert journals(str(directory)) == []
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
@@ -207,29 +193,22 @@ def test_one_of_several_concurrent_partitions_fails(number: int, tmp_path: Path)
     raise AssertionError("it never ends")
 
 
+def changed(directory: Path) -> None:
+    make_log_directory(directory)
+    command(directory, QUICK)
+
+
 @every_call
 def test_a_killed_undo_is_continued(step: int, tmp_path: Path) -> None:
-    make_log_directory(tmp_path / "counted")
-    command(tmp_path / "counted", QUICK)
-    for at in calls_by(step, lambda disk: undo_last(tmp_path / "counted", disk)):
-        directory = tmp_path / str(at)
-        make_log_directory(directory)
-        before = all_trees(directory)
-        command(directory, QUICK)
-        disk = KillingDisk(at)
-        try:
-            undo_last(directory, disk)
-        except Killed:
-            assert not (directory / CLEAN_SHUTDOWN).exists() or all_trees(directory) == before
-            complete_interrupted_in_log_directory(str(directory), QUICK)
-            if last_journal(str(directory)) is not None:
-                undo_last(directory, QUICK)
-            assert all_trees(directory) == before
-            continue
-        assert at == len(disk.calls)
+    make_log_directory(tmp_path / "before")
+    before = all_trees(tmp_path / "before")
+    for directory in killed_at(step, tmp_path, changed, undo_last):
+        assert not (directory / CLEAN_SHUTDOWN).exists() or all_trees(directory) == before
+        complete_interrupted_in_log_directory(str(directory), QUICK)
+        if last_journal(str(directory)) is not None:
+            undo_last(directory, QUICK)
         assert all_trees(directory) == before
-        return
-    raise AssertionError("it never ends")
+    assert all_trees(tmp_path / "counted") == before
 
 
 def undo_last(directory: Path, disk: Disk) -> None:
@@ -377,18 +356,8 @@ def rebuild(directory: Path, disk: Disk) -> None:
 
 @every_call
 def test_the_marker_stays_if_no_log_changes_despite_kills(step: int, tmp_path: Path) -> None:
-    make_log_directory(tmp_path / "counted")
-    for at in calls_by(step, lambda disk: rebuild(tmp_path / "counted", disk)):
-        directory = tmp_path / str(at)
-        make_log_directory(directory)
-        try:
-            rebuild(directory, KillingDisk(at))
-        except Killed:
-            assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
-            rebuild(directory, QUICK)
-            assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
-            assert [(directory / name / "0.index").read_bytes() for name in ("a-0", "b-0")] == [b"rebuilt"] * 2
-            continue
-        assert at > 10
-        return
-    raise AssertionError("it never ends")
+    for directory in killed_at(step, tmp_path, make_log_directory, rebuild):
+        assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
+        rebuild(directory, QUICK)
+        assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
+        assert [(directory / name / "0.index").read_bytes() for name in ("a-0", "b-0")] == [b"rebuilt"] * 2

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from changes.failing import QUICK, Killed, KillingDisk
+from changes.failing import QUICK, Killed, KillingDisk, killed_at
 from changes.test_kill import SEEDS
 from changes.trees import contents, make, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import apply
+from kseg.changes.disk import Disk
 from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
@@ -109,34 +110,24 @@ def test_an_interrupted_change_is_completed_in_a_copy(
 
 
 def test_a_changed_copy_is_not_completed(tmp_path: Path) -> None:
-    partition = tmp_path / "orders-0"
-    make(partition, {"a.log": b"a" * 100, "b.log": b"b" * 100})
-    plan = Plan(str(partition))
-    plan.write("a.log", [b"new"], "")
-    plan.delete("b.log", "")
-    done = 0
-    for at in range(10_000):
-        twin = tmp_path / str(at) / "orders-0"
-        shutil.copytree(partition, twin)
-        plan = Plan(str(twin))
+    def run(path: Path, disk: Disk) -> None:
+        plan = Plan(str(path))
         plan.write("a.log", [b"new"], "")
         plan.delete("b.log", "")
-        disk = KillingDisk(at)
-        try:
-            apply(plan, "test", disk=disk)
-        except Killed:
-            if [change.state for change in changes(str(twin))] == ["committed"] and (twin / "b.log").exists():
-                copy = tmp_path / f"copy{at}" / "orders-0"
-                shutil.copytree(twin, copy)
-                times = (copy / "b.log").stat()
-                (copy / "b.log").write_bytes(b"x" * 100)
-                os.utime(copy / "b.log", ns=(times.st_atime_ns, times.st_mtime_ns))
-                [told] = complete_interrupted(str(copy), QUICK)
-                assert "is given up" in told
-                assert (copy / "b.log").read_bytes() == b"x" * 100
-                done += 1
-        if at >= len(disk.calls):
-            break
+        apply(plan, "test", disk=disk)
+
+    done = 0
+    for killed in killed_at(1, tmp_path, lambda path: make(path, {"a.log": b"a" * 100, "b.log": b"b" * 100}), run):
+        if [change.state for change in changes(str(killed))] == ["committed"] and (killed / "b.log").exists():
+            copy = killed.with_name(f"copy{killed.name}")
+            shutil.copytree(killed, copy)
+            times = (copy / "b.log").stat()
+            (copy / "b.log").write_bytes(b"x" * 100)
+            os.utime(copy / "b.log", ns=(times.st_atime_ns, times.st_mtime_ns))
+            [told] = complete_interrupted(str(copy), QUICK)
+            assert "is given up" in told
+            assert (copy / "b.log").read_bytes() == b"x" * 100
+            done += 1
     assert done
 
 
@@ -156,20 +147,16 @@ def test_a_hard_link_to_a_file_of_another_owner_is_left_alone(tmp_path: Path) ->
 
 def test_empty_files_are_told_apart_by_their_times_in_a_copy(tmp_path: Path) -> None:
     """The digest of what was kept of the removed file is that of the file that takes its name, too."""
-    for at in range(10_000):
-        partition, twin = tmp_path / str(at) / "orders-0", tmp_path / str(at) / "twin" / "orders-0"
-        make(partition, {"a.index": b"", "b.log": b""})
-        plan = Plan(str(partition))
+
+    def run(path: Path, disk: Disk) -> None:
+        plan = Plan(str(path))
         plan.delete("b.log", "goes")
         plan.rename("a.index", "b.log", "moves")
-        disk = KillingDisk(at)
-        try:
-            apply(plan, "test", disk=disk)
-        except Killed:
-            twin.parent.mkdir()
-            subprocess.run(["cp", "-a", partition, twin], check=True)
-            told = complete_interrupted(str(twin), QUICK)
-            assert not any("given up" in line for line in told), (told, at)
-            assert sorted(contents(twin)) in (["a.index", "b.log"], ["b.log"])
-        if at >= len(disk.calls):
-            return
+        apply(plan, "test", disk=disk)
+
+    for killed in killed_at(1, tmp_path, lambda path: make(path, {"a.index": b"", "b.log": b""}), run):
+        twin = killed.with_name(f"twin{killed.name}")
+        subprocess.run(["cp", "-a", killed, twin], check=True)
+        told = complete_interrupted(str(twin), QUICK)
+        assert not any("given up" in line for line in told), told
+        assert sorted(contents(twin)) in (["a.index", "b.log"], ["b.log"])

@@ -333,32 +333,35 @@ class JsonPlans(PlanPrinter):
             self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
 
     def _finish(self, status: int) -> None:
-        totals = self.totals
-        left_alone = totals.left_alone
-        self.sink.put_row(
-            {
-                "type": "summary",
-                "changed": totals.has_changed,
-                "dryRun": self._is_dry,
-                "damageRemains": totals.damage_remains,
-                "directories": totals.directories,
-                "actions": dict(sorted(totals.actions.items())),
-                "removedBytes": totals.freed_bytes,
-                "removedRecords": totals.records,
-                "missingOffsets": totals.missing_offsets,
-                "gaps": [
-                    {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
-                    for directory, first, last in totals.gaps
-                ],
-                "newBytes": totals.new_bytes,
-                "peakBytes": totals.peak_bytes,
-                "kept": [name_value(path) for path in totals.kept],
-                "failed": [name_value(path) for path in totals.failed],
-            }
-            | ({} if left_alone is None else {"leftAlone": [name_value(path) for path in left_alone]})
-            | totals.more
-        )
+        self.sink.put_row(summary_row(self.totals, self._is_dry))
         self.sink.flush()
+
+
+def summary_row(totals: PlanTotals, is_dry: bool) -> Row:
+    """Returns the last object of the output of a changing command."""
+    return (
+        {
+            "type": "summary",
+            "changed": totals.has_changed,
+            "dryRun": is_dry,
+            "damageRemains": totals.damage_remains,
+            "directories": totals.directories,
+            "actions": dict(sorted(totals.actions.items())),
+            "removedBytes": totals.freed_bytes,
+            "removedRecords": totals.records,
+            "missingOffsets": totals.missing_offsets,
+            "gaps": [
+                {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
+                for directory, first, last in totals.gaps
+            ],
+            "newBytes": totals.new_bytes,
+            "peakBytes": totals.peak_bytes,
+            "kept": [name_value(path) for path in totals.kept],
+            "failed": [name_value(path) for path in totals.failed],
+        }
+        | ({} if totals.left_alone is None else {"leftAlone": [name_value(path) for path in totals.left_alone]})
+        | totals.more
+    )
 
 
 def plan_printer(

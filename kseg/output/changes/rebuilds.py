@@ -1,9 +1,13 @@
 """Prints a rebuild from remote storage: a line or an object for each partition, and the remaining steps."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from kseg.changes.disk_space import PlanTotals
+from kseg.changes.plan import CREATE
 from kseg.formats.json_values import name_value
+from kseg.output.changes.plans import summary_row
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural
@@ -16,16 +20,14 @@ _MAX_LEFT_OUT = 5
 class RebuildPrinter:
     """Prints text, or one object per line, of which the last is the summary.
 
-    ``facts``: the request's, and its ``output``. ``count``: partitions made; ``has_damage``: whether offsets or records
-    are missing in one.
+    ``facts``: the request's, and its ``output``. ``totals``: of the partitions made.
     """
 
     def __init__(self, sink: Sink, notices: Notices, facts: Row, is_dry: bool, is_json: bool) -> None:
         self._sink, self._notices, self._facts = sink, notices, facts
         self._is_dry, self._is_json = is_dry, is_json
-        self.count = self._new_bytes = self._last_epoch = 0
-        self.has_damage = self._has_changed = False
-        self._gaps: list[dict[str, Any]] = []
+        self._last_epoch = 0
+        self.totals = PlanTotals(actions=Counter(create=0))
 
     def show(
         self, row: Row, is_made: bool, is_deleted: bool, left_out: Sequence[Row], remarks: Sequence[str],
@@ -36,20 +38,22 @@ class RebuildPrinter:
         ``is_made`` is false if nothing was live; ``is_deleted``: because of an unfinished deletion. ``holes``: missing
         offsets; ``remarks`` and ``damage``: sentences.
         """
-        directory = row["directory"]
-        self.has_damage |= bool(holes or damage) or not (is_made or is_deleted)
+        directory, totals = row["directory"], self.totals
+        totals.damage_remains |= bool(holes or damage) or not (is_made or is_deleted)
         self._last_epoch = max(self._last_epoch, row["lastLeaderEpoch"])
-        self._new_bytes += 0 if row["wasThere"] else row["newBytes"]
+        totals.new_bytes += 0 if row["wasThere"] else row["newBytes"]
         if is_made:
-            self.count += 1
-            self._has_changed |= not row["wasThere"] and not self._is_dry
+            totals.names.add(directory)
+            totals.actions[CREATE] += 1
+            totals.has_changed |= not row["wasThere"] and not self._is_dry
         if is_made or not self._is_json:
             self._put(row, is_made)
         self.left_out(left_out)
         for text in remarks:
             self._notices.warning(f"{directory}: {text}")
         for first, last in holes:
-            self._gaps.append({"directory": name_value(directory), "firstOffset": first, "lastOffset": last})
+            totals.gaps.append((directory, first, last))
+            totals.missing_offsets += last - first + 1
             self._notices.warning(f"{directory}: offsets {first} to {last} are missing: no segment holds them")
         for text in damage:
             self._notices.warning(f"{directory}: {text}")
@@ -82,16 +86,10 @@ class RebuildPrinter:
     def finish(self, failed: list[str]) -> None:
         """Prints the summary, or the remaining steps."""
         if self._is_json:
-            self._sink.put_row({
-                "type": "summary", "changed": self._has_changed, "dryRun": self._is_dry,
-                "damageRemains": self.has_damage, "directories": self.count, "actions": {"create": self.count},
-                "removedBytes": 0, "removedRecords": 0,
-                "missingOffsets": sum(gap["lastOffset"] - gap["firstOffset"] + 1 for gap in self._gaps),
-                "gaps": self._gaps, "newBytes": self._new_bytes, "peakBytes": self._new_bytes, "kept": [],
-                "failed": [name_value(name) for name in failed],
-            })  # fmt: skip
+            self.totals.peak_bytes, self.totals.failed = self.totals.new_bytes, failed
+            self._sink.put_row(summary_row(self.totals, self._is_dry))
         self._sink.flush()
-        if not self._is_json and not self._is_dry and self.count and not self._notices.is_quiet:
+        if not self._is_json and not self._is_dry and self.totals.names and not self._notices.is_quiet:
             for line in next_steps(self._facts, self._last_epoch):
                 put_line(line)
 

@@ -91,11 +91,6 @@ class LogDirectoryChange:
         found = (os.path.basename(path) for path in partitions_of(self.directory, self._journal.group))
         return sorted({*self._journal.partitions, *found})
 
-    @property
-    def planned(self) -> dict[str, bytes]:
-        """The new contents of the root's files that an interrupted run had planned."""
-        return dict(self._journal.planned) if self._journal else {}
-
     def apply(self, plan: Plan) -> Change | None:
         """Applies the plan for a partition. Returns None if there is nothing to do.
 

@@ -12,6 +12,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
@@ -148,83 +149,10 @@ class RemoteLogMetadataDecoder:
             record = read_framed(value, REMOTE_LOG_METADATA)
             message = REMOTE_LOG_METADATA[record.api_key]
             shown = {"type": type_name(message), "version": record.version, "data": record.fields}
-            return Decoded(None, _TEXTS[record.api_key](record.fields), None, shown)
+            return Decoded(None, _object_text(record.api_key, record.fields), None, shown)
         except MessageError as error:
             text = f"Error at offset {offset}, skipping. {error}"
             return Decoded(None, text, None, shown or undecodable_json(value, text))
-
-
-def _segment_metadata(fields: dict[str, Any]) -> str:
-    start, end = fields["startOffset"], fields["endOffset"]
-    if start < 0:
-        raise MessageError(f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
-    if end < start:
-        raise MessageError(
-            f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}"
-        )
-    epochs = _epochs(fields)
-    return _java_text(
-        "RemoteLogSegmentMetadata",
-        remoteLogSegmentId=_segment_id(fields),
-        startOffset=start,
-        endOffset=end,
-        brokerId=fields["brokerId"],
-        maxTimestampMs=fields["maxTimestampMs"],
-        eventTimestampMs=fields["eventTimestampMs"],
-        segmentLeaderEpochs=epochs,
-        segmentSizeInBytes=fields["segmentSizeInBytes"],
-        customMetadata=_custom_metadata(fields),
-        state=_segment_state(fields),
-        txnIdxEmpty=_txn_index_empty(fields),
-    )
-
-
-def _segment_metadata_update(fields: dict[str, Any]) -> str:
-    return _java_text(
-        "RemoteLogSegmentMetadataUpdate",
-        remoteLogSegmentId=_segment_id(fields),
-        customMetadata=_custom_metadata(fields),
-        state=_segment_state(fields),
-        eventTimestampMs=fields["eventTimestampMs"],
-        brokerId=fields["brokerId"],
-    )
-
-
-def _partition_delete_metadata(fields: dict[str, Any]) -> str:
-    state = fields["remotePartitionDeleteState"]
-    if not 0 <= state < len(DELETE_STATES):
-        raise MessageError("null")  # Kafka's requireNonNull has no message here
-    return _java_text(
-        "RemotePartitionDeleteMetadata",
-        topicPartition=_topic_id_partition(fields["topicIdPartition"]),
-        state=DELETE_STATES[state],
-        eventTimestampMs=fields["eventTimestampMs"],
-        brokerId=fields["brokerId"],
-    )
-
-
-def _segment_metadata_snapshot(fields: dict[str, Any]) -> str:
-    state = _segment_state(fields)
-    return _java_text(
-        "RemoteLogSegmentMetadataSnapshot",
-        segmentId=fields["segmentId"],
-        startOffset=fields["startOffset"],
-        endOffset=fields["endOffset"],
-        maxTimestampMs=fields["maxTimestampMs"],
-        segmentLeaderEpochs=_epochs(fields),
-        segmentSizeInBytes=fields["segmentSizeInBytes"],
-        customMetadata=_custom_metadata(fields),
-        state=state,
-        txnIdxEmpty=_txn_index_empty(fields),
-    )
-
-
-_TEXTS: dict[int, Callable[[dict[str, Any]], str]] = {
-    0: _segment_metadata,
-    1: _segment_metadata_update,
-    2: _partition_delete_metadata,
-    3: _segment_metadata_snapshot,
-}
 
 
 def _java_text(name: str, **fields: Any) -> str:
@@ -241,7 +169,11 @@ def _segment_id(fields: dict[str, Any]) -> str:
     return _java_text("RemoteLogSegmentId", topicIdPartition=partition, id=segment["id"])
 
 
-def _segment_state(fields: dict[str, Any]) -> str:
+def _state(fields: dict[str, Any]) -> str:
+    if (state := fields.get("remotePartitionDeleteState")) is not None:
+        if not 0 <= state < len(DELETE_STATES):
+            raise MessageError("null")  # Kafka's requireNonNull has no message here
+        return DELETE_STATES[state]
     state = fields["remoteLogSegmentState"]
     if not 0 <= state < len(SEGMENT_STATES):
         raise MessageError("state can not be null")
@@ -264,3 +196,45 @@ def _custom_metadata(fields: dict[str, Any]) -> str:
 
 def _txn_index_empty(fields: dict[str, Any]) -> str:
     return "true" if fields.get("txnIndexEmpty", False) else "false"
+
+
+_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
+    "remoteLogSegmentId": _segment_id,
+    "topicPartition": lambda fields: _topic_id_partition(fields["topicIdPartition"]),
+    "segmentLeaderEpochs": _epochs,
+    "customMetadata": _custom_metadata,
+    "state": _state,
+    "txnIdxEmpty": _txn_index_empty,
+}
+"""Texts of fields that are not printed as they are."""
+
+_CLASSES = {
+    0: (
+        "RemoteLogSegmentMetadata",
+        "remoteLogSegmentId startOffset endOffset brokerId maxTimestampMs eventTimestampMs segmentLeaderEpochs "
+        "segmentSizeInBytes customMetadata state txnIdxEmpty",
+    ),
+    1: ("RemoteLogSegmentMetadataUpdate", "remoteLogSegmentId customMetadata state eventTimestampMs brokerId"),
+    2: ("RemotePartitionDeleteMetadata", "topicPartition state eventTimestampMs brokerId"),
+    3: (
+        "RemoteLogSegmentMetadataSnapshot",
+        "segmentId startOffset endOffset maxTimestampMs segmentLeaderEpochs segmentSizeInBytes customMetadata state "
+        "txnIdxEmpty",
+    ),
+}
+"""Java classes of the records by apiKey, with the fields that their texts show."""
+
+
+def _object_text(api_key: int, fields: dict[str, Any]) -> str:
+    """Returns the text of the Java object of a record. Raises MessageError where its constructor fails."""
+    name, shown = _CLASSES[api_key]
+    start, end = fields.get("startOffset", 0), fields.get("endOffset", 0)
+    if api_key == 0 and start < 0:
+        raise MessageError(f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
+    if api_key == 0 and end < start:
+        raise MessageError(
+            f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}"
+        )
+    if api_key == 3:
+        _state(fields)  # checked first
+    return _java_text(name, **{field: _SHOWN.get(field, itemgetter(field))(fields) for field in shown.split()})

@@ -29,7 +29,7 @@ from kseg.formats.compression import (
 )
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError
 from kseg.formats.rows import BytesLike
-from kseg.formats.zstd_stream import CHECKSUM_BYTES, ZSTD_BLOCK, open_frame
+from kseg.formats.zstd_stream import BLOCK_HEADER_BYTES, CHECKSUM_BYTES, ZSTD_BLOCK, block_header, open_frame
 from kseg.kernel.codecs.broken_blocks import BlockOutput
 from kseg.limits import LARGEST_BUFFER_BYTES
 
@@ -154,9 +154,8 @@ def _zstd(view: memoryview, out: DecompressedBytes) -> None:
         decompressor.decompress(header.without_claims())
         is_last = False
         while not is_last:
-            field = int.from_bytes(view[position : position + 3], "little")
-            is_last, is_run, size = bool(field & 1), field >> 1 & 3 == 1, field >> 3
-            end = position + 3 + (1 if is_run else size)
+            is_last, _, size, stored = block_header(view[position : position + BLOCK_HEADER_BYTES])
+            end = position + BLOCK_HEADER_BYTES + stored
             if end > len(view) or size > ZSTD_BLOCK:
                 return
             try:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError, over, reason, undecodable_error
+from kseg.formats.rows import BytesLike
 
 _UINT32_LE = struct.Struct("<I").unpack_from
 
@@ -23,6 +24,7 @@ _ZSTD_LARGEST_WINDOW = (1 << 27) + 1
 """Largest window that streaming decoders such as Kafka's accept by default (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
 _HIGHEST_EXPONENT = 17
 CHECKSUM_BYTES = 4
+BLOCK_HEADER_BYTES = 3
 _RLE, _COMPRESSED, _RESERVED = 1, 2, 3
 _STREAM_STEP = 16 << 10
 """Kafka's step: libzstd decompresses a frame in one call if its claimed size fits the step."""
@@ -107,13 +109,11 @@ def _frame_end(view: memoryview, header: _FrameHeader, position: int) -> tuple[i
     bound = 0
     last = False
     while not last:
-        field = int.from_bytes(view[position : position + 3], "little")
-        last, kind, size = bool(field & 1), field >> 1 & 3, field >> 3
-        position += 3
+        last, kind, size, stored = block_header(view[position : position + BLOCK_HEADER_BYTES])
         if kind == _RESERVED:
             raise undecodable_error("zstd: block of a reserved type")
         bound += ZSTD_BLOCK if kind == _COMPRESSED else size
-        position += 1 if kind == _RLE else size
+        position += BLOCK_HEADER_BYTES + stored
         if position > len(view):
             raise undecodable_error("zstd: stream ends in a frame")
     if header.has_checksum:
@@ -123,29 +123,42 @@ def _frame_end(view: memoryview, header: _FrameHeader, position: int) -> tuple[i
     return position, bound
 
 
+def block_header(data: BytesLike) -> tuple[bool, int, int, int]:
+    """Returns whether the block is the last of its frame, its type, its size, and the number of bytes behind it."""
+    field = int.from_bytes(data, "little")
+    kind, size = field >> 1 & 3, field >> 3
+    return bool(field & 1), kind, size, 1 if kind == _RLE else size
+
+
+def header_widths(descriptor: int) -> tuple[bool, int, int, int]:
+    """Returns whether a frame ends with a checksum, and the bytes of its window, its dictionary and its content size.
+
+    ``descriptor`` is the fifth byte of the frame.
+    """
+    is_single, code = bool(descriptor & 0x20), descriptor >> 6
+    size_width = 1 if is_single and not code else (0, 2, 4, 8)[code]
+    return bool(descriptor & 4), int(not is_single), (0, 1, 2, 4)[descriptor & 3], size_width
+
+
 def _zstd_frame_header(view: memoryview, start: int) -> tuple[_FrameHeader, int]:
-    descriptor = view[start + 4]
-    is_single_segment = bool(descriptor & 0x20)
-    size_code = descriptor >> 6
+    has_checksum, window_width, dictionary_width, size_width = header_widths(view[start + 4])
     position = start + 5
     window = 0
-    if not is_single_segment:
+    if window_width:
         exponent, mantissa = view[position] >> 3, view[position] & 7
         window = (1 << 10 + exponent) + (1 << 7 + exponent) * mantissa
-        position += 1
-    position += (0, 1, 2, 4)[descriptor & 3]
-    size_width = 1 if is_single_segment and not size_code else (0, 2, 4, 8)[size_code]
+    position += window_width + dictionary_width
     claimed = None
     if size_width:
         claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
         position += size_width
     if position > len(view):
         raise undecodable_error("zstd: stream ends in a frame header")
-    if is_single_segment and claimed is not None:
+    if not window_width and claimed is not None:
         window = claimed
     if window > _ZSTD_LARGEST_WINDOW:
         raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
-    return _FrameHeader(bool(descriptor & 4), claimed, window), position
+    return _FrameHeader(has_checksum, claimed, window), position
 
 
 def _unzstd_frame(frame: memoryview, header: _FrameHeader, bound: int, remaining: int, ceiling: int) -> Any:

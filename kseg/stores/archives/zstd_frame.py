@@ -7,14 +7,14 @@ RFC 8878.
 from collections.abc import Iterator
 from typing import IO, Protocol, cast
 
+from kseg.formats.zstd_stream import BLOCK_HEADER_BYTES, CHECKSUM_BYTES, block_header, header_widths
 from kseg.stores.archives.forms import ZSTD, UnpackError
 
 OUTPUT_BYTES = 256 << 10
 LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)
 """Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
-_DESCRIPTOR_END, _BLOCK_HEADER_BYTES = 5, 3
-"""End of the descriptor in the header of a frame, and the size of a block's header."""
-_CHECKSUM_BYTES = 4
+_DESCRIPTOR_END = 5
+"""End of the descriptor in the header of a frame."""
 
 
 class PackedBytes(Protocol):
@@ -89,31 +89,17 @@ class _Input:
                 self.is_complete = True
                 return at
             if self._is_last:
-                self._left, self._has_checksum = _CHECKSUM_BYTES, False
+                self._left, self._has_checksum = CHECKSUM_BYTES, False
                 continue
-            size = _BLOCK_HEADER_BYTES if self._is_in_blocks else _DESCRIPTOR_END
+            size = BLOCK_HEADER_BYTES if self._is_in_blocks else _DESCRIPTOR_END
             missing = size - len(self._header)
             self._header += data[at : at + missing]
             at = min(at + missing, len(data))
             if len(self._header) < size:
                 return at
             if self._is_in_blocks:
-                self._is_last, self._left = _block(self._header)
+                self._is_last, _, _, self._left = block_header(self._header)
             else:
-                self._has_checksum, header_bytes = _frame_header(self._header[-1])
-                self._is_in_blocks, self._left = True, header_bytes - _DESCRIPTOR_END
+                self._has_checksum, *widths = header_widths(self._header[-1])
+                self._is_in_blocks, self._left = True, sum(widths)
             self._header = b""
-
-
-def _frame_header(descriptor: int) -> tuple[bool, int]:
-    """Returns whether the frame ends with a checksum, and the size of its header."""
-    is_single, code = bool(descriptor & 0x20), descriptor >> 6
-    content_bytes = 1 if is_single and not code else (0, 2, 4, 8)[code]
-    size = _DESCRIPTOR_END + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + content_bytes
-    return bool(descriptor & 4), size
-
-
-def _block(header: bytes) -> tuple[bool, int]:
-    """Returns whether the block is the last of its frame, and its size behind the header."""
-    fields = int.from_bytes(header, "little")
-    return bool(fields & 1), 1 if fields >> 1 & 3 == 1 else fields >> 3

@@ -61,39 +61,6 @@ def test_the_last_place_for_a_message_is_searched():
     assert first_found(b"\xff" * 100 + small[:-1], 0, 125) == -1
 
 
-def bytes_that_end(data, checksum):
-    """Four bytes behind which the CRC-32C of ``data`` is ``checksum``: each bit of them changes the CRC in its way."""
-    plain, rows = crc32c(data + bytes(4)), []
-    for k in range(32):
-        bits, effect = 1 << k, crc32c(data + (1 << k).to_bytes(4, "big")) ^ plain
-        for row_effect, row_bits in rows:
-            if effect ^ row_effect < effect:
-                effect, bits = effect ^ row_effect, bits ^ row_bits
-        rows.append((effect, bits))
-    wanted, chosen = checksum ^ plain, 0
-    for effect, bits in sorted(rows, reverse=True):
-        if wanted ^ effect < wanted:
-            wanted, chosen = wanted ^ effect, chosen ^ bits
-    return chosen.to_bytes(4, "big")
-
-
-@pytest.mark.parametrize("blocks", [1, 4, 30])
-@pytest.mark.parametrize("lead", [0, 1, 63, 100])
-def test_a_frame_that_begins_like_all_before_it_is_found_by_its_end(blocks, lead):
-    """64 bytes over and over are not looked at each time; but the last time, another end makes the checksum right."""
-    size = 64 * blocks
-    block = bytearray(batch([], last_delta=0)[:61] + b"end")
-    block[8:12] = (size - 12).to_bytes(4, "big")
-    data = b"\xff" * lead + bytes(block) * 100
-    data = data[:-4] + bytes_that_end((bytes(block) * blocks)[21:-4], int.from_bytes(block[17:21], "big"))
-    first = len(data) - size
-    for behind in (b"", b"\xff" * 500, bytes(block) * 20):
-        assert first_found(data + behind, 0, len(data + behind)) == first
-    assert first_found(data + GOOD, first + 1, len(data + GOOD)) == len(data)
-    wrong_end = data[:-1] + bytes([data[-1] ^ 1]) + bytes(block) * 20
-    assert first_found(wrong_end, 0, len(wrong_end)) == -1
-
-
 @pytest.mark.parametrize("filling", [b"\1", b"\2"])
 def test_a_frame_is_found_behind_a_long_fill_wherever_it_lies(filling):
     """The fill seems to begin a frame at each byte."""

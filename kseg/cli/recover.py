@@ -25,7 +25,7 @@ from kseg.output.changes.rebuilds import RebuildPrinter
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_report
 from kseg.quantities import plural
-from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
+from kseg.recovery.options import BROKER, SALVAGE, Listener, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, UnusedSegment
 from kseg.runtime.threads import usable_cores
@@ -50,6 +50,11 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
         _check_carving(paths, change, given)
         return
     refuse(("--like",), given, "is for --carve")
+    if options.metadata_snapshot or options.new_quorum is not None:
+        _check_metadata(paths, change, options, given)
+        return
+    refuse(("--listener",), given, "is for --new-quorum")
+    refuse(("--as-of",), given, "is for --metadata-snapshot and --new-quorum")
     if options.new_cluster and options.topic_id:
         raise RequestError("--for-cluster excludes --topic-id")
     if options.name is not None and not is_topic(options.name):
@@ -76,6 +81,19 @@ def _check_carving(paths: tuple[str, ...], change: ChangeOptions, given: set[str
         raise RequestError("--carve needs --output: an image is only read")
     if change.links:
         raise RequestError("--link excludes --carve")
+
+
+def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions, given: set[str]) -> None:
+    if not paths:
+        raise RequestError("Missing argument 'PATH...'.")
+    if options.metadata_snapshot:
+        refuse(sorted(given - {"--metadata-snapshot", "--as-of"}), given, "excludes --metadata-snapshot")
+        return
+    refuse(sorted(given - {"--new-quorum", "--listener", "--as-of"}), given, "excludes --new-quorum")
+    if options.listener is None or change.output is None:
+        raise RequestError("--new-quorum needs --listener and --output")
+    if len(paths) > 1 or change.links:
+        raise RequestError("--new-quorum takes one log directory, and no --link")
 
 
 def _check_local(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions) -> None:
@@ -197,6 +215,13 @@ def command(
             return _carve(paths, options.likes, options.jobs or usable_cores(), change, presentation)
         if options.from_remote is not None:
             return _recover_from_remote(paths, change, presentation, options)
+        if options.new_quorum is not None:
+            assert options.listener is not None
+            return _new_quorum(paths[0], options.new_quorum, options.listener, options.as_of, change, presentation)
+        if options.metadata_snapshot:
+            from kseg.recovery.metadata_log import MetadataSnapshotPlanner
+
+            return run_change(paths, partial(MetadataSnapshotPlanner, options.as_of), change, presentation).exit_status
         make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))
         with usage_errors():
             if options.topic_id or options.name:
@@ -206,6 +231,31 @@ def command(
 
                 make_planner = partial(make_planner, write_records=RecordsFile(options.records, paths).write)
         return run_change(paths, make_planner, change, presentation).exit_status
+
+
+def _new_quorum(
+    path: str, node: int, listener: Listener, end: int | None, change: ChangeOptions, presentation: Presentation
+) -> int:
+    """Writes the log directory of a new controller. Returns the exit status: 1 if records were left out."""
+    from kseg.recovery.metadata_log import new_quorum
+
+    notices = presentation.notices()
+    with open_plans(presentation, change.is_dry, notices.error) as sink:
+        printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
+        plan, snapshot = new_quorum(path, node, listener, end, change)
+        for error in snapshot.left_out:
+            notices.warning(f"left out: {error}")
+        printer.begin(1, 1)
+        printer.plan(plan)
+        printer.applied()
+        printer.finish()
+    if not change.is_dry:
+        notices.warning(
+            f"set node.id={node}, and on all nodes controller.quorum.bootstrap.servers={listener.host}:{listener.port} "
+            f"(with static voters controller.quorum.voters={node}@{listener.host}:{listener.port}); start the "
+            "controller first, then restart the brokers"
+        )
+    return int(bool(snapshot.left_out) or change.is_dry)
 
 
 def _with_mode(options: RecoverOptions) -> RecoverOptions:

@@ -61,6 +61,12 @@ def read_framed(data: bytes | None, records: Mapping[int, MessageSchema]) -> Fra
     return FramedRecord(api_key, version, fields)
 
 
+def framed(record: FramedRecord, records: Mapping[int, MessageSchema]) -> bytes:
+    """Returns the bytes of a record. Raises ValueError for what its version cannot hold."""
+    fields = records[record.api_key].write(record.fields, record.version)
+    return bytes((FRAME_VERSION, record.api_key, record.version)) + fields
+
+
 def type_name(message: MessageSchema) -> str:
     """Returns the constant of Kafka's MetadataRecordType: TOPIC_RECORD for ``TopicRecord``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", message.name).upper()

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.decoders.framed import redact
+from kseg.decoders.framed import FramedRecord, redact, type_name
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.dump.options import JSON, DumpOptions
 from kseg.errors import KsegError, PathError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
-from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, ImageRecord, MetadataImage
+from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
 from kseg.logdir.metadata_replay import LoadedImage, image_of_snapshot, load_image
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
@@ -74,7 +75,11 @@ def _head(sink: Sink, options: DumpOptions, path: str, loaded: LoadedImage) -> N
     sink.put(on_one_line(f"{path}: offset {loaded.offset}, epoch {loaded.epoch}{begins}, {METADATA_VERSION} {version}"))
 
 
-def _records(image: MetadataImage, options: DumpOptions) -> Iterator[ImageRecord]:
+def _type_of(record: FramedRecord) -> str:
+    return type_name(CLUSTER_METADATA[record.api_key])
+
+
+def _records(image: MetadataImage, options: DumpOptions) -> Iterator[FramedRecord]:
     for record in image.records():
         if options.redact:
             record = record._replace(fields=dict(record.fields))
@@ -88,7 +93,7 @@ def _image(sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
             table.put(sink, options, image)
         return
     for record in _records(image, options):
-        row = {"type": "imageRecord", "recordType": record.type_name, "version": record.version, "data": record.fields}
+        row = {"type": "imageRecord", "recordType": _type_of(record), "version": record.version, "data": record.fields}
         sink.put_row(row)
 
 
@@ -104,11 +109,11 @@ def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: Metadata
             if options.redact:
                 redact(record.api_key, fields)
             if options.form == JSON:
-                row = {"type": "imageChange", "change": change, "recordType": record.type_name,
+                row = {"type": "imageChange", "change": change, "recordType": _type_of(record),
                        "version": record.version, "data": fields}  # fmt: skip
                 sink.put_row(row)
             else:
-                sink.put(f"{'+' if change == _ADDED else '-'} {record.type_name} {json_text(fields)}")
+                sink.put(f"{'+' if change == _ADDED else '-'} {_type_of(record)} {json_text(fields)}")
 
 
 @dataclass(frozen=True, slots=True)

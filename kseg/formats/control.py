@@ -80,6 +80,11 @@ class ControlRecord(NamedTuple):
     error: str | None = None
 
 
+def control_record(type_id: int, fields: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Returns key and value of a record of the KRaft log, in version 0. Raises ValueError."""
+    return _KEY.pack(0, type_id), _MESSAGES[type_id].write(fields | {"version": 0}, 0)
+
+
 def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     """Parses a record of a control batch. Never raises; ignores trailing bytes after the message, as Kafka does."""
     if key is None or len(key) < _KEY.size:

@@ -14,7 +14,7 @@ The CRC-32C covers byte 21 to the end: the first 21 bytes can change without bre
 3 LogAppendTime, 4 transactional, 5 control, 6 baseTimestamp holds the delete horizon.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from kseg.formats.compression import check_beginning, codec_name, decompress_lim
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records.plain import sequence_after
 from kseg.kernel.records.records import (
@@ -35,6 +35,7 @@ from kseg.kernel.records.records import (
     TOO_MANY_HEADERS,
     RecordWalk,
 )
+from kseg.kernel.scan.checksums import crc32c
 from kseg.limits import MAX_HEADERS
 
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
@@ -42,6 +43,9 @@ ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, K
 
 HEADER_BYTES = 61
 _HEADER = Struct(">qiibIhiqqqhii")
+_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")
+_LENGTH_END = 12
+"""batchLength counts the bytes behind itself."""
 
 
 class RecordBatchHeader(NamedTuple):
@@ -98,6 +102,38 @@ class RecordBatchHeader(NamedTuple):
 def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:
     """Reads the header at ``position``; 61 bytes must exist."""
     return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
+
+
+def build_batch(
+    base_offset: int,
+    epoch: int,
+    timestamp: int,
+    records: Sequence[tuple[bytes | None, bytes]],
+    is_control: bool = False,
+) -> bytes:
+    """Returns an uncompressed batch of records of one timestamp, each a key (None: none) and a value, without a
+    producer. ``epoch``: the leader epoch."""
+    body = bytearray()
+    for delta, (key, value) in enumerate(records):
+        fields = b"\0\0" + _varint(delta) + (_varint(-1) if key is None else _varint(len(key)) + key)
+        record = fields + _varint(len(value)) + value + b"\0"
+        body += _varint(len(record)) + record
+    last = len(records) - 1
+    checked = _CHECKED.pack(
+        CONTROL * is_control, last, timestamp, timestamp, -1, -1, -1, len(records)
+    ) + bytes(body)  # fmt: skip
+    size = HEADER_BYTES + len(body) - _LENGTH_END
+    return _UNCHECKED.pack(base_offset, size, epoch, MAGIC_V2, crc32c(checked)) + checked
+
+
+def _varint(number: int) -> bytes:
+    """Returns a zigzag varint."""
+    number, out = (number << 1) ^ (number >> 63), bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
 
 
 def open_records(

@@ -118,6 +118,13 @@ class MessageSchema:
                 found[each.name] = value
         return found
 
+    def write(self, values: dict[str, Any], version: int) -> bytes:
+        """Returns the bytes of a message, as `read` takes them; absent fields have their default. Raises ValueError for
+        what this version cannot hold."""
+        writer = _MessageWriter(self, version)
+        writer.struct(self.fields, values)
+        return bytes(writer.out)
+
     def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
         """Returns the message of `version` at `position`, and the position after it. Raises MessageError."""
         reader = _MessageReader(data, position, self, version)
@@ -413,6 +420,79 @@ _READERS: dict[str, Any] = {
 def uuid_text(data: bytes) -> str:
     """Formats 16 bytes like org.apache.kafka.common.Uuid: base64url, 22 characters."""
     return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+class _MessageWriter:
+    """Writes the fields of one version of one message to ``out``."""
+
+    def __init__(self, message: MessageSchema, version: int) -> None:
+        self.version = version
+        self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
+        self.out = bytearray()
+
+    def struct(self, fields: tuple[Field, ...], values: dict[str, Any]) -> None:
+        for each in _layout(fields, self.version).in_line:
+            self.value(each, values.get(each.name, each.default))
+        present = {each.tag: each for each in fields if each.tag is not None and self._differs(each, values)}
+        lacking = [each.name for each in present.values() if not each.is_in(self.version)]
+        if lacking or (present and not self.is_flexible):
+            raise ValueError(f"version {self.version} has no {', '.join(lacking or ['tagged fields'])}")
+        if not self.is_flexible:
+            return
+        self.uvarint(len(present))
+        for tag, each in sorted(present.items()):
+            whole, self.out = self.out, bytearray()
+            self.value(each, values[each.name])
+            data, self.out = self.out, whole
+            self.uvarint(int(tag or 0))
+            self.uvarint(len(data))
+            self.out += data
+
+    def _differs(self, each: Field, values: dict[str, Any]) -> bool:
+        return bool(values.get(each.name, each.default) != each.default)
+
+    def uvarint(self, number: int) -> None:
+        while number >= 0x80:
+            self.out.append(number & 0x7F | 0x80)
+            number >>= 7
+        self.out.append(number)
+
+    def value(self, each: Field, value: Any) -> None:
+        if not each.is_array:
+            self.one(each, value)
+            return
+        self.length(_INT32, value)
+        for one in value or ():
+            self.one(replace(each, is_array=False, is_nullable=False), one)
+
+    def length(self, layout: Struct, value: Any) -> None:
+        """Writes the length of a text, bytes or array; None is null."""
+        if self.is_flexible:
+            self.uvarint(0 if value is None else len(value) + 1)
+        else:
+            self.out += layout.pack(-1 if value is None else len(value))
+
+    def one(self, each: Field, value: Any) -> None:
+        if each.kind in _NUMBERS:
+            self.out += _NUMBERS[each.kind].pack(value)
+        elif each.kind == "bool":
+            self.out.append(bool(value))
+        elif each.kind == "f64":
+            self.out += _DOUBLE.pack(float(value))
+        elif each.kind == "uuid":
+            self.out += base64.urlsafe_b64decode(value + "==")
+        elif each.kind == "struct":
+            if each.is_nullable:
+                self.out.append(0xFF if value is None else 1)
+            if value is not None:
+                self.struct(each.fields, value)
+        else:
+            data = value
+            if value is not None:
+                is_text = each.kind == "str"
+                data = value.encode("utf-8", "surrogateescape") if is_text else base64.b64decode(value)
+            self.length(_INT16 if each.kind == "str" else _INT32, data)
+            self.out += data or b""
 
 
 # ------------------------------------------------------------------ JSON

@@ -9,9 +9,9 @@ BrokerRegistration, MetadataVersion of Kafka 4.4.0; KIP-631, KIP-866, KIP-868, K
 import base64
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from kseg.decoders.framed import type_name
+from kseg.decoders.framed import FramedRecord, type_name
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.formats.schema import ZERO_UUID
 from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order, string_spread
@@ -44,18 +44,6 @@ Fields = dict[str, Any]
 
 class ReplayError(ValueError):
     """A record that no node can replay. The text says why."""
-
-
-class ImageRecord(NamedTuple):
-    """One record of an image: its apiKey, its version, and its fields, as `MessageSchema.read` gives them."""
-
-    api_key: int
-    version: int
-    fields: Fields
-
-    @property
-    def type_name(self) -> str:
-        return type_name(CLUSTER_METADATA[self.api_key])
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,13 +439,13 @@ class MetadataImage:
 
     # The records of a snapshot
 
-    def records(self) -> Iterator[ImageRecord]:
+    def records(self) -> Iterator[FramedRecord]:
         """Yields the records that a node would write to a snapshot, in the versions of metadata.version. What that
         version cannot hold is left out; a node would refuse to write it."""
         level = self.metadata_version or min(METADATA_VERSIONS)
 
-        def record(api_key: int, fields: Fields, version: int = 0) -> ImageRecord:
-            return ImageRecord(api_key, version, CLUSTER_METADATA[api_key].fitted(fields, version))
+        def record(api_key: int, fields: Fields, version: int = 0) -> FramedRecord:
+            return FramedRecord(api_key, version, CLUSTER_METADATA[api_key].fitted(fields, version))
 
         if self.metadata_version is not None:
             yield record(_FEATURE, {"name": METADATA_VERSION, "featureLevel": self.metadata_version})

@@ -43,10 +43,14 @@ class RefusedRecordError(KsegError):
 
 
 class BatchLoader:
-    """Replays batch after batch into ``image``, which has no part of a transaction that has not ended."""
+    """Replays batch after batch into ``image``, which has no part of a transaction that has not ended.
 
-    def __init__(self, image: MetadataImage) -> None:
+    ``skipped``: gets the records that no node can replay, which are left out; None: they are errors.
+    """
+
+    def __init__(self, image: MetadataImage, skipped: "list[RefusedRecordError] | None" = None) -> None:
         self.image = image
+        self._skipped = skipped
         self._transaction = _NONE
         self._batches = 0
 
@@ -60,7 +64,10 @@ class BatchLoader:
                 record = read_framed(value, CLUSTER_METADATA)
                 self._replay(record.api_key, record.fields, index)
             except (MessageError, ReplayError) as error:
-                raise RefusedRecordError(path, offset, str(error)) from error
+                refused = RefusedRecordError(path, offset, str(error))
+                if self._skipped is None:
+                    raise refused from error
+                self._skipped.append(refused)
         self._batches += 1
         if self._transaction == _ABORTED:
             self.image.discard()
@@ -87,10 +94,10 @@ class BatchLoader:
             self._transaction = _CONTINUED if is_open else _NONE
             self.image.replay(api_key, fields)
 
-    def finish(self) -> MetadataImage:
-        """Returns the image without a transaction that is still open."""
+    def finish(self) -> None:
+        """Takes back a transaction that has not ended."""
         self.image.discard()
-        return self.image
+        self._transaction, self._batches = _NONE, 0
 
 
 def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
@@ -100,26 +107,24 @@ def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
 
 
 def intact_batches(path: str) -> Iterator[RecordBatch | None]:
-    """Yields the batches of a file; None, as the last item, at the first damage. Raises KsegError."""
+    """Yields the intact batches of a file, None for each damaged range or batch. Raises KsegError."""
     with open_segment(path) as reader:
         for run in reader.runs():
             if isinstance(run, Damage):
                 yield None
-                return
+                continue
             for i in range(run.count):
                 batch = reader.batch(run, i, keep=False)
-                if not batch.is_valid or not isinstance(batch, RecordBatch):
-                    yield None
-                    return
-                yield batch
+                yield batch if batch.is_valid and isinstance(batch, RecordBatch) else None
 
 
 def snapshot_image(path: str) -> MetadataImage:
-    """Returns the image of a snapshot. Raises RefusedRecordError, and KsegError if the file is damaged."""
-    image = MetadataImage()
+    """Returns the image of a snapshot. Raises RefusedRecordError, and KsegError if it is damaged or not complete."""
+    image, is_complete = MetadataImage(), False  # a snapshot ends with a control batch
     for batch in intact_batches(path):
         if batch is None:
             raise KsegError(f"{path}: it is damaged")
+        is_complete = batch.is_control
         if batch.is_control:
             continue
         try:
@@ -131,6 +136,8 @@ def snapshot_image(path: str) -> MetadataImage:
                     raise RefusedRecordError(path, offset, str(error)) from error
         except UndecodableError as error:
             raise KsegError(f"{path}: it has a record that cannot be read: {error}") from error
+    if not is_complete:
+        raise KsegError(f"{path}: it is not complete")
     image.apply()
     return image
 
@@ -207,6 +214,42 @@ class ReplayedLog:
     different: dict[str, tuple[Bag, Bag]] = field(default_factory=dict)
 
 
+def load_readable(files: list[SegmentFile], end: int | None = None) -> tuple[LoadedImage, list[KsegError]]:
+    """Returns the image of all records below ``end`` that can be read and replayed, and what cannot: damaged files,
+    missing offsets, refused records. It begins with the newest snapshot that is whole."""
+    errors: list[KsegError] = []
+    found = LoadedImage(MetadataImage())
+    for snapshot in reversed(snapshots_among(files)):
+        if end is None or (snapshot.base_offset or 0) <= end:
+            try:
+                found = image_of_snapshot(snapshot)
+                break
+            except KsegError as error:
+                errors.append(error)
+    start, skipped = found.offset, list[RefusedRecordError]()
+    loader = BatchLoader(found.image, skipped)
+    for file in (file for file in files if file.kind == LOG and not file.leftover):
+        for batch in intact_batches(file.path):
+            if batch is None:
+                errors.append(KsegError(f"{file.path}: what is damaged behind offset {found.offset - 1}"))
+                loader.finish()
+                continue
+            if batch.last_offset < start or (end is not None and batch.base_offset >= end):
+                continue
+            if batch.base_offset > found.offset:
+                errors.append(KsegError(f"{file.path}: offsets {found.offset} to {batch.base_offset - 1}"))
+                loader.finish()
+            if not batch.is_control:
+                try:
+                    loader.load(file.path, batch, end)
+                except UndecodableError as error:
+                    errors.append(KsegError(f"{file.path}: offset {batch.base_offset}: {error}"))
+            found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
+            found.epoch = max(found.epoch, batch.header.partition_leader_epoch)
+    loader.finish()
+    return found, [*errors, *skipped]
+
+
 def replay_log(files: list[SegmentFile]) -> ReplayedLog:
     """Replays the log from its start, and compares each snapshot with it. Where records are missing, damaged or
     refused, it goes on at the next snapshot. Raises KsegError."""
@@ -217,7 +260,7 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
         for batch in intact_batches(file.path):
             if batch is None:
                 loader = None
-                break
+                continue
             if batch.base_offset != at:
                 loader = None
             loader = _at_snapshot(loader, snapshots.get(batch.base_offset), found)

@@ -69,6 +69,12 @@ class ServerProperties:
         return frozenset(filter(None, map(str.strip, self._own("process.roles").split(","))))
 
     @property
+    def quorum_voters(self) -> frozenset[int]:
+        """The node ids of controller.quorum.voters; none if voters are dynamic."""
+        voters = (voter.partition("@")[0] for voter in self._own("controller.quorum.voters").split(","))
+        return frozenset(number for voter in voters if (number := integer(voter.strip(), 32)) is not None)
+
+    @property
     def metadata_log_dir(self) -> str | None:
         """The directory that holds __cluster_metadata-0: by default the first log directory; None if there is none."""
         return self._own("metadata.log.dir") or next(iter(self.log_dirs), None)

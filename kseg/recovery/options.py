@@ -1,6 +1,8 @@
 """The options of recovery and reindexing, and what is known of a partition when its load starts."""
 
+import re
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from kseg.logdir.server_properties import ServerProperties
 from kseg.options import values
@@ -11,6 +13,23 @@ from kseg.recovery.destination import TopicIds
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
+
+
+class Listener(NamedTuple):
+    """``NAME://HOST:PORT`` of a controller."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parsed(cls, text: str) -> "Listener":
+        """Raises ValueError."""
+        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\s]+):(\d{1,5})", text)
+        if found is None or not 0 < int(found[3]) < 65536:
+            raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
+        return cls(found[1], found[2].strip("[]"), int(found[3]))
+
 
 EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 """Whether leader epochs are rebuilt from the batches: never; if the file is missing or unreadable; always."""
@@ -65,7 +84,8 @@ class RecoverOptions:
     ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
     partitions; ``name``: the topic's new name; ``new_cluster``: a log directory of the cluster that will serve the
     partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``: the paths are images;
-    ``likes``: log directories that hold a part of the logs in them.
+    ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``, ``new_quorum``: see
+    `kseg.recovery.metadata_log`.
     """
 
     mode: str = option(
@@ -146,6 +166,32 @@ class RecoverOptions:
         PathKind(is_checked=True),
         metavar="LOGDIR",
         is_many=True,
+    )
+    metadata_snapshot: bool = option(
+        "--metadata-snapshot",
+        RULES,
+        "Replace the cluster's metadata log by a snapshot of all records that can be replayed: for its only voter.",
+        bool,
+    )
+    new_quorum: int | None = option(
+        "--new-quorum",
+        RULES,
+        "Write a log directory for a new, single controller NODE out of a node's metadata log; needs --output.",
+        Number(),
+        metavar="NODE",
+    )
+    listener: Listener | None = option(
+        "--listener",
+        RULES,
+        "With --new-quorum: the listener of the controller.",
+        Value("NAME://HOST:PORT", Listener.parsed),
+    )
+    as_of: int | None = option(
+        "--as-of",
+        INPUT,
+        "With --metadata-snapshot and --new-quorum: only records below OFFSET.",
+        Number(),
+        metavar="OFFSET",
     )
     from_remote: str | None = option(
         "--from-remote",

@@ -112,10 +112,26 @@ class RepairTarget:
         self.partition = None if root.path == path else parse_partition_name(name)
         self._removed: dict[tuple[tuple[str, str | None], ...], int] = {}
 
+    @cached_property
+    def is_only_voter(self) -> bool | None:
+        """Of the metadata log: whether no other node has it for sure (None: unknown)."""
+        from kseg.recovery.metadata_log import is_only_voter
+
+        try:
+            return is_only_voter(self.path, self.root.server)
+        except (KsegError, OSError):
+            return None
+
     @property
     def has_other_replicas(self) -> bool:
-        """Whether other brokers have the partition, by the cluster metadata."""
+        """Whether other nodes have the partition: by the cluster metadata, or by the voters of the metadata log."""
+        if self.is_metadata:
+            return self.is_only_voter is False
         return self.partition is not None and self.root.replica_count(*self.partition) > 1
+
+    @property
+    def is_metadata(self) -> bool:
+        return self.partition is not None and self.partition[0] == METADATA_TOPIC
 
     @cached_property
     def is_07(self) -> bool:
@@ -138,8 +154,8 @@ class RepairTarget:
 class TargetLogDirectory:
     """The log directory of a target. ``path`` has the form of the given paths."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, server: ServerProperties | None = None) -> None:
+        self.path, self.server = path, server
 
     @cached_property
     def _known(self) -> LogDirectory | None:
@@ -184,7 +200,8 @@ class TargetLogDirectory:
 class RepairTargets:
     """Finds the target of a finding by its file; each directory is listed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: ServerProperties | None = None) -> None:
+        self._server = server
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
         self._targets: dict[str, RepairTarget | None] = {}
         self._by_path: dict[str, RepairTarget] = {}
@@ -204,7 +221,7 @@ class RepairTargets:
             root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
         else:
             root = path
-        return RepairTarget(path, self._roots.setdefault(root, TargetLogDirectory(root)))
+        return RepairTarget(path, self._roots.setdefault(root, TargetLogDirectory(root, self._server)))
 
     def _directory_of(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""

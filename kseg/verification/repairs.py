@@ -33,6 +33,11 @@ _OF_TRANSACTIONS = frozenset({
     "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
 })  # fmt: skip
 """Findings about a producer's transaction."""
+_SNAPSHOT = "--metadata-snapshot"
+_OF_METADATA = frozenset({
+    "bad-metadata-snapshot", "metadata-record-refused", "metadata-snapshot-mismatch", "broker-would-not-start",
+})  # fmt: skip
+"""Findings of the metadata log that a new snapshot repairs, where no other node has it."""
 _FOREIGN = "foreign-batches"
 _ORDER = ("undo", "recover", "reindex")
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
@@ -68,7 +73,8 @@ def recovery_checks(server: "ServerProperties | None" = None) -> "RecoveryChecks
 class Repairs:
     """Adds the repair to each finding, and collects the commands that repair all findings."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: "ServerProperties | None" = None) -> None:
+        self._server = server
         self._opened_targets: RepairTargets | None = None
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
@@ -81,7 +87,7 @@ class Repairs:
         if self._opened_targets is None:
             from kseg.verification.repair_targets import RepairTargets  # most runs find nothing to repair
 
-            self._opened_targets = RepairTargets()
+            self._opened_targets = RepairTargets(self._server)
         return self._opened_targets
 
     def path_of(self, finding: Finding) -> str:
@@ -115,6 +121,8 @@ class Repairs:
         target = self._targets().target_of(finding.file)
         if finding.needs is not None:
             return self._needing(finding, finding.needs, target) if is_listed else finding
+        if target is not None and target.is_metadata and (found := self._of_metadata(finding, target, is_listed)):
+            return found
         if not kind.repair or target is None:
             needs = kind.needs or (DECISION if kind.repair else None)
             return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
@@ -151,6 +159,24 @@ class Repairs:
             wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
             wanted.add(options, [finding.code])
         return finding
+
+    def _of_metadata(self, finding: Finding, target: "RepairTarget", is_listed: bool) -> Finding | None:
+        """Returns a finding about the metadata log whose repair depends on the node's part in the quorum; None for
+        others. A node that is not its only voter fetches again what its start cuts off; the only voter has a snapshot
+        of what can be read. A hole would stop either."""
+        if target.is_only_voter is not False and finding.code in _OF_METADATA:
+            return self._deciding(
+                finding, target, ["kseg", "recover", _SNAPSHOT, named_path(target.path)], 0, is_listed
+            )
+        kind = KINDS[finding.code]
+        if not kind.repair.startswith(SALVAGE):
+            return None
+        if target.is_only_voter is False:
+            finding = finding._replace(repair=_argv("recover", _FULL, target.path), needs=None)
+            if is_listed:
+                self._wanted.setdefault((target.path, "recover"), _Wanted(target, "recover")).add(_FULL, [finding.code])
+            return finding
+        return self._deciding(finding, target, ["kseg", "recover", _SNAPSHOT, named_path(target.path)], 0, is_listed)
 
     def _deciding(
         self, finding: Finding, target: "RepairTarget", argv: list[str], removed: int, is_listed: bool
@@ -215,7 +241,7 @@ class Repairs:
         """Returns the commands, with salvage where no other command loads the partition."""
         found: dict[tuple[str, str], _Wanted] = {}
         for (path, verb), one in self._wanted.items():
-            if path in self._refused and verb in ("recover", "reindex"):
+            if path in self._refused and verb in ("recover", "reindex") and not one.target.is_metadata:
                 options = one.options if verb == "recover" else {}
                 found.setdefault((path, "recover"), _Wanted(one.target, "recover")).add(options | _SALVAGE, one.codes)
             else:

@@ -85,7 +85,7 @@ class Check:
         self.report = Report(self._hold, ignored)
         self._reporter, self._checker = reporter, checker
         self._paths = paths
-        self._repairs = Repairs()
+        self._repairs = Repairs(settings.server)
         self._held: list[Finding] = []
         self._held_path = ""
         self._ready: deque[Finding] = deque()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA
-from kseg.decoders.framed import FRAME_VERSION
+from kseg.decoders.framed import FRAME_VERSION, type_name
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.logdir.metadata_image import MetadataImage, PartitionImage, ReplayError
 from kseg.logdir.metadata_replay import bag, image_of_snapshot, load_image, replay_log, snapshots_among
 from kseg.segment.files import list_segments
@@ -29,7 +30,7 @@ def test_an_image_is_that_of_kafka(case: str) -> None:
     assert not found.lacking
     assert (found.offset, found.epoch, found.snapshot) == (wanted["offset"], wanted["epoch"], wanted["snapshot"])
     records = Counter(
-        json.dumps([record.type_name, record.version, record.fields], sort_keys=True)
+        json.dumps([type_name(CLUSTER_METADATA[record.api_key]), record.version, record.fields], sort_keys=True)
         for record in found.image.records()
     )
     theirs = Counter(

@@ -103,7 +103,7 @@ def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> I
 
 
 def _rows(works: Sequence[Work], settings: CheckSettings) -> Iterator[dict[str, Any]]:
-    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs()
+    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server)
     for work in works:
         if isinstance(work, PlannedFindings):
             yield from (_row(finding, count, repairs) for finding, count in work.findings)

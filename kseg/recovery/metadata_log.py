@@ -1,0 +1,297 @@
+"""New snapshots of __cluster_metadata: for its only voter, and for a new quorum made of any node's copy.
+
+A node loads the newest snapshot and the log behind it. So a snapshot whose offset and epoch are above all that any
+node has, with an empty log at that offset, replaces a log that no node can load::
+
+    SNAPSHOT_HEADER; KRAFT_VERSION and KRAFT_VOTERS if kraft.version is 1    a control batch
+    the records of the image                                                 batches
+    SNAPSHOT_FOOTER                                                          a control batch
+
+An offset that a broker's log reaches would leave the broker with its old voters, and an epoch below its last one would
+stop it. Sources: RecordsSnapshotWriter, KafkaRaftLog, KRaftControlRecordStateMachine of Kafka 4.4.0; KIP-630, KIP-853.
+"""
+
+import base64
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kseg.changes.disk import Disk
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
+from kseg.changes.journal import Known
+from kseg.changes.new_directories import new_directories
+from kseg.changes.plan import CREATE, Plan, Removed, Step
+from kseg.decoders.framed import FramedRecord, framed
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.errors import KsegError, PathError, RequestError
+from kseg.formats.control import control_record, parse_control
+from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
+from kseg.formats.suffixes import CHECKPOINT, LOG
+from kseg.logdir.metadata_image import MetadataImage
+from kseg.logdir.metadata_replay import intact_batches, load_readable, snapshots_among
+from kseg.logdir.server_properties import ServerProperties
+from kseg.quantities import plural
+from kseg.recovery.options import Listener
+from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, SegmentFile, is_part_of_log, list_segments, segment_stem
+from kseg.sidefiles.json_files import QuorumState, read_quorum_state
+from kseg.sidefiles.meta_properties import MAX_PROPERTIES_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.stores import trees
+from kseg.stores.regular_files import read_regular
+
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+MARGIN_OFFSETS = 1000
+"""How far the new snapshot is above all that this copy has: other nodes may have more."""
+_BATCH_BYTES = 1 << 20
+_LEADER_EPOCHS = "leader-epoch-checkpoint"
+_CONTROLLER_RECORD = 27
+
+
+class Raft(NamedTuple):
+    """What a copy of the log says about the quorum: offset and epoch that none of its files exceeds, the newest
+    timestamp, kraft.version, and the voters as the newest KRAFT_VOTERS has them."""
+
+    offset: int
+    epoch: int
+    timestamp: int
+    version: int
+    voters: list[dict[str, Any]]
+
+
+def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
+    """Reads the control records of all snapshots and logs. Raises KsegError."""
+    offset = epoch = version = 0
+    timestamp, voters, newest = -1, list[dict[str, Any]](), (-1, -1)
+    for file in [*snapshots_among(files), *(file for file in files if file.kind == LOG and not file.leftover)]:
+        is_snapshot = file.kind == CHECKPOINT
+        base, file_epoch = file.base_offset or 0, file.epoch or 0
+        offset, epoch = max(offset, base), max(epoch, file_epoch)
+        with suppress(KsegError):  # a snapshot that is not readable
+            for batch in intact_batches(file.path):
+                if batch is None:
+                    continue
+                at = base if is_snapshot else batch.base_offset
+                timestamp = max(timestamp, batch.header.max_timestamp)
+                if not is_snapshot:
+                    offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
+                for record in batch if batch.is_control else ():
+                    control = parse_control(record.key, record.value)
+                    if control.type_id == KRAFT_VERSION and (at, 0) >= newest:
+                        version = control.fields["kRaftVersion"]
+                    elif control.type_id == KRAFT_VOTERS and (at, 0) >= newest:
+                        newest, voters = (at, 0), control.fields["voters"]
+    epoch = max(epoch, _quorum_state(directory).leader_epoch or 0)
+    return Raft(offset, epoch, timestamp, version, voters)
+
+
+def _quorum_state(directory: str) -> QuorumState:
+    """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
+    with suppress(OSError):
+        state = next(read_quorum_state(read_regular(os.path.join(directory, QUORUM_STATE), MAX_TEXT_BYTES)))
+        if isinstance(state, QuorumState):
+            return state
+    return QuorumState(*(None for _ in QuorumState._fields))
+
+
+def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
+    """Whether this copy of the log is that of the only voter of its quorum; None if its files do not tell.
+
+    Voters are those of the newest KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state; the node is that of
+    meta.properties.
+    """
+    if server is not None and server.roles and "controller" not in server.roles:
+        return False
+    try:
+        own = _properties(os.path.dirname(os.path.abspath(directory)))
+        number, directory_id = own.number, own.directory_id
+    except PathError:
+        number, directory_id = None, None
+    number = server.node_id if number is None and server is not None else number
+    voters = {
+        voter["voterId"]: voter.get("voterDirectoryId")
+        for voter in read_raft(directory, list_segments(directory)).voters
+    }
+    if not voters:
+        static = server.quorum_voters if server is not None else frozenset()
+        voters = dict.fromkeys(static or _quorum_state(directory).current_voters or ())
+    if not voters or number is None:
+        return None if len(voters) < 2 else False
+    ids = {directory_id, voters.get(number)} - {None}
+    return set(voters) == {number} and len(ids) < 2
+
+
+def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes, int]:
+    """Returns the contents of a snapshot, and its number of data records. Raises KsegError for records that
+    metadata.version cannot hold."""
+    out, count, offset = bytearray(), 0, 0
+
+    def add(records: list[tuple[bytes | None, bytes]], is_control: bool = False) -> None:
+        nonlocal offset
+        out.extend(build_batch(offset, epoch, raft.timestamp, records, is_control))
+        offset += len(records)
+
+    head: list[tuple[bytes | None, bytes]] = [
+        control_record(SNAPSHOT_HEADER, {"lastContainedLogTimestamp": raft.timestamp})
+    ]
+    if raft.version:
+        head.append(control_record(KRAFT_VERSION, {"kRaftVersion": raft.version}))
+        head.append(control_record(KRAFT_VOTERS, {"voters": raft.voters}))
+    add(head, is_control=True)
+    pending, size = list[tuple[bytes | None, bytes]](), 0
+    for record in image.records():
+        value = _encoded(record)
+        pending.append((None, value))
+        count, size = count + 1, size + len(value)
+        if size >= _BATCH_BYTES:
+            add(pending)
+            pending, size = [], 0
+    if pending:
+        add(pending)
+    add([control_record(SNAPSHOT_FOOTER, {})], is_control=True)
+    return bytes(out), count
+
+
+def _encoded(record: FramedRecord) -> bytes:
+    try:
+        return framed(record, CLUSTER_METADATA)
+    except ValueError as error:
+        raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
+
+
+def snapshot_name(offset: int, epoch: int) -> str:
+    """Returns the name of a snapshot's file."""
+    return f"{segment_stem(offset)}-{epoch:010}{CHECKPOINT}"
+
+
+@dataclass(slots=True)
+class NewSnapshot:
+    """A snapshot that replaces a log: its contents, where it is, and what could not be taken over."""
+
+    offset: int
+    epoch: int
+    data: bytes
+    said: str
+    left_out: list[KsegError] = field(default_factory=list)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The new files by name: the snapshot, and the empty log behind it."""
+        return {snapshot_name(self.offset, self.epoch): self.data, segment_stem(self.offset) + LOG: b""}
+
+
+def new_snapshot(directory: str, end: int | None, voters: list[dict[str, Any]] | None = None) -> NewSnapshot:
+    """Makes a snapshot of all records below ``end`` that can be read and replayed. ``voters``: of a new quorum, whose
+    controllers are not yet registered; None: the last ones. Raises KsegError."""
+    files = list_segments(directory)
+    if not files:
+        raise PathError(f"{directory}: holds no {METADATA_TOPIC}")
+    loaded, left_out = load_readable(files, end)
+    image = loaded.image
+    if image.metadata_version is None:
+        raise KsegError(f"{directory}: no record of metadata.version can be read, so no snapshot can be written")
+    lost = [topic for topic in image.topics.values() if not topic.partitions]
+    for topic in lost:
+        left_out.append(KsegError(f"{directory}: the partitions of topic {topic.name} ({topic.topic_id}) are unknown"))
+        del image.topics[topic.topic_id]
+    raft = read_raft(directory, files)
+    if voters is not None:
+        image.controllers.clear()
+        raft = raft._replace(voters=voters)
+    offset, epoch = raft.offset + MARGIN_OFFSETS, raft.epoch + 1
+    data, count = snapshot_bytes(image, raft, epoch)
+    partitions = sum(len(topic.partitions) for topic in image.topics.values())
+    said = (
+        f"{plural(count, 'record', 'records')} by those below offset {loaded.offset}: "
+        f"{plural(len(image.topics), 'topic', 'topics')}, {plural(partitions, 'partition', 'partitions')}"
+    )
+    return NewSnapshot(offset, epoch, data, said, left_out)
+
+
+class MetadataSnapshotPlanner(Planner):
+    """Plans ``recover --metadata-snapshot``: files of the old log go, quorum-state and partition.metadata stay."""
+
+    command = "recover --metadata-snapshot"
+
+    def __init__(self, end: int | None, change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
+        self._end = end
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        if os.path.basename(os.path.abspath(directory)) != METADATA_DIRECTORY:
+            raise RequestError(f"{directory}: --metadata-snapshot is for {METADATA_DIRECTORY}, or its log directory")
+        snapshot = new_snapshot(directory, self._end)
+        for error in snapshot.left_out:
+            self.reporter.warning(f"left out: {error}")
+        plan = Plan(directory)
+        for name, data in snapshot.files.items():
+            plan.write(name, [data], f"a snapshot of {snapshot.said}" if data else "the log goes on at the snapshot")
+        for name in sorted(trees.listdir(directory)):
+            if name not in snapshot.files and (is_part_of_log(name) or name == _LEADER_EPOCHS) and _is_of_log(name):
+                size = trees.getsize(os.path.join(directory, name))
+                plan.delete(name, "the new snapshot replaces it", [Removed(0, size, "replaced")] if size else [])
+        return plan
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        path = os.path.join(directory, METADATA_DIRECTORY)
+        if not trees.isdir(path):
+            raise PathError(f"{directory}: holds no {METADATA_DIRECTORY}")
+        yield from self.planned(
+            [path] if METADATA_DIRECTORY not in done else [], lambda at: self.plan_partition(at, known)
+        )
+
+
+def _is_of_log(name: str) -> bool:
+    return name == _LEADER_EPOCHS or name[:1].isdigit()
+
+
+def new_quorum(
+    source: str, node: int, listener: Listener, end: int | None, change: ChangeOptions
+) -> tuple[Plan, NewSnapshot]:
+    """Writes a log directory for a new, single controller out of a node's copy, whole or not at all. Raises
+    KsegError."""
+    output = str(change.output)
+    inside = os.path.join(source, METADATA_DIRECTORY)
+    directory = inside if trees.isdir(inside) else source
+    properties = _properties(os.path.dirname(os.path.abspath(directory)))
+    if properties.cluster_id is None:
+        raise PathError(f"{source}: meta.properties has no cluster.id")
+    directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+    endpoint = {"name": listener.name, "host": listener.host, "port": listener.port}
+    voter = {
+        "voterId": node, "voterDirectoryId": directory_id, "endpoints": [endpoint],
+        "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+    }  # fmt: skip
+    snapshot = new_snapshot(directory, end, [voter])
+    meta = f"version=1\ncluster.id={properties.cluster_id}\nnode.id={node}\ndirectory.id={directory_id}\n".encode()
+    files = {f"{METADATA_DIRECTORY}/{name}": data for name, data in snapshot.files.items()} | {META_PROPERTIES: meta}
+    plan = Plan(output, [Step(CREATE, name, _reason(name, snapshot), None, len(data)) for name, data in files.items()])
+    if trees.lexists(output) and trees.listdir(output):
+        raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
+    with new_directories(output, change.takes_lock, change.is_dry, model=source) as made:
+        if not change.is_dry:
+            folder = made.add(METADATA_DIRECTORY)
+            for name, data in snapshot.files.items():
+                Disk().write_file(os.path.join(folder, name), data, folder)
+            Disk().write_file(os.path.join(made.folder, META_PROPERTIES), meta, made.folder)
+    return plan, snapshot
+
+
+def _reason(name: str, snapshot: NewSnapshot) -> str:
+    if name == META_PROPERTIES:
+        return "the node of the new quorum"
+    return f"a snapshot of {snapshot.said}" if name.endswith(CHECKPOINT) else "the log goes on at the snapshot"
+
+
+def _properties(directory: str) -> MetaProperties:
+    path = os.path.join(directory, META_PROPERTIES)
+    try:
+        found = next(read_meta_properties(read_regular(path, MAX_PROPERTIES_BYTES)))
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    if not isinstance(found, MetaProperties):
+        raise PathError(f"{path}: cannot be read")
+    return found

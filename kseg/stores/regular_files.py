@@ -58,10 +58,13 @@ def regular_status(descriptor: int, path: str, refusal: str) -> os.stat_result:
 
 
 def _opened(path: str) -> int:
+    is_followed = path in _links
+    if not is_followed and not _NOFOLLOW and os.path.islink(path):  # on Windows
+        raise OSError(errno.ELOOP, LINK, path)
     try:
-        return os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW)
+        return os.open(path, _FLAGS if is_followed else _FLAGS | _NOFOLLOW)
     except OSError as error:
-        if error.errno == errno.ELOOP and path not in _links and os.path.islink(path):
+        if error.errno == errno.ELOOP and not is_followed and os.path.islink(path):
             raise OSError(errno.ELOOP, LINK, path) from error
         raise
 

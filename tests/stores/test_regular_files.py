@@ -16,7 +16,10 @@ def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(regular_files, name, set[str]())
 
 
-def test_a_link_is_followed_only_if_it_was_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", [regular_files._NOFOLLOW, 0])
+def test_a_link_is_followed_only_if_it_was_named(flag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has no flag for it."""
+    monkeypatch.setattr(regular_files, "_NOFOLLOW", flag)
     (tmp_path / "file").write_bytes(b"bytes")
     link = tmp_path / "link"
     link.symlink_to("file")

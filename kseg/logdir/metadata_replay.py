@@ -284,7 +284,7 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
         return loader
     try:
         image = snapshot_image(snapshot.path)
-    except (RefusedRecordError, KsegError):
+    except KsegError:
         return loader  # a finding of its own
     if loader is None:
         return BatchLoader(image)

@@ -36,7 +36,15 @@ from kseg.logdir.metadata_replay import intact_batches, load_readable, snapshots
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.recovery.options import Listener
-from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, SegmentFile, is_part_of_log, list_segments, segment_stem
+from kseg.segment.files import (
+    LAST_OFFSET,
+    METADATA_TOPIC,
+    QUORUM_STATE,
+    SegmentFile,
+    is_part_of_log,
+    list_segments,
+    segment_stem,
+)
 from kseg.sidefiles.json_files import QuorumState, read_quorum_state
 from kseg.sidefiles.meta_properties import MAX_PROPERTIES_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
@@ -46,9 +54,9 @@ from kseg.stores.regular_files import read_regular
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 MARGIN_OFFSETS = 1000
 """How far the new snapshot is above all that this copy has: other nodes may have more."""
+_LAST_EPOCH = (1 << 31) - 1
 _BATCH_BYTES = 1 << 20
 _LEADER_EPOCHS = "leader-epoch-checkpoint"
-_CONTROLLER_RECORD = 27
 
 
 class Raft(NamedTuple):
@@ -80,6 +88,8 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
                     offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
                 for record in batch if batch.is_control else ():
                     control = parse_control(record.key, record.value)
+                    if control.error is not None:
+                        continue
                     if control.type_id == KRAFT_VERSION and (at, 0) >= newest:
                         version = control.fields["kRaftVersion"]
                     elif control.type_id == KRAFT_VOTERS and (at, 0) >= newest:
@@ -202,6 +212,8 @@ def new_snapshot(directory: str, end: int | None, voters: list[dict[str, Any]] |
         image.controllers.clear()
         raft = raft._replace(voters=voters)
     offset, epoch = raft.offset + MARGIN_OFFSETS, raft.epoch + 1
+    if offset > LAST_OFFSET or epoch > _LAST_EPOCH:
+        raise KsegError(f"{directory}: no snapshot is above offset {raft.offset} and epoch {raft.epoch}, which it has")
     data, count = snapshot_bytes(image, raft, epoch)
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     said = (

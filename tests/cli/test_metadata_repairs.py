@@ -2,11 +2,14 @@
 
 import json
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
 
 from cli.command import TESTDATA, Kseg
+from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, build_batch
+from kseg.segment.files import LAST_OFFSET
 
 LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 LOG = "00000000000000000000.log"
@@ -57,6 +60,26 @@ def test_the_advice_goes_by_the_part_in_the_quorum(
     decisions = [row for row in errors if row["needs"] == "decision"]
     assert any("--metadata-snapshot" in json.dumps(row["details"]) for row in decisions) == is_alone
     assert is_alone or summary["next"] == [["kseg", "recover", "--full", f"{logs}/__cluster_metadata-0"]]
+
+
+@pytest.mark.parametrize("type_id", [KRAFT_VERSION, KRAFT_VOTERS])
+def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Path, kseg: Kseg) -> None:
+    log = logs / "__cluster_metadata-0" / LOG
+    end = kseg("dump", "--image", "--format", "json", logs).objects[0]["offset"]
+    damage(logs)
+    log.write_bytes(log.read_bytes() + build_batch(end, 1, 0, [(struct.pack(">hh", 0, type_id), b"")], True))
+    rows = kseg("verify", "--format", "json", logs).objects
+    assert "--metadata-snapshot" in json.dumps(rows)
+    assert kseg("recover", "--metadata-snapshot", logs).status == 0
+
+
+@pytest.mark.parametrize("name", [f"{222:020}-{(1 << 31) - 1:010}", f"{LAST_OFFSET - 1:020}-0000000001"])
+def test_a_log_that_leaves_no_offset_or_epoch_above_it_is_refused(name: str, logs: Path, kseg: Kseg) -> None:
+    (logs / "__cluster_metadata-0" / f"{name}.checkpoint").touch()
+    before = tree(logs)
+    done = kseg("recover", "--metadata-snapshot", logs)
+    assert (done.status, tree(logs)) == (3, before)
+    assert "is above offset" in done.err
 
 
 def test_one_of_several_voters_fetches_the_rest(logs: Path, kseg: Kseg) -> None:

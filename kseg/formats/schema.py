@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from struct import Struct
+from struct import error as struct_error
 from typing import Any, NamedTuple
 
 from kseg.formats import java_text
@@ -122,7 +123,10 @@ class MessageSchema:
         """Returns the bytes of a message, as `read` takes them; absent fields have their default. Raises ValueError for
         what this version cannot hold."""
         writer = _MessageWriter(self, version)
-        writer.struct(self.fields, values)
+        try:
+            writer.struct(self.fields, values)
+        except struct_error as error:
+            raise ValueError(str(error)) from error
         return bytes(writer.out)
 
     def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:

@@ -177,7 +177,7 @@ class RecoverOptions:
         "--new-quorum",
         RULES,
         "Write a log directory for a new, single controller NODE out of a node's metadata log; needs --output.",
-        Number(),
+        Number(0, (1 << 31) - 1),
         metavar="NODE",
     )
     listener: Listener | None = option(

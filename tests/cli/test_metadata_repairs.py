@@ -152,6 +152,7 @@ def test_the_image_can_end_before_a_mistake(logs: Path, kseg: Kseg) -> None:
     [
         ["--metadata-snapshot", "--mode", "salvage"],
         ["--new-quorum", 9],
+        ["--new-quorum", 1 << 31, "--listener", "CONTROLLER://h:1", "--output", "new"],
         ["--new-quorum", 9, "--listener", "CONTROLLER://h:1"],
         ["--new-quorum", 9, "--listener", "h:1", "--output", "new"],
         ["--listener", "CONTROLLER://h:1"],

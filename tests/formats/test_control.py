@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.formats.control import ControlRecord, control_object, control_text, parse_control
+from kseg.formats.control import ControlRecord, control_object, control_record, control_text, parse_control
+from kseg.formats.record_batch import KRAFT_VERSION
 
 REAL = [
     ("00000001", "000000000000", " endTxnMarker: COMMIT coordinatorEpoch: 0"),
@@ -104,3 +105,8 @@ def test_any_bytes_give_a_text(key, value, type_id):
         record = parse_control(record_key, value)
         assert control_text(record).startswith(" ")
         assert control_object(record)["type"] == record.name
+
+
+def test_a_number_that_its_field_cannot_hold_is_not_written():
+    with pytest.raises(ValueError, match="format requires"):
+        control_record(KRAFT_VERSION, {"kRaftVersion": 1 << 15})

@@ -176,7 +176,8 @@ def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitSta
                 disk.copy_owner_if_allowed(folder, model, as_directory=True)
             held.enter_context(locked(folder, is_shared=True))
         except BaseException as error:
-            disk.remove_tree(folder)
+            with suppress(FileNotFoundError):  # another run, which has the lock, may remove it now
+                disk.remove_tree(folder)
             if not isinstance(error, KsegError | FileNotFoundError) or attempt == _ATTEMPTS - 1:
                 raise
         else:

@@ -9,6 +9,7 @@ import pytest
 
 from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk
 from changes.test_power import cut_at_each_call
+from kseg.changes import disk, lock
 from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import complete_new_directories, new_directories
@@ -120,6 +121,30 @@ def test_a_folder_that_another_run_has_just_made_stays(tmp_path: Path, monkeypat
         Path(made.add("t-0"), "file").write_bytes(b"x")
     assert (tmp_path / "t-0/file").exists()
     assert (other / ".lock").exists()
+
+
+def test_another_run_may_remove_a_new_folder_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has found the folder without its lock, and removes the lock file first."""
+    tries = list[str]()
+
+    def taken(folder: str, is_shared: bool) -> object:
+        tries.append(folder)
+        if len(tries) > 1:
+            return lock.locked(folder, is_shared=is_shared)
+        Path(folder, lock.LOCK_NAME).touch()
+        raise KsegError("another run has the lock")
+
+    def listed(folder: str) -> list[str]:
+        names = os.listdir(folder)
+        if tries == [folder]:
+            shutil.rmtree(folder)
+        return names
+
+    monkeypatch.setattr(module, "locked", taken)
+    monkeypatch.setattr(disk, "names_in", listed)
+    with new_directories(str(tmp_path / "out"), True) as made:
+        made.add("t-0")
+    assert (tmp_path / "out" / "t-0").is_dir()
 
 
 def test_new_files_have_the_modes_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

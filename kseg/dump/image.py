@@ -8,7 +8,7 @@ from typing import Any
 from kseg.decoders.framed import FramedRecord, redact, type_name
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.dump.options import JSON, DumpOptions
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
@@ -33,13 +33,14 @@ def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
     for number, path in enumerate(options.paths):
         try:
             loaded = _loaded(path, options.as_of)
+            old = None if options.since is None else _loaded(path, options.since)
             if options.form != JSON and number:
                 sink.put("")
             _head(sink, options, path, loaded)
-            if options.since is None:
+            if old is None:
                 _image(sink, options, loaded.image)
             else:
-                _changes(sink, options, _loaded(path, options.since).image, loaded.image)
+                _changes(sink, options, old.image, loaded.image)
         except KsegError as error:
             notices.error(error)
             status = max(status, error.exit_status)
@@ -55,6 +56,8 @@ def _loaded(path: str, end: int | None) -> LoadedImage:
         file = segment_file(path)
         if file.epoch is None or not trees.exists(path):
             raise PathError(f"{path}: is neither a directory nor a snapshot OFFSET-EPOCH.checkpoint")
+        if end is not None:
+            raise RequestError(f"{path}: is one snapshot; --as-of and --since are for a directory")
         return image_of_snapshot(file)
     inside = os.path.join(path, f"{METADATA_TOPIC}-0")
     directory = inside if trees.isdir(inside) else path

@@ -293,7 +293,7 @@ class DumpOptions:
         given = given_in(self) | ({"--format table"} if self.form == TABLE else set())
         names = (
             "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --topic --isolation "
-            "--stop-on-damage --open-transactions --committed-offsets --fetch-response --hex --summary"
+            "--stop-on-damage --open-transactions --committed-offsets --fetch-response --hex --summary --image"
         )
         refuse([*names.split(), "--format table"], given, "is for the local engine")
 

@@ -9,6 +9,7 @@ import pytest
 from cli.command import TESTDATA, Kseg
 
 ALL_TYPES = TESTDATA / "metadata" / "4.4.0-all-types"
+SNAPSHOT = next((ALL_TYPES / "__cluster_metadata-0").glob("*201-*.checkpoint"))
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
 
 
@@ -68,6 +69,8 @@ def test_secrets_can_be_hidden(form: str, kseg: Kseg) -> None:
         (["--image", TESTDATA / "none"], 3),
         (["--since", 1, ALL_TYPES], 2),
         (["--image", "--summary", ALL_TYPES], 2),
+        (["--image", "--since", 1, SNAPSHOT], 2),
+        (["--image", "--engine", "spark", ALL_TYPES], 2),
     ],
 )
 def test_what_has_no_image_is_refused(words: list[object], status: int, kseg: Kseg) -> None:

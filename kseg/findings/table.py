@@ -145,7 +145,7 @@ KINDS: dict[str, Kind] = {
     "bad-quorum-state": Kind(ERROR, needs=DECISION, start=REFUSED),
     "bad-metadata-snapshot": Kind(ERROR, needs=REPLICA, start=REFUSED),
     "metadata-log-behind": Kind(WARNING, needs=BROKER),
-    "metadata-record-refused": Kind(ERROR, needs=DECISION),
+    "metadata-record-refused": Kind(ERROR, needs=DECISION, start=REFUSED),
     "metadata-snapshot-mismatch": Kind(ERROR, needs=REPLICA),
     "unclean-shutdown": Kind(INFO),
     "partition-missing": Kind(INFO),

@@ -94,10 +94,12 @@ class BatchLoader:
             self._transaction = _CONTINUED if is_open else _NONE
             self.image.replay(api_key, fields)
 
-    def finish(self) -> None:
-        """Takes back a transaction that has not ended."""
+    def finish(self) -> bool:
+        """Takes back a transaction that has not ended. Returns whether there was one."""
+        was_open = self._transaction in (_STARTED, _CONTINUED)
         self.image.discard()
         self._transaction, self._batches = _NONE, 0
+        return was_open
 
 
 def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
@@ -207,10 +209,12 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
 
 @dataclass(slots=True)
 class ReplayedLog:
-    """What a replay of a whole log found: ``refused``, the record that stopped it, and the snapshots (by name) that are
-    not what the log gives, each with the records that only it has and those that only the log gives."""
+    """What a replay of a whole log found: ``refused``, the record that stopped it; ``refused_snapshots``: such records
+    of snapshots, by the snapshot's name; ``different``: the snapshots that are not what the log gives, each with the
+    records that only it has and those that only the log gives."""
 
     refused: RefusedRecordError | None = None
+    refused_snapshots: dict[str, RefusedRecordError] = field(default_factory=dict)
     different: dict[str, tuple[Bag, Bag]] = field(default_factory=dict)
 
 
@@ -228,22 +232,25 @@ def load_readable(files: list[SegmentFile], end: int | None = None) -> tuple[Loa
                 errors.append(error)
     start, skipped = found.offset, list[RefusedRecordError]()
     loader = BatchLoader(found.image, skipped)
+
+    def missing(path: str, what: str) -> None:
+        cut = "; the transaction that is open there" if loader.finish() else ""
+        errors.append(KsegError(f"{path}: {what}{cut}"))
+
     for file in (file for file in files if file.kind == LOG and not file.leftover):
         for batch in intact_batches(file.path):
             if batch is None:
-                errors.append(KsegError(f"{file.path}: what is damaged behind offset {found.offset - 1}"))
-                loader.finish()
+                missing(file.path, f"damaged bytes where offset {found.offset} is expected")
                 continue
             if batch.last_offset < start or (end is not None and batch.base_offset >= end):
                 continue
             if batch.base_offset > found.offset:
-                errors.append(KsegError(f"{file.path}: offsets {found.offset} to {batch.base_offset - 1}"))
-                loader.finish()
+                missing(file.path, f"the missing offsets {found.offset} to {batch.base_offset - 1}")
             if not batch.is_control:
                 try:
                     loader.load(file.path, batch, end)
                 except UndecodableError as error:
-                    errors.append(KsegError(f"{file.path}: offset {batch.base_offset}: {error}"))
+                    missing(file.path, f"the batch at offset {batch.base_offset}: {error}")
             found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
             found.epoch = max(found.epoch, batch.header.partition_leader_epoch)
     loader.finish()
@@ -254,7 +261,7 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
     """Replays the log from its start, and compares each snapshot with it. Where records are missing, damaged or
     refused, it goes on at the next snapshot. Raises KsegError."""
     found, at = ReplayedLog(), 0
-    snapshots = {file.base_offset: file for file in snapshots_among(files)}
+    unread = {file.base_offset: file for file in snapshots_among(files)}
     loader: BatchLoader | None = BatchLoader(MetadataImage())
     for file in (file for file in files if file.kind == LOG and not file.leftover):
         for batch in intact_batches(file.path):
@@ -263,7 +270,7 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
                 continue
             if batch.base_offset != at:
                 loader = None
-            loader = _at_snapshot(loader, snapshots.get(batch.base_offset), found)
+            loader = _at_snapshot(loader, unread.pop(batch.base_offset, None), found)
             at = batch.last_offset + 1
             if loader is None or batch.is_control:
                 continue
@@ -274,7 +281,9 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
                 loader = None
             except UndecodableError:  # a finding of its own
                 loader = None
-    _at_snapshot(loader, snapshots.get(at), found)
+    _at_snapshot(loader, unread.pop(at, None), found)
+    for snapshot in unread.values():  # no batch of the log begins where it ends
+        _at_snapshot(None, snapshot, found)
     return found
 
 
@@ -284,6 +293,9 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
         return loader
     try:
         image = snapshot_image(snapshot.path)
+    except RefusedRecordError as error:
+        found.refused_snapshots[snapshot.name] = error
+        return loader
     except KsegError:
         return loader  # a finding of its own
     if loader is None:

@@ -475,7 +475,7 @@ class _Start:
     def _obstacles(self) -> Iterator[str]:
         node = self._node
         for finding in self._of[REFUSED]:
-            if finding.code != "bad-metadata-snapshot" or is_newest(finding.file):
+            if self._is_obstacle(finding):
                 yield _sentence(finding)
         offline = {_root_of(finding.file, node): finding for finding in self._of[OFFLINE]}
         for root, finding in offline.items():
@@ -483,6 +483,16 @@ class _Start:
             is_vital = node.metadata is not None and node.metadata.path == root
             if is_missing or is_vital or len(offline) == len(node.roots):
                 yield _sentence(finding)
+
+    def _is_obstacle(self, finding: Finding) -> bool:
+        """Whether the start really reads what is wrong, and stops there (SharedServer.metadataLoaderFaultHandler)."""
+        if finding.code == "bad-metadata-snapshot":
+            return is_newest(finding.file)
+        if finding.code == "metadata-record-refused":
+            server = self._settings.server
+            is_controller = server is None or not server.roles or "controller" in server.roles
+            return is_controller and "reason" in finding.details
+        return True
 
     def _doubts(self) -> Iterator[str]:
         """Yields the reasons why it is not known whether the node starts."""

@@ -3,6 +3,7 @@
 Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -255,8 +256,9 @@ class MetadataLogRule(Rule):
 
     def _replay(self, files: list[SegmentFile], snapshots: list[SegmentFile]) -> None:
         """Replays the records of the log, and compares the snapshots with what they make."""
-        from kseg.decoders.framed import type_name
+        from kseg.decoders.framed import redact, type_name
         from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+        from kseg.formats.schema import json_text
         from kseg.logdir.metadata_replay import replay_log
 
         whole = {file.name for file in snapshots}
@@ -264,17 +266,23 @@ class MetadataLogRule(Rule):
             found = replay_log([file for file in files if file.kind != CHECKPOINT or file.name in whole])
         except KsegError:
             return  # reported for the segment
-        if (refused := found.refused) is not None:
-            # A node begins with its newest snapshot, and does not read what that replaces.
-            newest = max((file.base_offset or 0 for file in snapshots), default=0)
-            details = {"reason": REFUSED} if refused.offset >= newest else {}
+        # A node begins with its newest snapshot, and does not read what that replaces.
+        newest = max((file.base_offset or 0 for file in snapshots), default=0)
+        refusals = [(error, is_newest(error.path)) for error in found.refused_snapshots.values()]
+        if found.refused is not None:
+            refusals.append((found.refused, found.refused.offset >= newest))
+        for refused, is_read in refusals:
+            details = {"reason": REFUSED} if is_read else {}
             text = f"no node can replay the record: {refused.why}"
             self.report.add("metadata-record-refused", refused.path, text, offset=refused.offset, details=details)
         for name, (only_there, only_log) in found.different.items():
-            kind, _, fields = next(iter(only_there or only_log))
+            kind, _, text_of_fields = next(iter(only_there or only_log))
+            fields = json.loads(text_of_fields)
+            redact(kind, fields)  # findings are shown to others
             text = (
                 f"{plural(sum(only_there.values()), 'record', 'records')} that the log does not give, "
-                f"{sum(only_log.values())} of the log missing, as {type_name(CLUSTER_METADATA[kind])} {fields[:80]}"
+                f"{sum(only_log.values())} of the log missing, "
+                f"as {type_name(CLUSTER_METADATA[kind])} {json_text(fields)[:80]}"
             )
             path = os.path.join(self.partition.name, name)
             self.report.add("metadata-snapshot-mismatch", path, text)
@@ -298,7 +306,7 @@ class MetadataLogRule(Rule):
         segments = self.partition.segments
         if not segments and any(file.base_offset for file in snapshots):  # a new node has that of offset 0
             text = "no .log file is left: a node begins an empty log, without what the snapshots hold"
-            self.report.add("metadata-lost", self.partition.name, text)
+            self.report.add("metadata-lost", self.partition.name, text, details={"hasSnapshots": True})
         start = segments[0].base_offset or 0 if segments else 0
         newest = max(snapshots, key=lambda file: (file.base_offset or 0, file.epoch or 0), default=None)
         if start > 0 and (newest is None or (newest.base_offset or 0) < start):

@@ -164,7 +164,8 @@ class Repairs:
         """Returns a finding about the metadata log whose repair depends on the node's part in the quorum; None for
         others. A node that is not its only voter fetches again what its start cuts off; the only voter has a snapshot
         of what can be read. A hole would stop either."""
-        if target.is_only_voter is not False and finding.code in _OF_METADATA:
+        is_snapshot_left = finding.code == "metadata-lost" and "hasSnapshots" in finding.details
+        if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
             return self._deciding(
                 finding, target, ["kseg", "recover", _SNAPSHOT, named_path(target.path)], 0, is_listed
             )

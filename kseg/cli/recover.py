@@ -250,10 +250,13 @@ def _new_quorum(
         printer.applied()
         printer.finish()
     if not change.is_dry:
+        if snapshot.has_dynamic_voters:
+            voters = f"controller.quorum.bootstrap.servers={listener.address}"
+        else:
+            voters = f"controller.quorum.voters={node}@{listener.address}"
         notices.warning(
-            f"set node.id={node}, and on all nodes controller.quorum.bootstrap.servers={listener.host}:{listener.port} "
-            f"(with static voters controller.quorum.voters={node}@{listener.host}:{listener.port}); start the "
-            "controller first, then restart the brokers"
+            f"set node.id={node} of the new controller, and {voters} on all nodes; start the controller first, then "
+            "restart the brokers"
         )
     return int(bool(snapshot.left_out) or change.is_dry)
 

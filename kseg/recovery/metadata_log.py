@@ -28,14 +28,16 @@ from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.errors import KsegError, PathError, RequestError
-from kseg.formats.control import control_record, parse_control
+from kseg.formats.control import ControlRecord, control_record, parse_control
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
+from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.metadata_image import MetadataImage
 from kseg.logdir.metadata_replay import intact_batches, load_readable, snapshots_among
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.recovery.options import Listener
+from kseg.segment.batches import RecordBatch
 from kseg.segment.files import (
     LAST_OFFSET,
     METADATA_TOPIC,
@@ -73,7 +75,7 @@ class Raft(NamedTuple):
 def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
     """Reads the control records of all snapshots and logs. Raises KsegError."""
     offset = epoch = version = 0
-    timestamp, voters, newest = -1, list[dict[str, Any]](), (-1, -1)
+    timestamp, voters, newest = -1, list[dict[str, Any]](), -1
     for file in [*snapshots_among(files), *(file for file in files if file.kind == LOG and not file.leftover)]:
         is_snapshot = file.kind == CHECKPOINT
         base, file_epoch = file.base_offset or 0, file.epoch or 0
@@ -86,16 +88,24 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
                 timestamp = max(timestamp, batch.header.max_timestamp)
                 if not is_snapshot:
                     offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
-                for record in batch if batch.is_control else ():
-                    control = parse_control(record.key, record.value)
-                    if control.error is not None:
-                        continue
-                    if control.type_id == KRAFT_VERSION and (at, 0) >= newest:
+                for control in _control_records(batch) if at >= newest else ():
+                    if control.type_id == KRAFT_VERSION:
                         version = control.fields["kRaftVersion"]
-                    elif control.type_id == KRAFT_VOTERS and (at, 0) >= newest:
-                        newest, voters = (at, 0), control.fields["voters"]
+                    elif control.type_id == KRAFT_VOTERS:
+                        newest, voters = at, control.fields["voters"]
     epoch = max(epoch, _quorum_state(directory).leader_epoch or 0)
     return Raft(offset, epoch, timestamp, version, voters)
+
+
+def _control_records(batch: RecordBatch) -> list[ControlRecord]:
+    """Returns the control records of a batch that can be read."""
+    if not batch.is_control:
+        return []
+    try:
+        found = [parse_control(record.key, record.value) for record in batch]
+    except UndecodableError:
+        return []
+    return [control for control in found if control.error is None]
 
 
 def _quorum_state(directory: str) -> QuorumState:
@@ -179,12 +189,14 @@ def snapshot_name(offset: int, epoch: int) -> str:
 
 @dataclass(slots=True)
 class NewSnapshot:
-    """A snapshot that replaces a log: its contents, where it is, and what could not be taken over."""
+    """A snapshot that replaces a log: its contents, where it is, whether the voters are in it or in the settings of the
+    nodes, and what could not be taken over."""
 
     offset: int
     epoch: int
     data: bytes
     said: str
+    has_dynamic_voters: bool
     left_out: list[KsegError] = field(default_factory=list)
 
     @property
@@ -217,10 +229,10 @@ def new_snapshot(directory: str, end: int | None, voters: list[dict[str, Any]] |
     data, count = snapshot_bytes(image, raft, epoch)
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     said = (
-        f"{plural(count, 'record', 'records')} by those below offset {loaded.offset}: "
+        f"the cluster at offset {loaded.offset}: {plural(count, 'record', 'records')}, "
         f"{plural(len(image.topics), 'topic', 'topics')}, {plural(partitions, 'partition', 'partitions')}"
     )
-    return NewSnapshot(offset, epoch, data, said, left_out)
+    return NewSnapshot(offset, epoch, data, said, raft.version > 0, left_out)
 
 
 class MetadataSnapshotPlanner(Planner):
@@ -235,6 +247,11 @@ class MetadataSnapshotPlanner(Planner):
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if os.path.basename(os.path.abspath(directory)) != METADATA_DIRECTORY:
             raise RequestError(f"{directory}: --metadata-snapshot is for {METADATA_DIRECTORY}, or its log directory")
+        if is_only_voter(directory) is False:
+            raise KsegError(
+                f"{directory}: by the voters of the log, this node is not the only one: plain `kseg recover` cuts it "
+                "at the damage, and the node fetches the rest; --new-quorum makes a new one if all are lost"
+            )
         snapshot = new_snapshot(directory, self._end)
         for error in snapshot.left_out:
             self.reporter.warning(f"left out: {error}")
@@ -266,8 +283,12 @@ def new_quorum(
     """Writes a log directory for a new, single controller out of a node's copy, whole or not at all. Raises
     KsegError."""
     output = str(change.output)
+    if not trees.isdir(source):
+        raise PathError(f"{source}: is no directory: give a log directory")
     inside = os.path.join(source, METADATA_DIRECTORY)
     directory = inside if trees.isdir(inside) else source
+    if directory == source and os.path.basename(os.path.abspath(source)) != METADATA_DIRECTORY:
+        raise PathError(f"{source}: holds no {METADATA_DIRECTORY}")
     properties = _properties(os.path.dirname(os.path.abspath(directory)))
     if properties.cluster_id is None:
         raise PathError(f"{source}: meta.properties has no cluster.id")
@@ -285,7 +306,7 @@ def new_quorum(
         raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
     with new_directories(output, change.takes_lock, change.is_dry, model=source) as made:
         if not change.is_dry:
-            folder = made.add(METADATA_DIRECTORY)
+            folder = made.add(METADATA_DIRECTORY, model=directory)
             for name, data in snapshot.files.items():
                 Disk().write_file(os.path.join(folder, name), data, folder)
             Disk().write_file(os.path.join(made.folder, META_PROPERTIES), meta, made.folder)

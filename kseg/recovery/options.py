@@ -30,6 +30,11 @@ class Listener(NamedTuple):
             raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
         return cls(found[1], found[2].strip("[]"), int(found[3]))
 
+    @property
+    def address(self) -> str:
+        """HOST:PORT as settings of Kafka have it: an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 """Whether leader epochs are rebuilt from the batches: never; if the file is missing or unreadable; always."""

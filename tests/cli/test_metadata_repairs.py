@@ -1,6 +1,7 @@
 """Repairs of the metadata log: by the node's part in the quorum, as new snapshots, and for a new controller."""
 
 import json
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -8,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, build_batch
+from kseg.decoders.framed import FramedRecord, framed
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.formats.record_batch import HEADER_BYTES, KRAFT_VERSION, KRAFT_VOTERS, build_batch
+from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.files import LAST_OFFSET
 
 LOGS = TESTDATA / "log-directories" / "4.4.0" / "logs"
 LOG = "00000000000000000000.log"
-BORDER = 160
+BORDER, END = 160, 222
 VOTERS = "controller.quorum.voters=1@c:9093"
 
 
@@ -27,6 +31,28 @@ def damage(logs: Path) -> None:
     data = bytearray(log.read_bytes())
     data[len(data) - 5] ^= 0x41
     log.write_bytes(data)
+
+
+def append(logs: Path, batch: bytes) -> None:
+    with (logs / "__cluster_metadata-0" / LOG).open("ab") as log:
+        log.write(batch)
+
+
+def control_batch(type_id: int, value: bytes) -> bytes:
+    return build_batch(END, 1, 1, [(struct.pack(">hh", 0, type_id), value)], is_control=True)
+
+
+def unreadable_batch() -> bytes:
+    """A control batch under a right checksum whose record is longer than the batch."""
+    batch = bytearray(control_batch(KRAFT_VERSION, b"\0\0\0\1\0"))
+    batch[HEADER_BYTES] = 0x7E
+    batch[17:21] = struct.pack(">I", crc32c(bytes(batch[21:])))
+    return bytes(batch)
+
+
+def another_node(logs: Path) -> None:
+    properties = (logs / "meta.properties").read_text().replace("node.id=1", "node.id=2")
+    (logs / "meta.properties").write_text(properties)
 
 
 def tree(logs: Path) -> dict[str, bytes]:
@@ -84,8 +110,7 @@ def test_a_log_that_leaves_no_offset_or_epoch_above_it_is_refused(name: str, log
 
 def test_one_of_several_voters_fetches_the_rest(logs: Path, kseg: Kseg) -> None:
     damage(logs)
-    properties = (logs / "meta.properties").read_text().replace("node.id=1", "node.id=2")
-    (logs / "meta.properties").write_text(properties)
+    another_node(logs)
     assert kseg("verify", "--format", "json", logs).objects[-1]["next"][0][:3] == ["kseg", "recover", "--full"]
 
 
@@ -169,3 +194,102 @@ def test_only_the_metadata_log_gets_a_snapshot(logs: Path, kseg: Kseg) -> None:
     assert kseg("recover", "--metadata-snapshot", logs / "few-0").status == 2
     shutil.rmtree(logs / "__cluster_metadata-0")
     assert kseg("recover", "--metadata-snapshot", logs).status == 3
+
+
+def test_control_records_of_an_unreadable_batch_tell_nothing(logs: Path, kseg: Kseg) -> None:
+    append(logs, unreadable_batch())
+    kseg("recover", "--metadata-snapshot", logs).expect(0)
+    kseg("verify", logs / "__cluster_metadata-0").expect(0)
+
+
+def test_a_node_that_is_not_the_only_voter_gets_no_snapshot(logs: Path, kseg: Kseg) -> None:
+    damage(logs)
+    another_node(logs)
+    before = tree(logs)
+    kseg("recover", "--metadata-snapshot", logs).expect(3, "this node is not the only one")
+    assert tree(logs) == before
+
+
+def test_snapshots_without_a_log_are_a_decision_of_the_only_voter(logs: Path, kseg: Kseg) -> None:
+    kseg("recover", "--metadata-snapshot", "--no-quarantine", logs).expect(0)
+    for log in (logs / "__cluster_metadata-0").glob("*.log"):
+        log.unlink()
+    rows = kseg("verify", "--format", "json", logs).objects
+    (lost,) = (row for row in rows if row.get("code") == "metadata-lost")
+    assert lost["details"]["otherRepair"][2] == "--metadata-snapshot"
+    kseg("recover", "--metadata-snapshot", logs).expect(0)
+    kseg("verify", logs / "__cluster_metadata-0").expect(0)
+
+
+def refused_snapshot(logs: Path, kseg: Kseg) -> Path:
+    """A snapshot, the newest, under right checksums, with a record that no node can replay."""
+    kseg("recover", "--metadata-snapshot", "--no-quarantine", logs).expect(0)
+    (path,) = (logs / "__cluster_metadata-0").glob("*.checkpoint")
+    data = path.read_bytes()
+    footer = data.rindex(struct.pack(">ib", 2, 2)) - 12
+    (offset,) = struct.unpack_from(">q", data, footer)
+    change = FramedRecord(17, 0, {"brokerId": 77, "brokerEpoch": 5})
+    batch = build_batch(offset, 2, 1, [(None, framed(change, CLUSTER_METADATA))])
+    path.write_bytes(data[:footer] + batch + struct.pack(">q", offset + 1) + data[footer + 8 :])
+    return path
+
+
+def test_a_record_of_a_snapshot_that_no_node_can_replay_is_an_error(logs: Path, kseg: Kseg) -> None:
+    path = refused_snapshot(logs, kseg)
+    *rows, summary = kseg("verify", "--format", "json", logs).objects
+    (found,) = (row for row in rows if row.get("severity") == "error")
+    assert (found["code"], found["file"]) == ("metadata-record-refused", str(path))
+    assert "broker 77 is not registered" in found["message"]
+    assert summary["nodes"][0]["starts"] is False
+
+
+def test_a_record_of_the_log_that_no_node_can_replay_stops_a_controller(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    change = FramedRecord(17, 0, {"brokerId": 77, "brokerEpoch": 5})
+    append(logs, build_batch(END, 1, 1, [(None, framed(change, CLUSTER_METADATA))]))
+    (tmp_path / "server.properties").write_text(f"log.dirs={logs}\nprocess.roles=broker\nnode.id=1\n{VOTERS}\n")
+    for words, starts in ([], False), (["--server-properties", tmp_path / "server.properties"], True):
+        summary = kseg("verify", "--format", "json", *words, logs).objects[-1]
+        assert [node["starts"] for node in summary["nodes"]] == [starts]
+
+
+def test_differences_of_a_snapshot_show_no_secrets(logs: Path, kseg: Kseg) -> None:
+    secret = {
+        "name": "u",
+        "mechanism": 1,
+        "salt": "c2FsdA==",
+        "storedKey": "c2VjcmV0",
+        "serverKey": "c2VjcmV0",
+        "iterations": 4096,
+    }
+    append(logs, build_batch(END, 1, 1, [(None, framed(FramedRecord(11, 0, secret), CLUSTER_METADATA))]))
+    kseg("recover", "--metadata-snapshot", "--output", logs.parent / "new", logs).expect(0)
+    (made,) = (logs.parent / "new" / "__cluster_metadata-0").glob("*.checkpoint")
+    shutil.copy(made, logs / "__cluster_metadata-0" / f"{END:020}-0000000001.checkpoint")
+    done = kseg("verify", "--format", "json", logs)
+    (found,) = (row for row in done.objects if row.get("code") == "metadata-snapshot-mismatch")
+    assert "USER_SCRAM_CREDENTIAL_RECORD" in found["message"]
+    assert "c2FsdA" not in done.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "listener", "status", "text"),
+    [
+        ("nothing", "C://h:1", 3, "nothing: is no directory"),
+        ("few-0", "C://h:1", 3, "holds no __cluster_metadata-0"),
+        (".", "C://[::1]:9093", 0, "controller.quorum.bootstrap.servers=[::1]:9093"),
+    ],
+)
+def test_a_new_quorum_says_what_is_wrong_and_what_to_set(
+    path: str, listener: str, status: int, text: str, logs: Path, kseg: Kseg, tmp_path: Path
+) -> None:
+    words = ("recover", "--new-quorum", 9, "--listener", listener, "--output", tmp_path / "new")
+    done = kseg(*words, logs / path).expect(status, text)
+    assert "controller.quorum.voters" not in done.err
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
+def test_a_new_quorum_belongs_to_the_owner_of_the_copy(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    for path in (logs, *logs.rglob("*")):
+        os.chown(path, 1234, 1234)
+    kseg("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs).expect(0)
+    assert {path.stat().st_uid for path in (tmp_path / "new").rglob("*")} == {1234}

@@ -355,15 +355,11 @@ def convert_segments(name: str, files: list[SegmentFile], request: ConvertOption
     Raises DamageError, LossError; then the caller removes the folder.
     """
     check_kinds(name, files)
-    return finished(name, files, request, convert_some(name, files, request, folder, transactions_of(files, request)))
+    return finished(name, files, request, convert_some(files, request, folder, transactions_of(files, request)))
 
 
 def convert_some(
-    name: str,
-    files: list[SegmentFile],
-    request: ConvertOptions,
-    folder: str | None,
-    transactions: Transactions | None,
+    files: list[SegmentFile], request: ConvertOptions, folder: str | None, transactions: Transactions | None
 ) -> Converted:
     """Converts segments in sequence: all of a partition, or one of several (`joined`). Raises DamageError."""
     with Pipeline(request.threads) as pipeline:

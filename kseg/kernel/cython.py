@@ -40,17 +40,6 @@ ulonglong = _Type(64)
 Py_ssize_t = bint = void = pointer = const = _Type()
 
 
-def _decorator(function=None, **_options):
-    return function if function is not None else _decorator
-
-
-cfunc = inline = _decorator
-
-
-def exceptval(*_values, **_options):
-    return _decorator
-
-
 class _NoGil:
     def __call__(self, function):
         return function

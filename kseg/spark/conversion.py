@@ -116,7 +116,7 @@ def convert_on_spark(
         transactions = transactions_of(files, request)
 
         def convert(file: SegmentFile, attempt: str | None) -> Converted:
-            return convert_some(name, [file], task, attempt, transactions)
+            return convert_some([file], task, attempt, transactions)
 
         done = run(spark, files, partial(_attempt, convert, folder))
         segments = [each for each in done if not isinstance(each, Failure)]

@@ -264,11 +264,11 @@ class BatchRule(Rule):
         if self._chain.records - records > segment.end - first.position and self.partition.level != DEEP:
             self._chain.records -= _impossible_records(headers)
         if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
-            self._overlap(segment, headers, segment.base_behind)
+            self._overlap(headers, segment.base_behind)
         if self._chain.sparse and segment.file.kind == LOG:
             self.partition.holds_gaps = True
 
-    def _overlap(self, segment: CheckedSegment, headers: HeaderRows, base: int) -> None:
+    def _overlap(self, headers: HeaderRows, base: int) -> None:
         """Reports the first batch that reaches into the next segment, which begins at ``base``."""
         if self._overlaps:
             return

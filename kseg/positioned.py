@@ -23,23 +23,6 @@ def _seek_and_write(descriptor: int, data: memoryview, position: int) -> int:
 read_at = getattr(os, "pread", _seek_and_read)
 """Takes a descriptor, a length and a position. Returns fewer bytes at the end of the file. Raises OSError."""
 
-
-def read_into(descriptor: int, buffer: memoryview, position: int) -> int:
-    """Fills the buffer, but for the end of the file. Returns the number of bytes read. Raises OSError."""
-    done = 0
-    while done < len(buffer):
-        if hasattr(os, "preadv"):
-            got = os.preadv(descriptor, [buffer[done:]], position + done)
-        else:
-            data = read_at(descriptor, len(buffer) - done, position + done)
-            got = len(data)
-            buffer[done : done + got] = data
-        if not got:
-            break
-        done += got
-    return done
-
-
 _write_at = getattr(os, "pwrite", _seek_and_write)
 
 

@@ -11,11 +11,10 @@ from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
-from kseg.kernel.scan import headers as header_rows
-from kseg.kernel.scan.frame_scan import FULL, WALK_RECORDS, FrameScan
-from kseg.kernel.scan.frames import all_proven, find, scan
+from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
+from kseg.kernel.scan.frames import find
+from kseg.kernel.scan.windowed_scan import ENDED, NEEDS_CHECK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
-from kseg.positioned import read_into
 from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
 
@@ -56,97 +55,13 @@ LARGEST_WINDOW_BYTES = 1 << 25
 """A larger frame is left to the reader that maps the file, because a length field may be wrong."""
 
 STRETCH_BYTES = 4 << 20
-"""Bytes processed by one call, between which progress and interrupts are handled."""
+"""Bytes processed by one kernel call, between which progress and interrupts are handled."""
 
 BATCHES_PER_CALL = 8192
-"""Headers returned by one call (128 bytes each)."""
-
-ENDED, PAUSED, NEEDS_CHECK, STUCK = range(4)
-"""Results of `WindowedScan.follow`, which explains them."""
+"""Headers returned by one kernel call (128 bytes each)."""
 
 Unproven = tuple[memoryview, memoryview, int, int]
 """A window, rows of its frames, their number, and the window's position in the file."""
-
-
-class WindowedScan:
-    """A scan over the intact frames of magic 0 to 2 of a file, from ``origin`` up to ``end``.
-
-    All positions are relative to ``base``, the start of the segment in the file of the descriptor.
-
-    ``options``: those of `FrameScan`. The window starts at ``origin`` and has ``filled`` bytes. ``frame_count``: frames
-    found in the last window. ``header_count``: header rows written; the caller resets it to 0.
-    """
-
-    def __init__(self, descriptor: int, origin: int, end: int, options: int, base: int = 0) -> None:
-        self._descriptor, self._base, self._end, self._walks = descriptor, base, end, options & WALK_RECORDS
-        self.origin = origin
-        self.filled = self.frame_count = self.header_count = 0
-        self._has_more = False
-        self._scan = FrameScan(False, options)
-
-    @property
-    def position(self) -> int:
-        """The next byte to scan."""
-        return self.origin + int(self._scan.position)
-
-    @property
-    def records(self) -> int:
-        """The number of records that walks found right."""
-        return int(self._scan.records)
-
-    def follow(
-        self, stop: int, window: bytearray, frames: memoryview, headers: memoryview, expansion: ExpansionBuffer | None
-    ) -> int:
-        """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.
-
-        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``stop``), NEEDS_CHECK
-        (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then call again) or
-        STUCK (no intact frame begins at the position, or it does not fit into the window). Without ``headers`` every
-        window ends with NEEDS_CHECK. Raises OSError.
-        """
-        capacity = len(frames) // FRAME_WIDTH
-        while True:
-            if not self._has_more:
-                if self.filled and self._scan.position == 0:
-                    return STUCK
-                if self.position >= stop:
-                    return PAUSED
-                self._fill(window)
-                if self.filled <= 0:
-                    return ENDED
-                self._has_more = True
-            if headers:
-                capacity = min(len(frames) // FRAME_WIDTH, len(headers) // BATCH_WIDTH - self.header_count)
-                if not capacity:
-                    return PAUSED
-            self._has_more = scan(self._scan, window, self.filled, frames[: capacity * FRAME_WIDTH], expansion) == FULL
-            self.frame_count = self._scan.count
-            if not self.frame_count:
-                continue
-            if headers:
-                rows = headers[self.header_count * BATCH_WIDTH :]
-                header_rows.read(window, frames, self.frame_count, False, self.origin, rows)
-                self.header_count += self.frame_count
-            if not headers or (self._walks and not all_proven(frames, self.frame_count)):
-                return NEEDS_CHECK
-
-    def _fill(self, window: bytearray) -> None:
-        """Moves the rest of the window to its front and reads behind it. Raises OSError."""
-        start = self._scan.position
-        rest = self.filled - start
-        window[:rest] = window[start : self.filled]
-        self.origin += start
-        self.filled, self._scan.position = rest, 0
-        wanted = claimed_bytes(window) + _LENGTH_BYTES if rest >= _LENGTH_BYTES else 0
-        # Up to the end of a frame that fills most of the window, and the length of the next.
-        size = wanted if max(len(window) // 2, rest) < wanted <= len(window) else len(window)
-        size = max(min(size, self._end - self.origin), rest)
-        position = self._base + self.origin + rest
-        self.filled += read_into(self._descriptor, memoryview(window)[rest:size], position)
-
-    def refill(self) -> None:
-        """Discards the window: the next call reads it again from the position on, and it may be larger then."""
-        self.filled = 0
 
 
 class Windows:
@@ -157,7 +72,7 @@ class Windows:
     must be opened by the caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that
     expand to more than ``max_batch_bytes`` or LARGEST_BUFFER_BYTES. ``buffers`` are used if given, else new memory.
     ``position`` is the current position, and at the end the first byte not covered. Several threads may run passes over
-    one file: the kernel releases the GIL. Raises OSError after yielding all that was
+    one file: each stretch is one call of the kernel, which releases the GIL. Raises OSError after yielding all that was
     read before.
     """
 
@@ -185,11 +100,11 @@ class Windows:
 
     @property
     def position(self) -> int:
-        return self._scan.position
+        return int(self._scan.position)
 
     @property
     def records(self) -> int:
-        return self._scan.records
+        return int(self._scan.records)
 
     def __iter__(self) -> Iterator[tuple[memoryview, memoryview, int, int]]:
         """Yields (window, rows, frames, origin): rows of ``frames`` frames, with positions relative to the window.
@@ -234,7 +149,7 @@ class Windows:
                 return
 
     def _follow(self, rows: memoryview) -> int:
-        return self._scan.follow(self.position + STRETCH_BYTES, self._buffer, self._rows, rows, self._expansion)
+        return int(self._scan.follow(self.position + STRETCH_BYTES, self._buffer, self._rows, rows, self._expansion))
 
     def _window_rows(self) -> Unproven:
         return memoryview(self._buffer), self._rows, self._scan.frame_count, self._scan.origin

@@ -9,6 +9,8 @@ cdef int walk_message(FrameScan scan, const unsigned char* p, Py_ssize_t i, long
 cdef int scan_frames(
     FrameScan scan, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
 ) noexcept nogil
+cdef void extend_expansion(FrameScan scan, int codec, ExpansionBuffer expansion) except *
+cdef bint all_proven(const long long* rows, Py_ssize_t count) noexcept nogil
 cdef Py_ssize_t follow_intact(
     FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long* rows, Py_ssize_t n,
     Py_ssize_t capacity

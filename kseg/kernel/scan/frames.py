@@ -320,16 +320,19 @@ def scan(
             status = scan_frames(scan, p, end, row, capacity)
         if status != NEEDS_BUFFER:
             return status
-        if not expansion.extend(buffer[scan.position + V2_FLAGS] & CODEC):
-            scan.unexpandable = scan.position
+        extend_expansion(scan, buffer[scan.position + V2_FLAGS] & CODEC, expansion)
 
 
-def all_proven(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> bool:
-    """Whether the first ``count`` frames have RECORDS_RIGHT. Raises ValueError if there are fewer."""
+def extend_expansion(scan, codec, expansion):
+    """Extends the expansion buffer for the frame at the position; marks the frame as skipped if that is impossible."""
+    if not expansion.extend(codec):
+        scan.unexpandable = scan.position
+
+
+def all_proven(rows, count):
+    """Whether all these frames have RECORDS_RIGHT."""
     k: cython.Py_ssize_t
     all_right: cython.longlong = RECORDS_RIGHT
-    if count * FRAME_WIDTH > len(rows):
-        raise ValueError("a buffer is too short")
     for k in range(count):
         all_right &= rows[k * FRAME_WIDTH + FRAME_STATE]
     return all_right != 0

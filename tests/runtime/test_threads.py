@@ -1,7 +1,6 @@
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from threading import Event
 
@@ -10,7 +9,7 @@ import pytest
 from kseg.kernel.files.system import begin_writing
 from kseg.output.sink import open_sink
 from kseg.runtime import write_behind
-from kseg.runtime.threads import TASK_BYTES, TASKS_AHEAD, Pipeline, Threads, usable_cores
+from kseg.runtime.threads import TASK_BYTES, TASKS_AHEAD, Future, Pipeline, Threads, usable_cores
 from kseg.runtime.write_behind import STEP_BYTES
 
 # The cores of this process, not those of the machine.
@@ -136,8 +135,16 @@ def test_each_piece_is_done_once_and_its_result_is_its_own(count: int) -> None:
 
     with Threads(count, make) as threads:
         assert [outcome.result() for outcome in squares(threads, 200)] == [k * k for k in range(200)]
-    assert 1 <= len(made) <= count
+    assert len(made) == count
     assert sorted(k for own in made for k in own) == list(range(200))
+
+
+def test_the_waiting_thread_works_too_and_one_thread_is_the_caller() -> None:
+    before = threading.active_count()
+    with Threads(1, threading.get_ident) as threads:
+        pieces = [threads.begin(lambda own: own) for _ in range(3)]
+        assert {piece.result() for piece in reversed(pieces)} == {threading.get_ident()}
+        assert threading.active_count() <= before
 
 
 def test_the_error_of_a_task_is_raised_by_its_result() -> None:
@@ -151,6 +158,17 @@ def test_the_error_of_a_task_is_raised_by_its_result() -> None:
             bad.result()
 
 
+def test_an_interrupt_while_another_piece_is_worked_on_is_raised_at_once() -> None:
+    def interrupted(_own: None) -> int:
+        raise KeyboardInterrupt
+
+    with Threads(1, lambda: None) as threads:
+        threads.begin(interrupted)
+        asked = threads.begin(lambda _: 7)
+        with pytest.raises(KeyboardInterrupt):
+            asked.result()
+
+
 def test_what_was_not_begun_is_dropped() -> None:
     done: list[int] = []
     begun, go_on = threading.Event(), threading.Event()
@@ -160,7 +178,7 @@ def test_what_was_not_begun_is_dropped() -> None:
         go_on.wait()
         done.append(0)
 
-    threads: Threads[None] = Threads(1, lambda: None)
+    threads: Threads[None] = Threads(2, lambda: None)
     threads.begin(first)
     begun.wait()
     for _ in range(5):

@@ -193,6 +193,12 @@ class MetadataImage:
         else:
             of[key] = value
 
+    def _set_inner(self, of: MutableMapping[Any, Any], key: Any, name: str, value: Any) -> None:
+        """Sets or removes one value of the dictionary under a key, which need not exist; `apply` removes empty ones."""
+        inner = of.get(key, {})
+        self._set(of, key, inner)
+        self._set(inner, name, value)
+
     def _before(self, of: MutableMapping[Any, Any], key: Any) -> Any:
         """The value before this delta, _MISSING if there was none."""
         found = self._delta.before.get((id(of), key))
@@ -389,20 +395,14 @@ class MetadataImage:
     def _config(self, fields: Fields) -> None:
         kind = fields["resourceType"]
         resource = (kind if kind in (TOPIC_RESOURCE, 4, 8, 16, 32) else 0, fields["resourceName"])
-        settings, name, value = self.configs.get(resource, {}), fields["name"], fields["value"]
-        if value is None:
-            settings = {key: old for key, old in settings.items() if key != name}
-        else:
-            settings = settings | {name: value}
-        self._set(self.configs, resource, settings)
+        self._set_inner(
+            self.configs, resource, fields["name"], _MISSING if fields["value"] is None else fields["value"]
+        )
 
     def _quota(self, fields: Fields) -> None:
         entity = {each["entityType"]: each["entityName"] for each in fields["entity"]}
         key = tuple(sorted(entity.items(), key=lambda item: item[0]))
-        quotas = {name: value for name, value in self.quotas.get(key, {}).items() if name != fields["key"]}
-        if not fields["remove"]:
-            quotas[fields["key"]] = fields["value"]
-        self._set(self.quotas, key, quotas)
+        self._set_inner(self.quotas, key, fields["key"], _MISSING if fields["remove"] else fields["value"])
 
     def _producer_ids(self, fields: Fields) -> None:
         self._set(self.producer_ids, "next", fields["nextProducerId"])

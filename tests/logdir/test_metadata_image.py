@@ -125,6 +125,19 @@ def test_a_delta_can_be_taken_back() -> None:
     assert bag(image) == before
 
 
+def test_changes_of_one_of_several_settings_can_be_taken_back() -> None:
+    def setting(name: str, value: str | None) -> tuple[int, dict[str, Any]]:
+        return CONFIG_RECORD, {"resourceType": 2, "resourceName": "orders", "name": name, "value": value}
+
+    image = replayed([setting("a", "1"), setting("b", "1")])
+    before = bag(image)
+    for name, value in (("a", None), ("b", "2"), ("b", None), ("c", "1")):
+        image.replay(*setting(name, value))
+    image.discard()
+    assert bag(image) == before
+    assert replayed([setting("a", "1")], [setting("a", None)]).configs == {}
+
+
 def test_a_change_moves_the_epochs() -> None:
     change = {"partitionId": 0, "topicId": TOPIC, "leader": 2, "replicas": [1, 2]}
     image = replayed([topic(), partition()], [(PARTITION_CHANGE, change)])

@@ -13,6 +13,7 @@ stop it. Sources: RecordsSnapshotWriter, KafkaRaftLog, KRaftControlRecordStateMa
 
 import base64
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -292,6 +293,8 @@ def new_quorum(
     properties = _properties(os.path.dirname(os.path.abspath(directory)))
     if properties.cluster_id is None:
         raise PathError(f"{source}: meta.properties has no cluster.id")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", properties.cluster_id):
+        raise PathError(f"{source}: meta.properties: {properties.cluster_id!r} is no cluster.id")
     directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
     endpoint = {"name": listener.name, "host": listener.host, "port": listener.port}
     voter = {

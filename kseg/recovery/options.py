@@ -25,7 +25,7 @@ class Listener(NamedTuple):
     @classmethod
     def parsed(cls, text: str) -> "Listener":
         """Raises ValueError."""
-        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\s]+):(\d{1,5})", text)
+        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,255}):([0-9]{1,5})", text)
         if found is None or not 0 < int(found[3]) < 65536:
             raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
         return cls(found[1], found[2].strip("[]"), int(found[3]))

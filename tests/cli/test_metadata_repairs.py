@@ -180,6 +180,7 @@ def test_the_image_can_end_before_a_mistake(logs: Path, kseg: Kseg) -> None:
         ["--new-quorum", 1 << 31, "--listener", "CONTROLLER://h:1", "--output", "new"],
         ["--new-quorum", 9, "--listener", "CONTROLLER://h:1"],
         ["--new-quorum", 9, "--listener", "h:1", "--output", "new"],
+        ["--new-quorum", 9, "--listener", "CONTROLLER://h,i:1", "--output", "new"],
         ["--listener", "CONTROLLER://h:1"],
         ["--as-of", 3],
     ],
@@ -293,3 +294,10 @@ def test_a_new_quorum_belongs_to_the_owner_of_the_copy(logs: Path, kseg: Kseg, t
         os.chown(path, 1234, 1234)
     kseg("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs).expect(0)
     assert {path.stat().st_uid for path in (tmp_path / "new").rglob("*")} == {1234}
+
+
+def test_the_id_of_a_cluster_is_one_word(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    (logs / "meta.properties").write_text("version=1\ncluster.id=a\\nnode.id=5\nnode.id=1\n")
+    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
+    kseg(*words, logs).expect(3, "is no cluster.id")
+    assert not (tmp_path / "new").exists()

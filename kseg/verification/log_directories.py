@@ -485,13 +485,11 @@ class _Start:
                 yield _sentence(finding)
 
     def _is_obstacle(self, finding: Finding) -> bool:
-        """Whether the start really reads what is wrong, and stops there (SharedServer.metadataLoaderFaultHandler)."""
+        """Whether the start reads what is wrong, and stops there."""
         if finding.code == "bad-metadata-snapshot":
             return is_newest(finding.file)
         if finding.code == "metadata-record-refused":
-            server = self._settings.server
-            is_controller = server is None or not server.roles or "controller" in server.roles
-            return is_controller and "reason" in finding.details
+            return "reason" in finding.details
         return True
 
     def _doubts(self) -> Iterator[str]:

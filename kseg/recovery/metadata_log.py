@@ -34,7 +34,7 @@ from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOT
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.metadata_image import MetadataImage
-from kseg.logdir.metadata_replay import intact_batches, load_readable, snapshots_among
+from kseg.logdir.metadata_replay import intact_batches, load_readable
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.recovery.options import Listener
@@ -74,10 +74,11 @@ class Raft(NamedTuple):
 
 
 def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
-    """Reads the control records of all snapshots and logs. Raises KsegError."""
+    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError."""
     offset = epoch = version = 0
     timestamp, voters, newest = -1, list[dict[str, Any]](), -1
-    for file in [*snapshots_among(files), *(file for file in files if file.kind == LOG and not file.leftover)]:
+    read = [file for file in files if not file.leftover and (file.kind == LOG or file.epoch is not None)]
+    for file in sorted(read, key=lambda file: file.kind == LOG):
         is_snapshot = file.kind == CHECKPOINT
         base, file_epoch = file.base_offset or 0, file.epoch or 0
         offset, epoch = max(offset, base), max(epoch, file_epoch)
@@ -221,6 +222,8 @@ def new_snapshot(directory: str, end: int | None, voters: list[dict[str, Any]] |
         left_out.append(KsegError(f"{directory}: the partitions of topic {topic.name} ({topic.topic_id}) are unknown"))
         del image.topics[topic.topic_id]
     raft = read_raft(directory, files)
+    if voters is None and raft.version and not raft.voters:
+        raise KsegError(f"{directory}: no record of the voters can be read: only --new-quorum can bring the log back")
     if voters is not None:
         image.controllers.clear()
         raft = raft._replace(voters=voters)

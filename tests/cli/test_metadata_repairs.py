@@ -299,3 +299,26 @@ def test_the_id_of_a_cluster_is_one_word(logs: Path, kseg: Kseg, tmp_path: Path)
     words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
     kseg(*words, logs).expect(3, "is no cluster.id")
     assert not (tmp_path / "new").exists()
+
+
+def test_voters_whose_batch_in_the_log_is_damaged_are_those_of_the_bootstrap_snapshot(logs: Path, kseg: Kseg) -> None:
+    log = logs / "__cluster_metadata-0" / LOG
+    data = bytearray(log.read_bytes())
+    data[HEADER_BYTES + 8] ^= 1
+    log.write_bytes(data)
+    kseg("recover", "--metadata-snapshot", logs).expect(0)
+    (path,) = (logs / "__cluster_metadata-0").glob("*.checkpoint")
+    shown = kseg("dump", "--deep-iteration", "--format", "json", path).objects
+    assert [row["control"]["type"] for row in shown if "control" in row].count("KRAFT_VOTERS") == 1
+
+
+def test_no_snapshot_is_written_without_voters(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    log = logs / "__cluster_metadata-0" / LOG
+    (logs / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint").unlink()
+    data = bytearray(log.read_bytes())
+    data[HEADER_BYTES + 8] ^= 1
+    log.write_bytes(data)
+    append(logs, control_batch(KRAFT_VERSION, b"\0\0\0\1\0"))
+    kseg("recover", "--metadata-snapshot", logs).expect(3, "no record of the voters can be read")
+    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
+    kseg(*words, logs).expect(1, "controller.quorum.bootstrap.servers")

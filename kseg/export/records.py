@@ -9,7 +9,7 @@ up to a size limit; the rest is decoded when its turn comes, so that memory does
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kseg.export.chunk import Chunk, Chunks
 from kseg.formats.codec_libraries import expansion_buffer
@@ -21,7 +21,7 @@ from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
-from kseg.runtime.threads import Threads
+from kseg.runtime.threads import Future, Threads
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
@@ -32,9 +32,6 @@ from kseg.segment.slices import Slice, runs_of
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
 

@@ -86,7 +86,7 @@ PARTS = {
         "names?: []bytes, count?: int, startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, "
         "size?: int, segments?: int, offset?: int, coordinatorEpoch?: int, agreeTo?: int?, reason?: text, "
         "state?: text?, timeoutMs?: int?, verdict?: text, abort?: []text?, lastStableOffset?: int, "
-        "waitingOffsets?: int, waitingGroups?: []groupOffset?"
+        "waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag"
     ),
 }
 """Nested objects."""

@@ -10,23 +10,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kseg.formats.suffixes import LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
-from kseg.runtime.threads import Threads
+from kseg.runtime.threads import Future, Threads
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import seek_position
 from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _CHECKED_FRAMES = 32
 

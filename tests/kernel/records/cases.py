@@ -148,7 +148,6 @@ def columns_found(
     for spare in (0, -1, 1):
         length = max(at + size + spare, 0)
         out, ints, bits = int64s(length), memoryview(bytearray(4 * length)).cast("i"), bytearray((length + 7) // 8)
-        found += [tried(columns.numbers, rows, first, count, chance.randrange(-1, 11), out, at), out.tolist()]
         found += [tried(columns.kinds, rows, first, count, ints, at), ints.tolist()]
         for scale in (0, 1, 1000):
             found += [tried(columns.times, rows, first, count, scale, out, bits, at), out.tolist(), bits.hex()]

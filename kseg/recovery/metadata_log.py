@@ -33,6 +33,7 @@ from kseg.formats.control import ControlRecord, control_record, parse_control
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT, LOG
+from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.metadata_image import MetadataImage
 from kseg.logdir.metadata_replay import intact_batches, load_readable
 from kseg.logdir.server_properties import ServerProperties
@@ -49,17 +50,16 @@ from kseg.segment.files import (
     segment_stem,
 )
 from kseg.sidefiles.json_files import QuorumState, read_quorum_state
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.sidefiles.meta_properties import MAX_PROPERTIES_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
 
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 MARGIN_OFFSETS = 1000
 """How far the new snapshot is above all that this copy has: other nodes may have more."""
 _LAST_EPOCH = (1 << 31) - 1
 _BATCH_BYTES = 1 << 20
-_LEADER_EPOCHS = "leader-epoch-checkpoint"
 
 
 class Raft(NamedTuple):
@@ -249,8 +249,8 @@ class MetadataSnapshotPlanner(Planner):
         self._end = end
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
-        if os.path.basename(os.path.abspath(directory)) != METADATA_DIRECTORY:
-            raise RequestError(f"{directory}: --metadata-snapshot is for {METADATA_DIRECTORY}, or its log directory")
+        if os.path.basename(os.path.abspath(directory)) != METADATA_PARTITION:
+            raise RequestError(f"{directory}: --metadata-snapshot is for {METADATA_PARTITION}, or its log directory")
         if is_only_voter(directory) is False:
             raise KsegError(
                 f"{directory}: by the voters of the log, this node is not the only one: plain `kseg recover` cuts it "
@@ -263,22 +263,19 @@ class MetadataSnapshotPlanner(Planner):
         for name, data in snapshot.files.items():
             plan.write(name, [data], f"a snapshot of {snapshot.said}" if data else "the log goes on at the snapshot")
         for name in sorted(trees.listdir(directory)):
-            if name not in snapshot.files and (is_part_of_log(name) or name == _LEADER_EPOCHS) and _is_of_log(name):
+            is_old = name == LEADER_EPOCHS or (name[:1].isdigit() and is_part_of_log(name))
+            if is_old and name not in snapshot.files:
                 size = trees.getsize(os.path.join(directory, name))
                 plan.delete(name, "the new snapshot replaces it", [Removed(0, size, "replaced")] if size else [])
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        path = os.path.join(directory, METADATA_DIRECTORY)
+        path = os.path.join(directory, METADATA_PARTITION)
         if not trees.isdir(path):
-            raise PathError(f"{directory}: holds no {METADATA_DIRECTORY}")
+            raise PathError(f"{directory}: holds no {METADATA_PARTITION}")
         yield from self.planned(
-            [path] if METADATA_DIRECTORY not in done else [], lambda at: self.plan_partition(at, known)
+            [path] if METADATA_PARTITION not in done else [], lambda at: self.plan_partition(at, known)
         )
-
-
-def _is_of_log(name: str) -> bool:
-    return name == _LEADER_EPOCHS or name[:1].isdigit()
 
 
 def new_quorum(
@@ -289,10 +286,10 @@ def new_quorum(
     output = str(change.output)
     if not trees.isdir(source):
         raise PathError(f"{source}: is no directory: give a log directory")
-    inside = os.path.join(source, METADATA_DIRECTORY)
+    inside = os.path.join(source, METADATA_PARTITION)
     directory = inside if trees.isdir(inside) else source
-    if directory == source and os.path.basename(os.path.abspath(source)) != METADATA_DIRECTORY:
-        raise PathError(f"{source}: holds no {METADATA_DIRECTORY}")
+    if directory == source and os.path.basename(os.path.abspath(source)) != METADATA_PARTITION:
+        raise PathError(f"{source}: holds no {METADATA_PARTITION}")
     properties = _properties(os.path.dirname(os.path.abspath(directory)))
     if properties.cluster_id is None:
         raise PathError(f"{source}: meta.properties has no cluster.id")
@@ -306,13 +303,13 @@ def new_quorum(
     }  # fmt: skip
     snapshot = new_snapshot(directory, end, [voter])
     meta = f"version=1\ncluster.id={properties.cluster_id}\nnode.id={node}\ndirectory.id={directory_id}\n".encode()
-    files = {f"{METADATA_DIRECTORY}/{name}": data for name, data in snapshot.files.items()} | {META_PROPERTIES: meta}
+    files = {f"{METADATA_PARTITION}/{name}": data for name, data in snapshot.files.items()} | {META_PROPERTIES: meta}
     plan = Plan(output, [Step(CREATE, name, _reason(name, snapshot), None, len(data)) for name, data in files.items()])
     if trees.lexists(output) and trees.listdir(output):
         raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
     with new_directories(output, change.takes_lock, change.is_dry, model=source) as made:
         if not change.is_dry:
-            folder = made.add(METADATA_DIRECTORY, model=directory)
+            folder = made.add(METADATA_PARTITION, model=directory)
             for name, data in snapshot.files.items():
                 Disk().write_file(os.path.join(folder, name), data, folder)
             Disk().write_file(os.path.join(made.folder, META_PROPERTIES), meta, made.folder)

@@ -48,11 +48,12 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
     as_page = options.form == HTML
     paths = all_paths(options.paths, files)
     remote = RemoteChoice(read_private_keys(options.private_keys), options.topics)
-    options = replace(options, paths=paths, form=JSON if as_page else options.form, remote=remote).with_implied()
+    form = JSON if as_page and not options.image else options.form
+    options = replace(options, paths=paths, form=form, remote=remote).with_implied()
     with usage_errors():
         options.check()
-    if as_page and not options.summary:
-        raise click.UsageError("--format html is for --summary")
+    if as_page and not (options.summary or options.image):
+        raise click.UsageError("--format html is for --summary and --image")
     keep_freed_memory()
     if engine.is_spark:
         with usage_errors():
@@ -61,9 +62,10 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
     with ExitStack() as stack:
         sink = stack.enter_context(open_sink(options.output))
         if as_page:
-            from kseg.report.rows import SUMMARY, html_report
+            from kseg.report.rows import IMAGE, SUMMARY, html_report
 
-            sink = stack.enter_context(html_report(sink, SUMMARY, "kseg dump --summary", options.paths))
+            kind, view = (IMAGE, "--image") if options.image else (SUMMARY, "--summary")
+            sink = stack.enter_context(html_report(sink, kind, f"kseg dump {view}", options.paths))
         spark = stack.enter_context(spark_session(engine, options.jobs))
         if spark is None:
             return over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))

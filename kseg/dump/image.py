@@ -1,4 +1,4 @@
-"""``kseg dump --image``: the cluster that the records of __cluster_metadata make, for people and as JSON Lines."""
+"""``kseg dump --image``: the cluster that the records of __cluster_metadata make, as tables, a page and JSON Lines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 from kseg.decoders.framed import FramedRecord, redact, type_name
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
-from kseg.dump.options import JSON, DumpOptions
+from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
@@ -23,6 +23,8 @@ from kseg.stores import trees
 
 _PIPE_WIDTH = 1 << 16
 _ADDED, _REMOVED = "added", "removed"
+_ROWS = (JSON, HTML)
+"""Forms that are made of objects."""
 
 SCRAM_MECHANISMS = {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 RESOURCES = {0: "unknown", 2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
@@ -35,7 +37,7 @@ def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
         try:
             loaded = _loaded(path, options.as_of)
             old = None if options.since is None else _loaded(path, options.since)
-            if options.form != JSON and number:
+            if number and options.form not in _ROWS:
                 sink.put("")
             _head(sink, options, path, loaded)
             if old is None:
@@ -47,7 +49,10 @@ def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
             status = max(status, error.exit_status)
             continue
         if loaded.lacking:
-            notices.warning(f"{path}: the image ends at offset {loaded.offset}: {loaded.lacking}")
+            text = f"{path}: the image ends at offset {loaded.offset}: {loaded.lacking}"
+            notices.warning(text)
+            if options.form == HTML:
+                sink.put_row({"type": "imageEnd", "message": name_value(text)})
             status = max(status, 1)
     return status
 
@@ -70,7 +75,7 @@ def _loaded(path: str, end: int | None) -> LoadedImage:
 
 def _head(sink: Sink, options: DumpOptions, path: str, loaded: LoadedImage) -> None:
     version = METADATA_VERSIONS.get(loaded.image.metadata_version or 0)
-    if options.form == JSON:
+    if options.form in _ROWS:
         head = {"type": "metadataImage", "file": name_value(path), "offset": loaded.offset, "epoch": loaded.epoch,
                 "snapshot": loaded.snapshot, "metadataVersion": version}  # fmt: skip
         sink.put_row(head)
@@ -112,7 +117,7 @@ def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: Metadata
             fields = dict(record.fields)
             if options.redact:
                 redact(record.api_key, fields)
-            if options.form == JSON:
+            if options.form in _ROWS:
                 row = {"type": "imageChange", "change": change, "recordType": _type_of(record),
                        "version": record.version, "data": fields}  # fmt: skip
                 sink.put_row(row)
@@ -130,6 +135,11 @@ class _Table:
 
     def put(self, sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
         titles = [column.title for column in self.columns]
+        if options.form == HTML:
+            shown = [{"title": column.title, "isNumber": column.is_number} for column in self.columns]
+            sink.put_row({"type": "imageTable", "title": self.caption(image), "columns": shown,
+                          "rows": [list(row) for row in self.rows(image, options)]})  # fmt: skip
+            return
         rows = [tuple(on_one_line(cell) for cell in row) for row in self.rows(image, options)]
         if not rows:
             return

@@ -1,4 +1,5 @@
-"""The HTML page, and the reports of commands that print rows: ``dump --summary``, ``retain --explain``, every plan.
+"""The HTML page, and the reports of commands that print rows: ``dump --summary``, ``--image``, ``retain --explain``,
+every plan.
 
 Such a command prints its JSON Lines into a `RowSink`; the page shows these rows.
 """
@@ -51,7 +52,7 @@ class NextStep:
 
 @dataclass(slots=True)
 class Page:
-    """``data`` is for the script: its ``kind`` is verify, summary, retention or plan. ``tone`` is the verdict's."""
+    """``data`` is for the script: its ``kind`` is verify or a kind of rows. ``tone`` is the verdict's."""
 
     title: str
     verdict: str
@@ -107,7 +108,7 @@ def _digest(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-SUMMARY, RETENTION, PLAN = "summary", "retention", "plan"
+SUMMARY, IMAGE, RETENTION, PLAN = "summary", "image", "retention", "plan"
 Row = dict[str, Any]
 
 
@@ -128,7 +129,7 @@ class RowSink(Sink):
 
 @contextmanager
 def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iterator[Sink]:
-    """Yields a sink for JSON Lines, and writes the page to ``sink`` at the end. ``kind``: SUMMARY, RETENTION, PLAN."""
+    """Yields a sink for JSON Lines, and writes the page to ``sink`` at the end. ``kind``: that of `page_of`."""
     rows = RowSink()
     yield rows
     sink.write(page_bytes(page_of(kind, title, paths, rows.rows())))
@@ -136,8 +137,8 @@ def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iter
 
 
 def page_of(kind: str, title: str, paths: Sequence[str], rows: list[Row]) -> Page:
-    """Returns the page of a command's rows."""
-    make = {SUMMARY: _summary, RETENTION: _retention, PLAN: _plan}[kind]
+    """Returns the page of a command's rows. ``kind``: SUMMARY, IMAGE, RETENTION, PLAN."""
+    make = {SUMMARY: _summary, IMAGE: _image, RETENTION: _retention, PLAN: _plan}[kind]
     verdict, tone, cards, steps = make(rows)
     return Page(title, verdict, tone, [on_one_line(path) for path in paths], cards, steps, {"kind": kind, "rows": rows})
 
@@ -166,6 +167,20 @@ def _summary(rows: list[Row]) -> Made:
         Card("batches of v0 and v1", f"{old:,}", "info" if old else ""),
     ]
     return f"{verdict}.", "error" if damaged or broken else "good", cards, []
+
+
+def _image(rows: list[Row]) -> Made:
+    heads = [row for row in rows if row["type"] == "metadataImage"]
+    ends = [on_one_line(row["message"]) for row in rows if row["type"] == "imageEnd"]
+    changes = Counter(row["change"] for row in rows if row["type"] == "imageChange")
+    cards = [Card(f"records {change}", f"{count:,}") for change, count in sorted(changes.items())]
+    for head in heads:
+        cards += [Card("offset", f"{head['offset']:,}"), Card("epoch", f"{head['epoch']:,}"),
+                  Card("metadata.version", head["metadataVersion"] or "unknown")]  # fmt: skip
+    tables = (row for row in rows if row["type"] == "imageTable")
+    topics = ", ".join(row["title"] for row in tables if row["columns"][0]["title"] == "TOPIC")
+    verdict = plural(changes.total(), "record differs", "records differ", ",") if changes else topics or "No topics"
+    return "; ".join(ends) or verdict, "error" if ends else "good", cards, []
 
 
 def _retention(rows: list[Row]) -> Made:

@@ -216,6 +216,36 @@ def test_a_plan_begins_with_what_is_damaged_and_missing(kseg: Kseg, tmp_path: Pa
     assert all(suffix in folded for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted", "2.9 KiB"))
 
 
+IMAGES = TESTDATA / "kafka-4.3.1" / "internal"
+
+
+@pytest.mark.parametrize("options", [(), ("--redact",), ("--redact", "--since", 100)], ids=str)
+def test_an_image_has_a_page(kseg: Kseg, tmp_path: Path, options: tuple[object, ...]) -> None:
+    done = kseg("dump", "--image", *options, "--format", "html", "-o", tmp_path / "page.html", IMAGES)
+    assert (done.status, done.out, done.err) == (0, b"", "")
+    data = data_of((tmp_path / "page.html").read_text())
+    rows = kseg("dump", "--image", *options, "--format", "json", IMAGES).objects
+    assert data["kind"] == "image"
+    assert data["rows"][0] == rows[0]
+    tables = {row["title"]: row for row in data["rows"] if row["type"] == "imageTable"}
+    partitions = [row for row in rows if row.get("recordType") == "PARTITION_RECORD"]
+    assert [row for row in data["rows"] if row["type"] == "imageChange"] == [row for row in rows if "change" in row]
+    if "--since" not in options:
+        assert len(tables["19 topics, 41 partitions"]["rows"]) == len(partitions) == 41
+        assert all(len(row) == len(each["columns"]) for each in tables.values() for row in each["rows"])
+    secrets = [row["data"]["salt"] for row in rows if row.get("recordType") == "USER_SCRAM_CREDENTIAL_RECORD"]
+    assert set(secrets) == {"<redacted>"} or "--redact" not in options
+
+
+def test_a_page_says_where_an_image_ends(kseg: Kseg, tmp_path: Path) -> None:
+    logs, page = TESTDATA / "damaged" / "findings" / "metadata-record-refused" / "logs", tmp_path / "page.html"
+    done = kseg("dump", "--image", "--format", "html", "-o", page, logs)
+    assert done.status == 1
+    (end,) = re.findall("<h1>(.*?)</h1>", page.read_text())
+    assert "the image ends at offset" in end
+    assert html.unescape(end) in done.err
+
+
 def test_undo_has_a_page(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(CASE, tmp_path / "dplain-0")
     assert kseg("recover", tmp_path / "dplain-0").status == 0
@@ -319,12 +349,14 @@ def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
         ("retain", "--explain", "--retention-ms", "1"),
         ("recover", "--dry-run"),
         ("recover", "--mode", "salvage", "--dry-run"),
+        ("dump", "--image"),
+        ("dump", "--image", "--since", "100"),
     ],
     ids=" ".join,
 )
 def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     root, out = log_directory(tmp_path, "a-0", "b-0", EVIL), tmp_path / "report.html"
-    kseg(*arguments, "--format", "html", "-o", out, root)
+    kseg(*arguments, "--format", "html", "-o", out, IMAGES if "--image" in arguments else root)
     for size, dark in (("400,900", True), ("1280,1000", False)):
         assert violations(out, size, dark) == []
 

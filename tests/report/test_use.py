@@ -46,13 +46,15 @@ def logs(tmp_path: Path) -> Path:
         ("dump", "--summary", "--what-if", "zstd"),
         ("retain", "--explain", "--retention-ms", "1", "--keep-active"),
         ("recover", "--mode", "salvage", "--dry-run"),
+        ("dump", "--image", "--since", "100"),
     ],
     ids=" ".join,
 )
 def test_no_cell_of_a_table_is_beside_a_narrow_screen(
     kseg: Kseg, tmp_path: Path, logs: Path, arguments: tuple[str, ...]
 ) -> None:
-    page = page_of(kseg, tmp_path, *arguments, logs)
+    source = TESTDATA / "kafka-4.3.1" / "internal" if "--image" in arguments else logs
+    page = page_of(kseg, tmp_path, *arguments, source)
     script = (
         "told = [...document.querySelectorAll('td')].filter(each => each.offsetWidth)"
         ".map(each => each.getBoundingClientRect().right - innerWidth)"

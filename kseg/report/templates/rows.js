@@ -1,4 +1,4 @@
-// The pages of kseg dump --summary, kseg retain --explain and of plans.
+// The pages of kseg dump --summary and --image, kseg retain --explain and of plans.
 const summary = () => {
   const rows = ofType("summary");
   const forms = new Map();
@@ -153,6 +153,28 @@ const ratio = (row) => {
   const packed = row.forms.filter((form) => form.uncompressedRecordBytes !== null);
   const size = packed.reduce((sum, form) => sum + form.recordBytes, 0);
   return size ? packed.reduce((sum, form) => sum + form.uncompressedRecordBytes, 0) / size : null;
+};
+
+const image = () => {
+  const isMany = ofType("metadataImage").length > 1;
+  let place = "";
+  data.rows.forEach((row, at) => {
+    if (row.type === "metadataImage") place = isMany ? ` of ${name(row.file)}` : "";
+    if (row.type !== "imageTable") return;
+    const columns = row.columns.map(({ title, isNumber }, i) => [
+      (cells) => (isNumber && cells[i] !== null && !isNaN(cells[i]) ? Number(cells[i]) : cells[i]),
+      title,
+      name,
+      isNumber ? 1 : "wide",
+    ]);
+    tableSection(`table-${at}`, row.title + place, columns, row.rows);
+  });
+  const columns = [
+    ["change", "Change", name],
+    ["recordType", "Record", name],
+    ["data", "Fields", name, "wide"],
+  ];
+  tableSection("changes", "Changes", columns, ofType("imageChange"));
 };
 
 const retention = () => {

@@ -1,2 +1,2 @@
-({ verify, summary, retention, plan })[data.kind]();
+({ verify, summary, image, retention, plan })[data.kind]();
 app.dataset.ready = "true";

@@ -9,11 +9,14 @@
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
+#define KSEG_INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__)
 #define KSEG_X86 1
 #elif defined(__aarch64__) && (defined(__linux__) || defined(__APPLE__))
 #define KSEG_ARM 1
 #endif
+#else
+#define KSEG_INLINE static inline
 #endif
 
 #ifdef KSEG_X86

@@ -50,8 +50,8 @@ KSEG_LOCAL Py_ssize_t kseg_put_raw(unsigned char *out, Py_ssize_t o, const unsig
     return o + size;
 }
 
-/* Of a literal, whose length the compiler knows. */
-KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const char *text) {
+/* Of a literal, whose length the compiler knows if it is inlined. */
+KSEG_INLINE Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const char *text) {
     return kseg_put_raw(out, o, (const unsigned char *)text, (Py_ssize_t)strlen(text));
 }
 
@@ -111,6 +111,20 @@ KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long v
         o = kseg_put_eight(out, o, kseg_eight_digits(left / EIGHT % EIGHT));
     }
     return kseg_put_eight(out, o, kseg_eight_digits(left % EIGHT));
+}
+
+/* A number behind a literal. */
+KSEG_INLINE Py_ssize_t kseg_put_number(unsigned char *out, Py_ssize_t o, const char *text, long long value) {
+    return kseg_put_int(out, kseg_put(out, o, text), value);
+}
+
+/* A number behind its name in the text or in JSON, where an unset one, -1, is null. */
+KSEG_INLINE Py_ssize_t kseg_put_field(
+    unsigned char *out, Py_ssize_t o, int is_json, const char *text, const char *name, long long value, int may_be_unset
+) {
+    if (!is_json) return kseg_put_number(out, o, text, value);
+    if (may_be_unset && value == -1) return kseg_put(out, kseg_put(out, o, name), "null");
+    return kseg_put_number(out, o, name, value);
 }
 
 /* ---- UTF-8 ---- */

@@ -29,6 +29,16 @@ def put_int(out, o, value):
     return put_raw(out, o, digits, len(digits))
 
 
+def put_number(out, o, text, value):
+    return put_int(out, put(out, o, text), value)
+
+
+def put_field(out, o, is_json, text, name, value, may_be_unset):
+    if is_json and may_be_unset and value == -1:
+        return put(out, put(out, o, name), b"null")
+    return put_number(out, o, name if is_json else text, value)
+
+
 def shuffle_setup():
     """Finds out what the processor can do; without effect here."""
 

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu.h"
+
 enum { KSEG_LOW = 0, KSEG_HIGH = 1 };
 
 struct kseg_polynomial {
@@ -26,12 +28,6 @@ struct kseg_polynomial {
 
 static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}};
 static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}};
-
-#if defined(__GNUC__) || defined(__clang__)
-#define KSEG_INLINE static inline __attribute__((always_inline))
-#else
-#define KSEG_INLINE static inline
-#endif
 
 /* ---- slicing by 8 ---- */
 

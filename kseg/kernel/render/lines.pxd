@@ -70,8 +70,4 @@ cdef Py_ssize_t put_json_bytes(
 ) noexcept nogil
 cdef Py_ssize_t put_text(Line* line, Py_ssize_t start, Py_ssize_t size, Py_ssize_t o) noexcept nogil
 cdef int kind_of(int attributes) noexcept nogil
-cdef Py_ssize_t put_number(unsigned char* out, Py_ssize_t o, const char* text, long long value) noexcept nogil
-cdef Py_ssize_t put_field(
-    Line* line, Py_ssize_t o, const char* text, const char* name, long long value, bint may_be_unset
-) noexcept nogil
 cdef Py_ssize_t put_json_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil

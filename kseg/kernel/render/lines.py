@@ -6,9 +6,11 @@ from cython.cimports.kseg.kernel.native.escape import (
     NOT_UTF8,
     put,
     put_base64,
+    put_field,
     put_int,
     put_java,
     put_json,
+    put_number,
     put_raw,
     put_visible,
 )
@@ -204,33 +206,24 @@ def put_text_kind(out, o, kind):
     return put(out, o, b" NoTimestampType: ")
 
 
-def put_number(out, o, text, value):
-    return put_int(out, put(out, o, text), value)
-
-
-def put_field(line, o, text, name, value, may_be_unset):
-    """Writes a number behind its name in the text or in JSON, where an unset one, -1, is null."""
-    if not line.is_json:
-        return put_number(line.out, o, text, value)
-    if may_be_unset and value == -1:
-        return put(line.out, put(line.out, o, name), b"null")
-    return put_number(line.out, o, name, value)
-
-
 def put_v2(line, o, p, at):
     """Writes the fields of a v2 batch from its base offset to its delete horizon."""
+    out: cython.pointer[cython.uchar] = line.out
+    is_json: cython.bint = line.is_json
     attributes: cython.int = p[at + V2_FLAGS]
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
     sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
     delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
-    o = put_field(line, o, b"baseOffset: ", b',"baseOffset":', base, False)
-    o = put_field(line, o, b" lastOffset: ", b',"lastOffset":', sum_of(base, delta), False)
-    o = put_field(line, o, b" count: ", b',"count":', be32(p, at + V2_COUNT), False)
-    o = put_field(line, o, b" baseSequence: ", b',"baseSequence":', sequence, True)
-    o = put_field(line, o, b" lastSequence: ", b',"lastSequence":', sequence_after(sequence, delta), True)
-    o = put_field(line, o, b" producerId: ", b',"producerId":', be64(p, at + V2_PRODUCER_ID), True)
-    o = put_field(line, o, b" producerEpoch: ", b',"producerEpoch":', be16(p, at + V2_PRODUCER_EPOCH), True)
-    o = put_field(line, o, b" partitionLeaderEpoch: ", b',"partitionLeaderEpoch":', be32(p, at + V2_LEADER_EPOCH), True)
+    o = put_field(out, o, is_json, b"baseOffset: ", b',"baseOffset":', base, False)
+    o = put_field(out, o, is_json, b" lastOffset: ", b',"lastOffset":', sum_of(base, delta), False)
+    o = put_field(out, o, is_json, b" count: ", b',"count":', be32(p, at + V2_COUNT), False)
+    o = put_field(out, o, is_json, b" baseSequence: ", b',"baseSequence":', sequence, True)
+    o = put_field(out, o, is_json, b" lastSequence: ", b',"lastSequence":', sequence_after(sequence, delta), True)
+    o = put_field(out, o, is_json, b" producerId: ", b',"producerId":', be64(p, at + V2_PRODUCER_ID), True)
+    o = put_field(out, o, is_json, b" producerEpoch: ", b',"producerEpoch":', be16(p, at + V2_PRODUCER_EPOCH), True)
+    o = put_field(
+        out, o, is_json, b" partitionLeaderEpoch: ", b',"partitionLeaderEpoch":', be32(p, at + V2_LEADER_EPOCH), True
+    )
     o = put(line.out, o, b',"isTransactional":' if line.is_json else b" isTransactional: ")
     o = put_bool(line.out, o, attributes & TRANSACTIONAL)
     o = put(line.out, o, b',"isControl":' if line.is_json else b" isControl: ")

@@ -25,7 +25,6 @@ def read_marker(p, at, size, out, row):
     headers = cython.declare(cython.longlong[HEADER_WIDTH])
     if p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) < 1:
         return
-        record, headers = [0] * ROW_WIDTH, [0] * HEADER_WIDTH
     read_records_header(p, at, cython.address(header))
     begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
     table.rows = record

@@ -143,6 +143,7 @@ KINDS: dict[str, Kind] = {
     "unknown-node": Kind(WARNING, needs=DECISION),
     "metadata-lost": Kind(ERROR, needs=REPLICA),
     "bad-quorum-state": Kind(ERROR, needs=DECISION, start=REFUSED),
+    "quorum-mismatch": Kind(WARNING, needs=DECISION),
     "bad-metadata-snapshot": Kind(ERROR, needs=REPLICA, start=REFUSED),
     "metadata-log-behind": Kind(WARNING, needs=BROKER),
     "metadata-record-refused": Kind(ERROR, needs=DECISION, start=REFUSED),

@@ -7,7 +7,8 @@ import base64
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from kseg.errors import KsegError
@@ -20,8 +21,10 @@ from kseg.segment.files import (
     METADATA_TOPIC,
     OFFSETS_TOPIC,
     OWN_PREFIX,
+    QUORUM_STATE,
     REMOTE_INDEX_CACHE,
     is_uuid,
+    list_segments,
     parse_partition_name,
 )
 from kseg.segment.paths import some
@@ -29,8 +32,9 @@ from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
-from kseg.sidefiles.text_files import integer
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer
 from kseg.stores import trees
+from kseg.stores.regular_files import read_regular
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, NodeStart, Report, effect_of
@@ -251,7 +255,10 @@ def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report)
     else:
         nodes += map(_Node, _groups(together))
     for node in nodes:
-        for code, path, text in [*node.contradictions(), *node.lost_metadata()]:
+        contradictions = [*node.contradictions(), *node.lost_metadata()]
+        if settings.level != QUICK:
+            contradictions += node.quorum()
+        for code, path, text in contradictions:
             report.add(code, path, text)
         node.judge_topics(report)
         if not settings.is_live:
@@ -393,6 +400,54 @@ class _Node:
                 text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
                 yield "metadata-lost", self.directories[0].path, text
 
+    def quorum(self) -> Iterator[tuple[str, str, str]]:
+        """Yields (code, path, sentence) for what contradicts the voters of the metadata log: those of the newest
+        KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state."""
+        if self.metadata is None or (self.metadata.topics is not None and self.metadata.topics.lacking):
+            return  # the newest voters may be in what is lacking
+        from kseg.recovery.metadata_log import read_raft  # few checks are of a metadata log
+        from kseg.sidefiles.json_files import QuorumState, read_quorum_state
+
+        directory = os.path.join(self.metadata.path, METADATA_PARTITION)
+        path, state = os.path.join(directory, QUORUM_STATE), None
+        with suppress(KsegError, OSError):  # a finding of its own
+            state = next(read_quorum_state(read_regular(path, MAX_TEXT_BYTES)))
+        try:
+            dynamic = {
+                one["voterId"]: one.get("voterDirectoryId")
+                for one in read_raft(directory, list_segments(directory)).voters
+            }
+        except KsegError:
+            return  # reported for the segment
+        if dynamic:
+            yield from self._own_voter(self.metadata, dynamic)
+        if not isinstance(state, QuorumState):
+            return
+        configured = self.server.quorum_voters if self.server is not None and not dynamic else frozenset()
+        before = frozenset(state.current_voters or ())
+        if configured and before and configured != before:
+            text = f"its voters are {_ids(before)}, those of controller.quorum.voters {_ids(configured)}"
+            yield "quorum-mismatch", path, text
+        if voters := dynamic.keys() or configured or before:
+            for name, node in (("leaderId", state.leader_id), ("votedId", state.voted_id)):
+                if node is not None and node >= 0 and node not in voters:
+                    yield "quorum-mismatch", path, f"{name} is {node}, the voters are {_ids(voters)}"
+
+    def _own_voter(self, directory: LogDirectory, voters: Mapping[int, str | None]) -> Iterator[tuple[str, str, str]]:
+        own, wanted = (
+            directory.meta and directory.meta.directory_id,
+            voters.get(-1 if self.number is None else self.number),
+        )
+        is_controller = self.server is None or not self.server.roles or "controller" in self.server.roles
+        if not own or not wanted or own == wanted or not is_controller:
+            return
+        path = os.path.join(directory.path, META_PROPERTIES)
+        text = f"directory.id is {own}, that of the voter with this node.id is {wanted}"
+        if len(voters) > 1:
+            yield "quorum-mismatch", path, text
+        else:
+            yield "node-identity-mismatch", path, f"{text}, which is the only one: the node waits for it for ever"
+
     def judge_topics(self, report: Report) -> None:
         """Compares topic ids in directories without metadata with the metadata in another directory."""
         for one in self.found:
@@ -518,6 +573,10 @@ class _Start:
     def _is_loaded(self, name: str) -> bool:
         place = topic_partition(name)
         return place is not None and place[0] != METADATA_TOPIC and not name.endswith("-delete")
+
+
+def _ids(nodes: Iterable[int]) -> str:
+    return some([*map(str, sorted(nodes))])
 
 
 def _root_of(file: str, node: _Node) -> str | None:

@@ -27,13 +27,13 @@ from kseg.segment.files import (
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
-from kseg.segment.survey import DEEP, QUICK
+from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
-from kseg.verification.partition import Rule
+from kseg.verification.partition import CheckedSegment, Rule
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
@@ -241,16 +241,23 @@ def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerSta
 class MetadataLogRule(Rule):
     """Checks quorum-state and snapshots of __cluster_metadata after its log was read."""
 
+    _epoch: int | None = None
+    """That of the last batch."""
+
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        if self.partition.topic == METADATA_TOPIC:
+            self._epoch = headers[-1].epoch
+
     def finish(self) -> None:
         partition = self.partition
         if partition.topic != METADATA_TOPIC or not partition.is_whole:
             return
-        self._quorum_state()
         files = segments_among(partition.name, partition.names)
         snapshots = [
             file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, self.partition.level)
         ]
         self._compare_with_log(snapshots)
+        self._quorum_state(max((file.epoch or 0 for file in snapshots), default=0))
         if partition.level != QUICK:
             self._replay(files, snapshots)
 
@@ -287,20 +294,24 @@ class MetadataLogRule(Rule):
             path = os.path.join(self.partition.name, name)
             self.report.add("metadata-snapshot-mismatch", path, text)
 
-    def _quorum_state(self) -> None:
+    def _quorum_state(self, epoch_of_snapshots: int) -> None:
         if QUORUM_STATE not in self.partition.names:
             return
-        from kseg.sidefiles.json_files import read_quorum_state
+        from kseg.sidefiles.json_files import QuorumState, read_quorum_state
 
         path = os.path.join(self.partition.name, QUORUM_STATE)
         try:
             with open_regular(path) as stream:
-                found = problems_of(read_quorum_state(stream.read(MAX_TEXT_BYTES)))
+                state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))
         except OSError as error:
             self.report.add("bad-quorum-state", path, str(error.strerror))
             return
-        for problem in found:
+        for problem in problems_of([state, *problems]):
             self.report.add("bad-quorum-state", path, problem.message, problem.position, problem.length)
+        last = epoch_of_snapshots if self._epoch is None else self._epoch
+        if isinstance(state, QuorumState) and not problems and (state.leader_epoch or 0) < last:
+            text = f"leaderEpoch is {state.leader_epoch}, the log has records of epoch {last}"
+            self.report.add("quorum-mismatch", path, text)
 
     def _compare_with_log(self, snapshots: list[SegmentFile]) -> None:
         segments = self.partition.segments

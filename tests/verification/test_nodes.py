@@ -1,5 +1,6 @@
 """What a node's start on all its log directories would do."""
 
+import json
 import shutil
 import struct
 from pathlib import Path
@@ -141,7 +142,7 @@ def test_two_directories_of_a_node(node: tuple[Path, Path], server: str | None) 
     [
         {"cluster_id": "BBBBBBBBQACBBBBBBBBBBA"},
         {"node_id": "9"},
-        {"directory_id": "RdZ0TiwWTfi_zGntLPyOIg"},
+        {"directory_id": "pibF-sA9R7uFamv8XAeP0w"},
         {"directory_id": "AAAAAAAAAAAAAAAAAAAAYw"},
     ],
     ids=str,
@@ -406,3 +407,72 @@ def test_a_metadata_log_without_one_of_its_segments(tmp_path: Path, number: int)
     assert "unknown-topic" not in found.codes
     assert found.report.totals.errors
     assert found.report.starts[0].sets_aside is None
+
+
+# The voters of the metadata log, and what the node's files say of them.
+
+VOTER = "H2bQkJEeTKO7Ax3ZgWhC_A"
+"""The directory.id of the voter of testdata/log-directories/4.4.0, whose node.id is 1."""
+
+
+@pytest.fixture(params=["4.4.0/logs", "4.3.1-rounds/clean"])
+def controller(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The log directory of the only voter: the log has the voters, or server.properties."""
+    logs = TESTDATA / "log-directories" / request.param
+    return Path(shutil.copytree(logs, tmp_path / "logs", ignore=shutil.ignore_patterns("[a-z]*-[0-9]")))
+
+
+def changed_state(logs: Path, **changes: Any) -> None:
+    path = logs / "__cluster_metadata-0" / "quorum-state"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def quorum_of(found: Checked) -> list[tuple[str, str, str]]:
+    return [(each.code, each.severity, each.message) for each in found.findings
+            if each.code in ("quorum-mismatch", "node-identity-mismatch")]  # fmt: skip
+
+
+STATIC = "node.id=1\nprocess.roles=controller\ncontroller.quorum.voters=1@localhost:9093"
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"leaderEpoch": 7}, {"leaderEpoch": 7, "leaderId": -1, "votedId": 1}, {"leaderId": -1}], ids=str
+)
+def test_a_vote_or_a_later_epoch_is_no_contradiction(controller: Path, changes: dict[str, Any]) -> None:
+    changed_state(controller, **changes)
+    assert quorum_of(check_node(controller)) == quorum_of(check_node(controller, server=STATIC)) == []
+
+
+def test_a_quorum_state_that_is_older_than_the_log(controller: Path) -> None:
+    changed_state(controller, leaderEpoch=0)
+    (found,) = quorum_of(check_node(controller))
+    assert found[:2] == ("quorum-mismatch", "warning")
+    assert found[2].startswith("leaderEpoch is 0, the log has records of epoch ")
+    assert starts(check_node(controller)) == [True]
+
+
+@pytest.mark.parametrize("name", ["leaderId", "votedId"])
+def test_a_node_that_is_no_voter(controller: Path, name: str) -> None:
+    changed_state(controller, **{name: 8})
+    wanted = [("quorum-mismatch", "warning", f"{name} is 8, the voters are 1")]
+    assert quorum_of(check_node(controller)) == quorum_of(check_node(controller, server=STATIC)) == wanted
+    assert quorum_of(check_node(controller, level=QUICK)) == []
+
+
+def test_voters_that_are_not_those_of_server_properties(controller: Path) -> None:
+    server = "node.id=1\ncontroller.quorum.voters=1@a:1,2@b:1"
+    is_dynamic = "votedDirectoryId" in (controller / "__cluster_metadata-0" / "quorum-state").read_text()
+    text = "its voters are 1, those of controller.quorum.voters 1, 2"
+    wanted = [] if is_dynamic else [("quorum-mismatch", "warning", text)]
+    assert quorum_of(check_node(controller, server=server)) == wanted
+
+
+def test_the_directory_of_the_only_voter_is_another(tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories" / "4.4.0" / "logs", tmp_path / "logs"))
+    edited(logs, directory_id=OTHER_ID)
+    ((code, severity, text),) = quorum_of(check_node(logs))
+    assert (code, severity) == ("node-identity-mismatch", "error")
+    assert text.startswith(f"directory.id is {OTHER_ID}, that of the voter with this node.id is {VOTER}")
+    assert starts(check_node(logs)) == [False]
+    assert quorum_of(check_node(logs, server="node.id=1\nprocess.roles=broker")) == []
+    assert quorum_of(check_node(edited(logs, directory_id=""))) == []

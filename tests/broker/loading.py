@@ -2,7 +2,6 @@
 
 import select
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
@@ -133,9 +132,3 @@ def differences(theirs: Path, ours: Path, loader: Loader, now_ms: int, interval_
 
 def logs_of(partition: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in partition.glob("*.log")}
-
-
-def header(batch: bytes) -> tuple[int, int]:
-    """First and last offset of a v2 batch."""
-    first, delta = struct.unpack_from(">q", batch)[0], struct.unpack_from(">i", batch, 23)[0]
-    return first, first + delta

@@ -85,17 +85,6 @@ def build_marker(offset: int, producer_id: int, commits: bool, producer_epoch: i
     return build_record_batch([record], fields)
 
 
-def build_empty_batch(base_offset: int, last_offset: int, fields: BatchFields, max_timestamp: int) -> bytes:
-    """Builds the header of a v2 batch without records (DefaultRecordBatch.writeEmptyHeader)."""
-    model = _HEADER.pack(
-        base_offset, 0, fields.partition_leader_epoch, 2, 0, 0, last_offset - base_offset, 0, 0, fields.producer_id,
-        fields.producer_epoch, fields.base_sequence, 0,
-    )  # fmt: skip
-    batch = bytearray(len(model))
-    seal(batch, 0, len(batch), model, fields.attributes & 0x38, -1, max_timestamp, 0)
-    return bytes(batch)
-
-
 def _record(record: NewRecord, base_offset: int, base_timestamp: int) -> bytes:
     delta = (record.timestamp - base_timestamp + _WRAP // 2) % _WRAP - _WRAP // 2
     parts = [b"\0", _varint(delta), _varint(record.offset - base_offset), *_sized(record.key), *_sized(record.value)]

@@ -144,7 +144,7 @@ def test_damage_in_the_clean_part_stops_small_steps_before_the_first(kseg: Kseg,
         assert kseg("compact", *PAIRS[4].options_with(*SMALL), "--no-quarantine", partition).status == 1
 
 
-IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS[:6]
+_, COMPRESSED, _, ABORTED, TOMBSTONES, OLDER = PAIRS[:6]
 FIRST = f"{0:020d}.log"
 
 

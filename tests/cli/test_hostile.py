@@ -67,7 +67,6 @@ def test_by_workers_of_spark(elsewhere: Path) -> None:
     run([sys.executable, "-m", "kseg", "verify", "--engine", "spark", str(LOGS)], elsewhere)
 
 
-DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body"
 LOG = "00000000000000000116.log"
 CHANGING = (
     ("recover",),
@@ -81,10 +80,6 @@ CHANGING = (
     ("undo", "--list"),
 )
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-
-
-def partition_in(logs: Path) -> Path:
-    return next(logs.glob("dplain-*"))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """``kseg retain`` from the command line, on copies of real partitions that a real broker's retention went through."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -42,13 +41,6 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, release: str
         assert epochs(ours) == epochs(theirs)
     assert ("r-delrec 0 123" in starts(logs)) == (name == "r-delrec-0")
     assert "r-delrec 0 123" in starts(after)
-
-
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_undo_brings_all_of_it_back(kseg: Kseg, logs: Path, name: str) -> None:
-    with unchanged(logs):
-        assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0
-        assert kseg("undo", logs / name).status == 0
 
 
 def test_undo_brings_segments_back_that_a_broker_has_removed(kseg: Kseg, logs: Path) -> None:
@@ -163,35 +155,11 @@ def test_nothing_is_deleted_that_nobody_asked_for(kseg: Kseg, logs: Path) -> Non
     assert not list((logs / "r-time-half-0").glob("*.deleted"))
 
 
-def test_explain_names_the_record_and_the_time(kseg: Kseg, logs: Path) -> None:
-    found = reasons(kseg, *HOUR, *NOW, logs / "r-time-half-0")
-    assert [row["rule"] for row in found] == ["time"] * 4 + [None] * 4
-    last = found[-1]
-    records = kseg("dump", "--format", "json", "--deep-iteration", logs / "r-time-half-0").of_type("record")
-    newest = max(record["timestamp"] for record in records)
-    assert (last["largestTimestamp"], last["goesAt"]) == (newest, newest + 3600001)
-    assert last["recordOffset"] == next(record["offset"] for record in records if record["timestamp"] == newest)
-    late = ("--now", str(newest + 3600001))
-    assert [row["rule"] for row in reasons(kseg, *HOUR, *late, logs / "r-time-half-0")] == ["time"] * 8
-    early = ("--now", str(newest + 3600000))
-    assert reasons(kseg, *HOUR, *early, logs / "r-time-half-0")[-1]["rule"] is None
-
-
 def test_explain_says_that_an_empty_segment_replaces_all(kseg: Kseg, logs: Path) -> None:
     ask = ("retain", "--explain", "--color", "never", *NOW)
     told = [kseg(*ask, *limit, logs / "r-time-half-0").out.decode() for limit in (("--retention-ms", "1"), HOUR)]
     sentence = "\n  all segments are deleted; first an empty one is created at offset 500\n"
     assert [sentence in each for each in told] == [True, False]
-
-
-def test_explain_says_by_how_much_the_log_has_to_grow(kseg: Kseg, logs: Path) -> None:
-    partition = logs / "r-delrec-0"
-    found = reasons(kseg, "--retention-bytes", "100K", partition)
-    first = next(row for row in found if row["rule"] is None)
-    grown = (100 << 10) - int(first["goesAfterBytes"])  # type: ignore[call-overload]
-    gone = [row["rule"] for row in reasons(kseg, "--retention-bytes", str(grown), partition)]
-    assert gone == ["size"] * (found.index(first) + 1) + [None] * (len(found) - found.index(first) - 1)
-    assert reasons(kseg, "--retention-bytes", str(grown + 1), partition)[found.index(first)]["rule"] is None
 
 
 def test_a_time_in_the_future_is_named(kseg: Kseg, logs: Path) -> None:
@@ -281,21 +249,6 @@ def test_a_leftover_of_that_name_makes_way(kseg: Kseg, logs: Path) -> None:
         assert kseg("retain", *HOUR, *NOW, partition).status == 0
         assert digests(partition) == left_by_broker("r-time-half-0")
         assert kseg("undo", partition).status == 0
-
-
-def test_verbose_and_help(kseg: Kseg, logs: Path) -> None:
-    done = kseg("retain", "--verbose", *NOW, logs)
-    assert "__cluster_metadata-0: left alone" in done.err
-    assert "--explain" in kseg("retain", "--help").out.decode()
-    assert kseg("retain", "-h").status == 0
-
-
-def test_the_json_of_a_partition(kseg: Kseg, logs: Path) -> None:
-    done = kseg("retain", "--explain", "--format", "json", *HOUR, *NOW, logs / "r-time-half-0")
-    (row,) = done.of_type("retention")
-    assert row["sources"] == {"cleanup.policy": "default", "retention.ms": "option", "retention.bytes": "unknown"}
-    assert (row["segments"], row["goes"], row["rolls"], row["logEndOffset"]) == (8, 4, False, 500)
-    assert json.loads(done.out.splitlines()[-1])["type"] == "summary"
 
 
 def test_a_run_that_stopped_between_partition_and_checkpoint_goes_on(
@@ -389,16 +342,6 @@ def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
     assert "the log starts at offset 267, before at 0" in done.err
     assert f"{FIRST}.log: goes: " in done.err
     assert done.err.count(".log: stays: ") == 4
-
-
-def test_amounts_in_json(kseg: Kseg, logs: Path) -> None:
-    done = kseg("retain", "-v", "--format", "json", *HOUR, *NOW, logs / "r-time-half-0")
-    (row,) = done.of_type("retention")
-    assert [row[name] for name in ("segments", "segmentsAfter", "records", "recordsAfter")] == [8, 4, 500, 233]
-    counts = [each["records"] for each in done.of_type("segmentRetention")]
-    assert (sum(counts), sum(counts[4:])) == (500, 233)
-    again = kseg("retain", "--format", "json", *HOUR, *NOW, logs / "r-time-half-0")
-    assert again.of_type("retention") == []
 
 
 def test_records_that_headers_do_not_tell_are_not_guessed(kseg: Kseg, tmp_path: Path) -> None:

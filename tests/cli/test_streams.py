@@ -15,7 +15,6 @@ from cli.command import COMMAND, ENVIRONMENT, TESTDATA, on_terminal
 
 SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
-DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
 
 

@@ -11,7 +11,6 @@ from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_
 # What __cluster_metadata of a log directory says of topics is what commands take, and not what indexes look like.
 
 CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
-INTERVALS = {"txn-5": 512, "zs-2": 2048, "gz-0": 1024, "cmptx-4": 1024, "lz-2": None}
 
 
 @pytest.fixture

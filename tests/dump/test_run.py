@@ -182,7 +182,6 @@ def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], ks
     assert (kseg("dump", *flags, segment).status, done.status) == (has_errors, has_errors)
 
 
-LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 SEGMENT = TRANSACTIONS / "00000000000000001187.log"
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"

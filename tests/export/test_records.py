@@ -39,7 +39,6 @@ TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
 SEGMENTS = sorted(path for path in TESTDATA.glob("**/*.log") if not {"recovery", "findings"} & {*path.parts})
 KINDS = {None: -1, "NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
-ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
 LARGE = TESTDATA / "speed/100b.log"
 
 

@@ -12,7 +12,6 @@ from kseg.errors import DamageError, PathError
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
-COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 pytestmark = pytest.mark.spark
 
 

@@ -24,7 +24,6 @@ from verification.partitions import message
 # What a broker's start does with files that no log consists of, and what names do to the broker.
 
 SUFFIXES = (".log", ".index", ".timeindex")
-BASES = (0, 46, 76, 116)
 
 
 def partition(tmp_path: Path) -> Path:

@@ -17,7 +17,6 @@ from recovery.partitions import START, TESTDATA, TRANSACTIONS, contents, copy_of
 
 BASE = 46
 FIRST, SECOND = real_batches(0), real_batches(BASE)
-BATCHES = [*FIRST, *SECOND]
 STEM, NEXT = f"{0:020d}", f"{BASE:020d}"
 
 

@@ -20,13 +20,7 @@ from kseg.output.sink import MemorySink, open_sink
 from kseg.segment.files import SegmentFile
 
 TRUTHS = truths()
-BATCH_FIELDS = ["type", "file", "position", "size", "magic", "baseOffset", "lastOffset", "count", "compression"]
-V2_FIELDS = [
-    "baseSequence", "lastSequence", "producerId", "producerEpoch", "partitionLeaderEpoch", "isTransactional",
-    "isControl", "deleteHorizonMs", "timestampType", "baseTimestamp", "maxTimestamp",
-]  # fmt: skip
 END_FIELDS = ["crc", "isValid", "problems"]
-RECORD_FIELDS = ["type", "file", "position", "topic", "partition", "offset", "keySize", "valueSize", "key", "value"]
 
 
 def test_the_truth_is_there() -> None:
@@ -108,57 +102,6 @@ def test_json_of_07_is_what_its_own_iterators_saw(entries: Path, kseg: Kseg) -> 
     ]
 
 
-FIELDS = {
-    "kafka-0.8.2.2/codecs/one-gzip-0": (
-        [*BATCH_FIELDS, *END_FIELDS],
-        [*RECORD_FIELDS],
-    ),
-    "kafka-0.10.2.2/codecs/tsedge-0": (
-        [*BATCH_FIELDS, "timestampType", "maxTimestamp", *END_FIELDS],
-        [*RECORD_FIELDS, "timestamp", "timestampType"],
-    ),
-    "kafka-4.3.1/codecs/codec-mix-0": (
-        [*BATCH_FIELDS, *V2_FIELDS, *END_FIELDS],
-        [*RECORD_FIELDS, "timestamp", "timestampType", "sequence", "headers"],
-    ),
-}
-
-
-@pytest.mark.parametrize("partition", FIELDS)
-def test_json_has_the_fields_of_its_format(partition: str, kseg: Kseg) -> None:
-    batch_fields, record_fields = FIELDS[partition]
-    done = kseg("dump", "--format", "json", "--print-data-log", TESTDATA / partition)
-    batches, records = done.of_type("batch"), done.of_type("record")
-    assert {frozenset(batch) for batch in batches} == {frozenset(batch_fields)}
-    assert {frozenset(record) for record in records if "control" not in record} == {frozenset(record_fields)}
-    assert len(done.objects) == len(batches) + len(records)
-    shallow = kseg("dump", "--format", "json", TESTDATA / partition)
-    assert {frozenset(batch) for batch in shallow.objects} == {frozenset(batch_fields)}
-    sizes = kseg("dump", "--format", "json", "--deep-iteration", TESTDATA / partition).of_type("record")
-    without = frozenset(record_fields) - {"key", "value"}
-    assert {frozenset(record) for record in sizes if "control" not in record} == {without}
-    assert all("value" not in header for record in sizes for header in record.get("headers", []))
-
-
-def test_json_of_control_records(kseg: Kseg) -> None:
-    partition = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
-    done = kseg("dump", "--format", "json", "--print-data-log", partition)
-    controls = [record["control"] for record in done.of_type("record") if "control" in record]
-    assert {control["type"] for control in controls} == {"COMMIT", "ABORT"}
-    assert len(controls) == sum(batch["isControl"] for batch in done.of_type("batch"))
-
-
-def test_json_of_damage(kseg: Kseg) -> None:
-    folder = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
-    done = kseg("dump", "--format", "json", folder).expect(1)
-    (damage,) = done.of_type("damage")
-    assert damage.pop("message")
-    assert damage == {
-        "type": "damage", "code": "bad-length", "file": str(folder / "00000000000000000116.log"), "position": 7129,
-        "length": 305,
-    }  # fmt: skip
-
-
 DAMAGED = sorted(path for path in TESTDATA.glob("damaged/*/*-[0-9]*/*") if path.suffix in (".log", ".kafka"))
 
 
@@ -185,13 +128,6 @@ def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], ks
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 SEGMENT = TRANSACTIONS / "00000000000000001187.log"
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
-ZEROS = next((TESTDATA / "damaged/4.3.1-mid-append-zeros4096").glob("*/*.log"))
-
-
-def test_table(kseg: Kseg) -> None:
-    found = kseg("dump", "--format", "table", "--print-data-log", TRANSACTIONS).expect(0)
-    assert found.lines[0].split()[:3] == ["POSITION", "SIZE", "OFFSETS"]
-    assert any(line.startswith("offsets ") for line in found.lines[-3:])
 
 
 def test_table_of_some_offsets(kseg: Kseg) -> None:
@@ -200,34 +136,10 @@ def test_table_of_some_offsets(kseg: Kseg) -> None:
     assert "1 batches, 4 records" in found.lines[5]
 
 
-def test_table_of_damage(kseg: Kseg) -> None:
-    found = kseg("dump", "--format", "table", ZEROS).expect(1)
-    assert found.lines[-1] == "damage: 1 ranges, 4,096 bytes; batches with problems: 0"
-
-
-def test_hex(kseg: Kseg) -> None:
-    found = kseg("dump", "--hex", "--position", "0..22", SEGMENT).expect(0)
-    names = [line[31:51].strip() for line in found.lines[2:]]
-    assert names == ["baseOffset", "batchLength", "partitionLeaderEpoch", "magic", "crc", "attributes", ""]
-
-
-def test_hex_opens_batches_with_deep_iteration(kseg: Kseg) -> None:
-    assert b"decompressed:" not in kseg("dump", "--hex", GZIP).out
-    assert b"decompressed:" in kseg("dump", "--hex", "--deep-iteration", GZIP).out
-
-
 def test_hex_at_the_same_place_in_other_numbers(kseg: Kseg) -> None:
     in_hex = kseg("dump", "--hex", "--position", "0x10..0x10", SEGMENT)
     assert b"magic" in in_hex.out
     assert in_hex.out == kseg("dump", "--hex", "--position", "16", SEGMENT).out
-
-
-def test_summary(kseg: Kseg) -> None:
-    (found,) = kseg("dump", "--summary", "--format", "json", TRANSACTIONS).objects
-    assert found["type"] == "summary"
-    assert found["files"] == len(list(TRANSACTIONS.glob("*.log")))
-    text = kseg("dump", "--summary", ZEROS).expect(1)
-    assert text.err == ""
 
 
 def test_what_if_implies_the_summary(kseg: Kseg) -> None:
@@ -253,10 +165,6 @@ def test_what_if_implies_the_summary(kseg: Kseg) -> None:
 )
 def test_what_makes_no_sense_is_wrong_usage(kseg: Kseg, options: list[str]) -> None:
     assert kseg("dump", *options, SEGMENT).status == 2
-
-
-def test_the_forms_of_a_summary_are_named(kseg: Kseg) -> None:
-    assert "--summary has --format text, json and html" in kseg("dump", "--summary", "--format", "table", SEGMENT).err
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_columns_says(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ LINE = re.compile(r"^ *(\d+)  ((?:[0-9a-f]{8} )*[0-9a-f]{2,8})(?:  |$)")
 ZEROS = re.compile(r"^ *(\d+)  \.\.\. (\d+) zero bytes$")
 EVERYTHING = (0, 1 << 62)
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"
-GZIP_V0 = TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0/00000000000000000000.log"
 DAMAGED = TESTDATA / "damaged/4.3.1-mid-append-zeros4096"
 
 
@@ -85,16 +84,6 @@ def test_every_byte_of_a_mutated_segment_is_shown_once(seed: int, tmp_path: Path
     assert bytes(shown[at] for at in range(len(data))) == bytes(data)
 
 
-def test_fields_of_a_control_batch() -> None:
-    text = "\n".join(view(TRANSACTIONS)[:30])
-    assert re.search(r"^ +0  00000000 000004a3  baseOffset           1187$", text, re.M)
-    assert re.search(r"^ +17  fc770c3d           crc                  4235660349: right$", text, re.M)
-    assert "0x0030: none, CreateTime," in text
-    assert "transactional, control" in text
-    assert re.search(r"^ +61  20                   length             16: ends at 78$", text, re.M)
-    assert "control record: endTxnMarker: ABORT coordinatorEpoch: 0" in text
-
-
 def test_a_wrong_crc_is_told_with_the_right_one(tmp_path: Path) -> None:
     data = bytearray(TRANSACTIONS.read_bytes()[:78])
     data[70] ^= 1
@@ -118,14 +107,6 @@ def test_a_field_is_shown_if_any_byte_of_it_is_wanted() -> None:
     assert sorted(bytes_shown(lines)) == list(range(8))
 
 
-def test_a_compressed_batch_is_folded_and_opened_on_request() -> None:
-    folded, opened = view(GZIP_V0), view(GZIP_V0, unpacked=True)
-    assert any(line.strip() == "... 34 more bytes (--position 90..123)" for line in folded)
-    assert not any("decompressed" in line for line in folded)
-    assert any(line.strip() == "decompressed: 87 bytes" for line in opened)
-    assert any(re.match(r" +\+0  00000000 00000000  offset +0$", line) for line in opened)
-
-
 @pytest.mark.parametrize("data", ["sets", "records", "headers"])
 def test_what_a_compressed_batch_holds_is_shown_up_to_a_limit(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,19 +128,6 @@ def test_what_a_compressed_batch_holds_is_shown_up_to_a_limit(
     lines = view(path, unpacked=True)
     assert any("are not shown" in line for line in lines)
     assert len(lines) < 15_000
-
-
-def test_damage_is_shown_with_the_header_it_may_be() -> None:
-    path = next((TESTDATA / "damaged/4.3.1-last-length-negative").glob("*/*.log"))
-    text = "\n".join(view(path))
-    assert "damage: bad-length position: 7129 length: 305" in text
-    assert "if a header began here:" in text
-    assert "batchLength          -5: invalid" in text
-
-
-def test_zeros_are_folded() -> None:
-    path = next(DAMAGED.glob("*/*.log"))
-    assert any(re.search(r"\d+  \.\.\. 4096 zero bytes$", line) for line in view(path))
 
 
 def test_no_colour_unless_it_is_asked_for() -> None:

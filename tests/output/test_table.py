@@ -105,12 +105,6 @@ def test_only_batches_of_producers_with_sequences_have_them() -> None:
     assert {"-"} < set(expected)
 
 
-def test_records_are_clipped_and_control_records_marked() -> None:
-    lines = show(TRANSACTIONS, style=Style(deep=True, contents=True))
-    assert any(line.endswith("endTxnMarker: ABORT coordinatorEpoch: 0") for line in lines)
-    assert any("key-3: value-1081-ebxqbplbcui" in line for line in lines)
-
-
 def test_control_characters_never_reach_a_terminal() -> None:
     for path in SEGMENTS[:40]:
         lines = show(path, style=Style(deep=True, contents=True))
@@ -141,12 +135,6 @@ def test_only_the_first_rows_are_buffered(monkeypatch: pytest.MonkeyPatch) -> No
     feed(printer, MIXED)
     assert len(held) > 100
     assert max(held) == 0
-
-
-def test_several_files_are_one_table() -> None:
-    lines = show(TRANSACTIONS, MIXED)
-    assert sum("POSITION" in line for line in lines) == 1
-    assert any(line.startswith("2 files, ") for line in lines)
 
 
 def summary(

@@ -20,7 +20,7 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.run import judge_path
 from verification.log_directories import NOW_MS
-from verification.partitions import PLAIN, TESTDATA, Found
+from verification.partitions import TESTDATA, Found
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
@@ -108,9 +108,3 @@ def test_a_case_tells_of_little_else() -> None:
         assert len({finding["code"] for finding in findings if finding["severity"] != INFO} - {code}) <= 2 + (
             code == "foreign-batches"
         ), code
-
-
-def test_an_intact_partition_has_no_finding() -> None:
-    found = Found()
-    judge_path(str(PLAIN), CheckSettings(DEEP, NOW_MS), found.report, lambda _: None)
-    assert found.codes == []

@@ -26,22 +26,6 @@ def damage(path: Path, position: int, data: bytes) -> None:
     path.write_bytes(bytes_)
 
 
-def test_damage_that_stops_the_cleaner(tmp_path: Path) -> None:
-    folder = compacted(tmp_path)
-    path = folder / f"{46:020}.log"
-    path.write_bytes(path.read_bytes() + bytes(4096))
-    found = check(folder).one("cleaner-blocked")
-    assert (found.file, found.position, found.severity) == (str(path), 13340, "warning")
-
-
-def test_damage_that_the_cleaner_would_hide(tmp_path: Path) -> None:
-    folder = compacted(tmp_path)
-    damage(folder / f"{46:020}.log", 9312 + 100, b"\xff")
-    found = check(folder).one("cleaner-hides-damage")
-    assert (found.position, found.length, found.offset) == (9312, 2370, 57)
-    assert found.message.startswith("the first batch of this segment with a wrong checksum")
-
-
 def test_the_cleaner_does_not_touch_the_active_segment(tmp_path: Path) -> None:
     folder = compacted(tmp_path)
     damage(folder / f"{116:020}.log", 7129 + 100, b"\xff")

@@ -22,7 +22,6 @@ from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.header_rows import header_row
 from verification.index_cases import (
-    BASE_46,
     DAMAGED,
     NOW_MS,
     STEM,
@@ -302,26 +301,6 @@ def test_entries_that_no_search_can_use(tmp_path: Path) -> None:
         assert [(f.code, f.severity, f.position, f.length) for f in found] == [(expected, ERROR, entry * width, width)]
         index.write_bytes(whole)
         times.write_bytes(whole_times)
-
-
-REAL_CASES = [
-    ("index-corrupt-unclean", [("index-corrupt", f"{BASE_46}.index", 0, 24)]),
-    ("timeindex-corrupt-unclean", [("time-index-corrupt", f"{BASE_46}.timeindex", 0, 48)]),
-    (
-        "timeindex-trunc-5-clean",
-        [
-            ("time-index-bad-size", f"{BASE_46}.timeindex", 36, 7),
-            ("time-index-incomplete", f"{BASE_46}.timeindex", None, None),
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize(("case", "expected"), REAL_CASES, ids=[case for case, _ in REAL_CASES])
-def test_damaged_indexes(case: str, expected: list[tuple[str, str, int, int]], tmp_path: Path) -> None:
-    partition = closed(copy_of(next((DAMAGED / case).glob("*-0")), tmp_path))
-    found = [(f.code, Path(f.file).name, f.position, f.length) for f in findings(partition)]
-    assert [one for one in found if one[0] != "time-index-missing"] == expected
 
 
 def test_an_index_without_log(tmp_path: Path) -> None:

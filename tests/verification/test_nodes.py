@@ -25,12 +25,11 @@ from verification.log_directories import (
     second,
 )
 from verification.log_directories import TOPIC_ID as DPLAIN
-from verification.partitions import TESTDATA, sealed, spans
+from verification.partitions import sealed, spans
 
 # What the records of internal topics say about other partitions.
 
 G_IN = "5fWvOFbBTmuE3g0phSshGw"
-REMOTE = TESTDATA / "kafka-4.3.1" / "tiered" / "__remote_log_metadata-0"
 
 
 @pytest.fixture
@@ -50,13 +49,6 @@ def test_commits_within_the_log(commits: tuple[Path, Path]) -> None:
     assert not [code for code in check_node(*commits, level=DEEP).codes if code.startswith("commit-")]
 
 
-def test_a_commit_below_the_log_start(commits: tuple[Path, Path]) -> None:
-    (commits[0] / "log-start-offset-checkpoint").write_text(checkpoint("g-in 0 8"))
-    found = check_node(*commits, level=DEEP).one("commit-below-start")
-    assert (found.severity, found.file, found.offset) == ("info", str(commits[0] / "g-in-0"), 7)
-    assert found.details["waitingGroups"] == [{"group": "grp-manual", "offset": 7}]
-
-
 def test_commits_beyond_the_end(commits: tuple[Path, Path]) -> None:
     for path in (commits[0] / "g-in-0").glob("00000000000000000116.*"):
         path.unlink()
@@ -74,22 +66,6 @@ def test_commits_for_an_earlier_topic_of_the_name(commits: tuple[Path, Path], to
     (commits[0] / "g-in-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
     (commits[0] / "log-start-offset-checkpoint").write_text(checkpoint("g-in 0 8"))
     assert "commit-below-start" not in check_node(*commits, level=DEEP).codes
-
-
-def events(target: Path, first: int) -> Path:
-    """The remote log metadata from an offset on."""
-    partition = target / REMOTE.name
-    partition.mkdir()
-    data = (REMOTE / f"{0:020}.log").read_bytes()
-    (partition / f"{first:020}.log").write_bytes(data[spans(data)[first][0] :])
-    return partition
-
-
-def test_remote_segments_without_a_beginning(tmp_path: Path) -> None:
-    assert check(REMOTE, DEEP).serious == []
-    found = check(events(tmp_path, 3), DEEP).one("remote-metadata-incomplete")
-    assert found.details == {"count": 1}
-    assert found.message.startswith("1 remote segment has updates only: ")
 
 
 @pytest.mark.parametrize(("timestamp", "is_told"), [(0, True), (1_790_000_132, True), (1_000_000, False)])

@@ -1,9 +1,6 @@
 """Side files that are named by themselves: `kseg verify x.index` and so on."""
 
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,7 @@ from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
-from verification.index_cases import BASE_46, DAMAGED, NOW_MS, STEM, set_entry
+from verification.index_cases import NOW_MS, STEM, set_entry
 from verification.log_directories import REAL, TESTDATA, check, checkpoint, copied
 from verification.partitions import message
 
@@ -47,14 +44,6 @@ def swap(folder: Path, *bases: int, index: bool = False) -> Path:
     if index:
         shutil.copy(file(folder, bases[0], ".index"), file(folder, bases[0], ".index.swap"))
     return made
-
-
-def test_segments_that_retention_has_taken(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
-    mark(folder, 0, ".deleted")
-    found = check(folder)
-    assert found.codes == ["leftover-deleted"]
-    assert found.findings[0].message.startswith("files: 3 (")
 
 
 def test_the_copy_of_a_segment_beyond_the_end_is_no_loss(tmp_path: Path) -> None:
@@ -171,22 +160,6 @@ def test_names_that_some_release_leaves(tmp_path: Path, name: str) -> None:
     assert set(check(folder).codes) <= {"leftover-deleted"}
 
 
-def test_a_name_of_fewer_digits(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
-    file(folder, 116).rename(folder / "116.log")
-    found = check(folder).one("unpadded-name")
-    assert found.message.startswith("a broker opens 00000000000000000116.log instead")
-
-
-def test_files_that_no_broker_knows(tmp_path: Path) -> None:
-    folder = partition(tmp_path)
-    for name in ("notes.txt", f"{0:020}.log.bak"):
-        (folder / name).write_text("x")
-    assert check(folder).one("unknown-file").message == (
-        "files that no broker knows: 00000000000000000000.log.bak, notes.txt"
-    )
-
-
 def test_nothing_is_said_of_a_directory_that_is_no_partition(tmp_path: Path) -> None:
     folder = tmp_path / "evidence"
     shutil.copytree(REAL / "dplain-0", folder)
@@ -261,31 +234,6 @@ def test_real_snapshots_are_right() -> None:
         assert report.totals.batches >= 2
 
 
-def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
-    source = next(TESTDATA.glob("kafka-4.3.1/internal/__cluster_metadata-0/*0455*.checkpoint"))
-    path = tmp_path / source.name
-    data = bytearray(source.read_bytes())
-    data[1000] ^= 4
-    path.write_bytes(data)
-    found, _ = judged(path)
-    assert [(finding.code, finding.position) for finding in found] == [("bad-metadata-snapshot", 166)]
-
-
-@pytest.mark.parametrize(
-    ("case", "file", "code"),
-    [
-        ("index-corrupt-unclean", f"dplain-0/{BASE_46}.index", "index-corrupt"),
-        ("timeindex-corrupt-unclean", f"dplain-0/{BASE_46}.timeindex", "time-index-corrupt"),
-        ("snapshot-corrupt-last-clean", "dtxn-0/00000000000000000192.snapshot", "producer-snapshot-damaged"),
-        ("txnindex-corrupt-clean", "dtxn-0/00000000000000000010.txnindex", "transaction-index-damaged"),
-    ],
-)
-def test_damaged_files(case: str, file: str, code: str) -> None:
-    found, _ = judged(DAMAGED / case / file)
-    assert {finding.code for finding in found} == {code}
-    assert {finding.file for finding in found} == {str(DAMAGED / case / file)}
-
-
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [
@@ -343,17 +291,6 @@ def test_a_directory_with_nothing_of_kafka(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(PathError, match="nothing of Kafka's in it"):
         judged(tmp_path)
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    path = tmp_path / "leader-epoch-checkpoint"
-    path.write_bytes(b"0\nmany\n")
-    arguments = [sys.executable, "-m", "kseg", "verify", "--format", "json", str(path)]
-    result = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
-    assert result.returncode == 1, result.stderr
-    finding, summary = map(json.loads, result.stdout.splitlines())
-    assert (finding["code"], finding["severity"], finding["position"]) == ("leader-epochs-damaged", "error", 2)
-    assert summary["errors"] == 1
 
 
 @given(name=st.sampled_from(sorted(ENTRY_NAMES)), content=st.binary(max_size=300))

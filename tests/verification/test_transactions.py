@@ -49,13 +49,6 @@ def change_entry(path: Path, number: int, **fields: int) -> None:
     path.write_bytes(build_transaction_index(found))
 
 
-def test_the_case_has_what_it_is_to_show() -> None:
-    assert [(entry.producer_id, *entry[2:]) for entry in entries(TRANSACTIONS / NAME)] == [
-        (4, 12, 22, 15),
-        (5, 27, 34, 24),
-    ]
-
-
 def test_missing_files_are_found(partition: Path) -> None:
     for path in partition.glob("*.txnindex"):
         path.unlink()
@@ -251,14 +244,6 @@ def change(path: Path, number: int, **fields: int) -> None:
     path.write_bytes(build_producer_snapshot(entries))
 
 
-def test_a_snapshot_damaged_under_a_real_broker_is_found(partition: Path) -> None:
-    shutil.copy(DAMAGED / "snapshot-corrupt-last-clean" / "dtxn-0" / LAST, partition)
-    (found,) = findings(partition)
-    assert (found.code, found.severity, Path(found.file).name) == ("producer-snapshot-damaged", WARNING, LAST)
-    assert (found.position, found.length) == (6, 96)
-    assert findings(partition, QUICK) == []
-
-
 @pytest.mark.parametrize("size", [0, 1, 5, 9, 11, 60, 101, 103])
 def test_a_snapshot_of_the_wrong_size_is_found(partition: Path, size: int) -> None:
     path = partition / LAST
@@ -416,21 +401,6 @@ def test_nothing_is_wrong_with_what_brokers_wrote(partition: Path, level: int) -
     assert [finding for finding in findings(partition, level) if finding.severity != INFO] == []
 
 
-def test_a_transaction_that_is_open_is_told() -> None:
-    (found,) = findings(OPEN)
-    assert (found.code, found.severity, found.offset) == ("open-transaction", INFO, 44)
-    assert "producer 13 epoch 0, batches: 2" in found.message
-    assert findings(OPEN, QUICK) == []
-
-
-def test_a_gap_in_the_sequences_is_found(tmp_path: Path) -> None:
-    first, second = batch(0, 7, sequence=0, count=3), batch(3, 7, sequence=5)
-    (found,) = findings(log_of(tmp_path, [first, second]))
-    assert (found.code, found.severity) == ("producer-sequence-gap", WARNING)
-    assert (found.position, found.length, found.offset) == (len(first), len(second), 3)
-    assert "sequence 5 where 3 is next" in found.message
-
-
 @pytest.mark.parametrize(
     "batches",
     [
@@ -473,17 +443,6 @@ def test_sequences_of_a_compacted_log_have_gaps(tmp_path: Path) -> None:
     assert findings(log, broker=BrokerState(is_compacted=True)) == []
 
 
-def test_an_epoch_that_falls_is_found(tmp_path: Path) -> None:
-    log = log_of(tmp_path, [batch(0, 7, 3), batch(1, 7, 2), marker(2, ABORT, 8, 4), marker(3, ABORT, 8, 3)])
-    found = findings(log)
-    assert [(finding.code, finding.severity, finding.offset) for finding in found] == [
-        ("producer-epoch-falls", WARNING, 1),
-        ("producer-epoch-falls", WARNING, 3),
-    ]
-    assert "epoch 2 of a batch follows 3" in found[0].message
-    assert "epoch 3 of a marker follows 4" in found[1].message
-
-
 @pytest.mark.parametrize(
     ("batches", "code", "offset"),
     [
@@ -503,18 +462,19 @@ def test_an_epoch_that_falls_is_found(tmp_path: Path) -> None:
             [batch(0, 7, transactional=True), batch(1, 7, sequence=1), marker(2, COMMIT, 7)],
             "batch-outside-transaction", 1, id="a batch outside the open transaction",
         ),
+        pytest.param([batch(0, 7, 3), batch(1, 7, 2)], "producer-epoch-falls", 1, id="an epoch falls"),
+        pytest.param(
+            [marker(0, ABORT, 8, 4), marker(1, ABORT, 8, 3)], "producer-epoch-falls", 1, id="of a marker too",
+        ),
+        pytest.param(
+            [batch(0, 7, transactional=True), batch(1, 7, 1, transactional=True), marker(2, COMMIT, 7, 1)],
+            "hanging-transaction", 1, id="a later epoch in an open transaction",
+        ),
     ],
 )  # fmt: skip
 def test_a_break_is_found_where_it_is(tmp_path: Path, batches: list[bytes], code: str, offset: int) -> None:
     (found,) = findings(log_of(tmp_path, batches))
     assert (found.code, found.severity, found.offset) == (code, KINDS[code].severity, offset)
-
-
-def test_a_later_epoch_in_an_open_transaction_is_found(tmp_path: Path) -> None:
-    batches = [batch(0, 7, transactional=True), batch(1, 7, 1, transactional=True), marker(2, COMMIT, 7, 1)]
-    (found,) = findings(log_of(tmp_path, batches))
-    assert (found.code, found.severity, found.offset) == ("hanging-transaction", WARNING, 1)
-    assert "epoch 1 writes, and no marker has ended the transaction of epoch 0 that began at 0" in found.message
 
 
 @pytest.mark.parametrize(
@@ -586,13 +546,6 @@ def test_the_end_of_a_transaction_may_lie_in_damage(tmp_path: Path) -> None:
 
 def test_one_segment_alone_tells_nothing_about_the_end_of_the_log() -> None:
     assert findings(OPEN, names=["00000000000000000000.log"]) == []
-
-
-def test_there_may_be_more_producers_than_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kseg.sidefiles.producer_state.MAX_PRODUCERS", 16)
-    log = log_of(tmp_path, [batch(offset, offset) for offset in range(20)])
-    (found,) = findings(log)
-    assert (found.code, found.severity) == ("too-many-producers", INFO)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

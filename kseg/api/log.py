@@ -23,7 +23,7 @@ from kseg.api.arguments import (
     wanted_of,
 )
 from kseg.errors import DamageError, UnsupportedError
-from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Chunk
 from kseg.export.records import LeftOut
 from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
@@ -171,34 +171,15 @@ def item_of(item: segment_batches.Batch | segment_items.Damage, file: SegmentFil
 def records_of_chunk(chunk: Chunk, file: SegmentFile) -> Iterator[Record]:
     """Yields the records of a chunk that has all columns, with timestamps in ms."""
     count, valid = chunk.count, chunk.valid
-    keys, values = _values(chunk.bytes[KEY], count), _values(chunk.bytes[VALUE], count)
-    headers = _headers(chunk)
+    keys, values, headers = chunk.bytes[KEY].values(count), chunk.bytes[VALUE].values(count), chunk.headers()
     stamps = chunk.numbers[TIMESTAMP][:count].tolist()
     kinds = chunk.numbers[TIMESTAMP_TYPE][:count].tolist()
     for i, offset in enumerate(chunk.numbers[OFFSET][:count].tolist()):
         has_time = stamps[i] != _UNSET and valid is not None and valid[i >> 3] >> (i & 7) & 1
         yield Record(
             file.topic, file.partition, offset, stamps[i] if has_time else None, _TIMESTAMP_TYPES[kinds[i]], keys[i],
-            values[i], headers[i] if headers else [],
+            values[i], [(_text(key or b""), value) for key, value in headers[i]] if headers else [],
         )  # fmt: skip
-
-
-def _values(column: Bytes, count: int) -> list[bytes | None]:
-    ends, valid = column.ends[: count + 1].tolist(), column.valid
-    data = bytes(column.data[: ends[count]])
-    return [data[ends[i] : ends[i + 1]] if valid[i >> 3] >> (i & 7) & 1 else None for i in range(count)]
-
-
-def _headers(chunk: Chunk) -> list[HeaderList]:
-    """Returns the headers of each record; an empty list if no record has any."""
-    keys, values, ends, count = chunk.header_keys, chunk.header_values, chunk.header_ends, chunk.header_count
-    if keys is None or values is None or ends is None:
-        raise KeyError(HEADERS)
-    if not count:
-        return []
-    names = [_text(key or b"") for key in _values(keys, count)]
-    pairs = list(zip(names, _values(values, count), strict=True))
-    return [pairs[ends[i] : ends[i + 1]] for i in range(chunk.count)]
 
 
 def _text(key: bytes) -> str | bytes:

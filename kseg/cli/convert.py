@@ -126,42 +126,31 @@ def _export(paths: tuple[str, ...], options: ConvertOptions, presentation: Prese
     Raises UsageError for a binary form on a terminal, PathError if a path cannot be read, DamageError for damage
     without --skip-damage.
     """
-    from kseg.export.record_files import ExportOptions, export_records  # a conversion of segments needs none of it
+    from kseg.conversion.record_files import CSV, check_form, export_records  # for segments none of it is needed
     from kseg.logdir.topics import of_topics
 
     paths = tuple(of_topics(paths, options.topics))
     if options.form is None or options.form == "jsonl":
         return _as_json_lines(paths, options, presentation)
-    target = options.target
-    wanted = ExportOptions(
-        paths=paths,
-        form=options.form,
-        codec=target.name if target else None,
-        level=target.level if target and options.has_level else None,
-        read_committed=options.read_committed,
-        skips_damage=options.skips_damage,
-        max_batch_bytes=options.max_batch_bytes,
-        jobs=options.jobs,
-    )
-    wanted.check()
+    check_form(options)
     with spark_session(engine, options.jobs) as spark:
         if spark is not None:
             from kseg.spark.conversion import write_parquet
 
-            write_parquet(spark, wanted, options.output or "")
+            write_parquet(spark, paths, options)
             return 0
     with open_sink(options.output) as sink:
-        if sink.is_terminal and not wanted.is_text:
+        if sink.is_terminal and options.form != CSV:
             raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")
-        export_records(wanted, sink, presentation.notices().warning)
+        export_records(paths, options, sink, presentation.notices().warning)
     return 0
 
 
 def _as_json_lines(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation) -> int:
     """Writes the lines of ``kseg dump``, with all fields."""
+    from kseg.conversion.record_files import SKIP_HINT
     from kseg.dump.options import JSON, DumpOptions
     from kseg.dump.run import Dump
-    from kseg.export.record_files import SKIP_HINT
 
     wanted = DumpOptions(
         paths=paths,

@@ -114,6 +114,12 @@ class ConvertOptions:
         return self.codec is not None and ":" in self.codec
 
     @property
+    def packing(self) -> tuple[str | None, int | None]:
+        """The codec and the level of an exported table, None for the default."""
+        target = self.target
+        return (None, None) if target is None else (target.name, target.level if self.has_level else None)
+
+    @property
     def magic(self) -> int | None:
         """The message format, None to keep that of each batch."""
         return FORMATS.get(self.form or "")

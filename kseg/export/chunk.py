@@ -5,6 +5,7 @@ The layout is Apache Arrow's (int32 end positions, validity bits from the least 
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kseg.formats.rows import BytesLike, Rows, Sliceable, int64s
 from kseg.kernel.files.system import allocate
@@ -18,12 +19,20 @@ KEY, VALUE, HEADERS = "key", "value", "headers"
 NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
 """The columns of records. ``timestamp`` is in ms, or scaled by `Chunks`."""
 
+Pair = tuple[bytes | None, bytes | None]
+"""Key and value of a header."""
+
 
 def _ends(capacity: int) -> memoryview:
     """Returns a buffer for the end positions of ``capacity`` entries, initially none."""
     ends: memoryview = allocate(4 * (capacity + 1)).cast("i")
     ends[0] = 0
     return ends
+
+
+def bits(valid: memoryview, count: int) -> list[int]:
+    """Returns the first ``count`` bits, the least significant of each byte first."""
+    return [byte >> i & 1 for byte in valid[: count // 8 + 1] for i in range(8)][:count]
 
 
 class Bytes:
@@ -45,6 +54,12 @@ class Bytes:
             wider = allocate(2 * len(self.data) + CHUNK_BYTES // 8)
             wider[: self.ends[at]] = self.data[: self.ends[at]]
             self.data = wider
+
+    def values(self, count: int) -> list[bytes | None]:
+        """Returns the first ``count`` entries."""
+        data, ends = bytes(self.data[: self.ends[count]]), self.ends[: count + 1].tolist()
+        places = zip(pairwise(ends), bits(self.valid, count), strict=True)
+        return [data[first:end] if is_set else None for (first, end), is_set in places]
 
     def widen(self, capacity: int, filled: int) -> None:
         """Enlarges the buffers to ``capacity`` entries, ``filled`` of which are set."""
@@ -83,6 +98,15 @@ class Chunk:
     @property
     def header_count(self) -> int:
         return 0 if self.header_ends is None else self.header_ends[self.count]
+
+    def headers(self) -> list[list[Pair]]:
+        """Returns the headers of each record; an empty list if no record has any."""
+        if self.header_keys is None or self.header_values is None or self.header_ends is None:
+            raise KeyError(HEADERS)
+        if not (count := self.header_count):
+            return []
+        pairs = list(zip(self.header_keys.values(count), self.header_values.values(count), strict=True))
+        return [pairs[first:end] for first, end in pairwise(self.header_ends[: self.count + 1].tolist())]
 
 
 class Chunks:

@@ -5,7 +5,7 @@ Each attempt of a task writes to its own folder. The driver collects the files o
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,8 +24,8 @@ from kseg.conversion.partition import (
     joined,
     transactions_of,
 )
+from kseg.conversion.record_files import SKIP_HINT
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
-from kseg.export.record_files import SKIP_HINT, ExportOptions
 from kseg.segment.files import SegmentFile
 from kseg.spark import register
 from kseg.spark.jobs import Failure, run, whole
@@ -46,11 +46,12 @@ _TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 _ZSTD_LEVEL = "parquet.compression.codec.zstd.level"
 
 
-def write_parquet(spark: Any, options: ExportOptions, output: str) -> None:
-    """Writes the records to the new directory ``output``, completely or not at all. Damage is refused.
+def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> None:
+    """Writes the records to the new directory ``output`` of the options, completely or not at all. Damage is refused.
 
     Raises PathError, DamageError, UnsupportedError, KsegError.
     """
+    output = options.output or ""
     if os.path.lexists(output):
         raise PathError(f"{output}: exists; nothing was written")
     written = _write_options(options)
@@ -58,7 +59,7 @@ def write_parquet(spark: Any, options: ExportOptions, output: str) -> None:
     draft = Path(os.path.realpath(output)).with_name(f".kseg-{uuid4().hex}")
     try:
         with _timestamps_in_microseconds(spark):
-            frame = spark.read.format("kseg").options(**_read_options(options)).load(list(options.paths))
+            frame = spark.read.format("kseg").options(**_read_options(options)).load(list(paths))
             frame.write.options(**written).parquet(draft.as_uri())
         os.rename(draft, output)
     except Exception as error:  # Java's and py4j's errors have no common class
@@ -70,7 +71,7 @@ def write_parquet(spark: Any, options: ExportOptions, output: str) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _read_options(options: ExportOptions) -> dict[str, str]:
+def _read_options(options: ConvertOptions) -> dict[str, str]:
     return {
         "isolation": "read_committed" if options.read_committed else "read_uncommitted",
         "onDamage": "fail",
@@ -79,14 +80,15 @@ def _read_options(options: ExportOptions) -> dict[str, str]:
     }
 
 
-def _write_options(options: ExportOptions) -> dict[str, str]:
+def _write_options(options: ConvertOptions) -> dict[str, str]:
     written = {"parquet.block.size": str(_GROUP_BYTES)}
-    if options.codec is not None:
-        written["compression"] = _CODEC_NAMES.get(options.codec, options.codec)
-    if options.level is not None:
-        if options.codec != "zstd":
-            raise UnsupportedError(f"on Spark, Parquet has no levels of {options.codec}")
-        written[_ZSTD_LEVEL] = str(options.level)
+    codec, level = options.packing
+    if codec is not None:
+        written["compression"] = _CODEC_NAMES.get(codec, codec)
+    if level is not None:
+        if codec != "zstd":
+            raise UnsupportedError(f"on Spark, Parquet has no levels of {codec}")
+        written[_ZSTD_LEVEL] = str(level)
     return written
 
 

@@ -5,7 +5,7 @@ The floor under ``kseg convert --to parquet``: the same rows in the same row gro
 
 import sys
 
-from kseg.export.record_files import PARQUET, TableWriter, prepare_pyarrow
+from kseg.conversion.record_files import PARQUET, TableWriter, prepare_pyarrow
 from kseg.output.sink import open_sink
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.export import record_files
+from kseg.conversion import record_files
+from kseg.conversion.record_files import ARROW, CSV_COLUMNS, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter, csv_lines
 from kseg.export.arrow import schema
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks
-from kseg.export.record_files import ARROW, CSV_COLUMNS, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter, csv_lines
 from kseg.formats.json_values import bytes_value
 from output.feeding import MemorySink
 

@@ -7,21 +7,20 @@ written as in JSON Lines, as ``{"base64": …}``; headers are a JSON list.
 import io
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice, pairwise, repeat
+from itertools import repeat
 from typing import Any, Protocol, cast
 
+from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, UnsupportedError
-from kseg.export.arrow import need_pyarrow
-from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.export.arrow import COLUMNS, need_pyarrow, record_batch, schema
+from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.records import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
-from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
-from kseg.runtime.threads import usable_cores
+from kseg.limits import CHUNK_BYTES
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 
@@ -204,34 +203,20 @@ SKIP_HINT = "--skip-damage goes on without these bytes"
 """Addition to an error about damage."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """``form``: csv, parquet or arrow. ``codec``, ``level``: of a table, None for the default."""
-
-    paths: tuple[str, ...]
-    form: str
-    codec: str | None = None
-    level: int | None = None
-    read_committed: bool = False
-    skips_damage: bool = False
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    jobs: int | None = None
-
-    @property
-    def is_text(self) -> bool:
-        return self.form == CSV
-
-    def check(self) -> None:
-        """Raises UnsupportedError for a codec that the form lacks, or if a library is missing."""
-        if not self.is_text:
-            check_codec(self.form, self.codec)
-            prepare_pyarrow()
+def check_form(options: ConvertOptions) -> None:
+    """Raises UnsupportedError for a codec that the form lacks, or if a library is missing."""
+    if options.form != CSV:
+        check_codec(str(options.form), options.packing[0])
+        prepare_pyarrow()
 
 
-def export_records(options: ExportOptions, output: TableOutput, warn: Callable[[str], None]) -> None:
-    """Writes all records. ``warn`` receives the damage that is left out. Raises DamageError, KsegError."""
-    reading = _Reading(options, warn)
-    if options.is_text:
+def export_records(
+    paths: Iterable[str], options: ConvertOptions, output: TableOutput, warn: Callable[[str], None]
+) -> None:
+    """Writes all records as csv, parquet or arrow. ``warn`` receives the damage that is left out. Raises DamageError,
+    KsegError."""
+    reading = _Reading(paths, options, warn)
+    if options.form == CSV:
         _as_csv(reading, output)
     else:
         _as_table(reading, output, options)
@@ -241,9 +226,9 @@ def export_records(options: ExportOptions, output: TableOutput, warn: Callable[[
 class _Reading:
     """Reads chunks of all segments of a run. Damage is refused, or counted and reported."""
 
-    def __init__(self, options: ExportOptions, warn: Callable[[str], None]) -> None:
-        self._options, self._warn = options, warn
-        self._jobs = min(options.jobs or usable_cores(), _MAX_DECODERS[options.form])
+    def __init__(self, paths: Iterable[str], options: ConvertOptions, warn: Callable[[str], None]) -> None:
+        self._paths, self._options, self._warn = paths, options, warn
+        self._jobs = min(options.threads, _MAX_DECODERS[str(options.form)])
         self._left_out = 0
 
     def chunks(
@@ -254,14 +239,12 @@ class _Reading:
         Close the generator before the output. Raises DamageError.
         """
         options = self._options
-        for path in options.paths:
+        for path in self._paths:
             parts = expand_path(path)
             for part in [path, *parts] if parts != [path] else parts:
                 warn_of_skipped_files(part, part in parts and not segments_at(part), self._warn)
-            request = ScanRequest(
-                (path,), is_committed=options.read_committed,
-                max_batch_bytes=options.max_batch_bytes,
-            )  # fmt: skip
+            committed, limit = options.read_committed, options.max_batch_bytes
+            request = ScanRequest((path,), is_committed=committed, max_batch_bytes=limit)
             reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
             for _, found in parts_of_scan(request):
                 for chunk in reader.chunks(found):
@@ -281,20 +264,17 @@ class _Reading:
 
 
 def _as_csv(reading: _Reading, output: TableOutput) -> None:
-
     output.write(FIRST_LINE)
     with closing(reading.chunks(1)) as chunks:
         for file, chunk in chunks:
             output.write(csv_lines(chunk, file.topic, file.partition))
 
 
-def _as_table(reading: _Reading, output: TableOutput, options: ExportOptions) -> None:
-    from kseg.export.arrow import COLUMNS, record_batch, schema
-
-    wanted = schema(COLUMNS)
+def _as_table(reading: _Reading, output: TableOutput, options: ConvertOptions) -> None:
+    form, wanted = str(options.form), schema(COLUMNS)
     with (
-        TableWriter(output, options.form, wanted, options.codec, options.level) as writer,
-        closing(reading.chunks(1000, _CHUNK_BYTES[options.form])) as found,
+        TableWriter(output, form, wanted, *options.packing) as writer,
+        closing(reading.chunks(1000, _CHUNK_BYTES[form])) as found,
     ):
         for file, chunk in found:
             writer.add(record_batch(chunk, wanted, {"topic": file.topic, "partition": file.partition}))
@@ -307,16 +287,15 @@ _TYPES = {-1: "", 0: '"CreateTime"', 1: '"LogAppendTime"'}
 
 def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> bytes:
     """Returns the records of a chunk that has all columns; timestamps are in ms."""
-    headers, valid = chunk.header_ends, chunk.valid
-    if headers is None or valid is None:
-        raise KeyError(HEADERS if headers is None else TIMESTAMP)
+    if chunk.valid is None:
+        raise KeyError(TIMESTAMP)
     place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
     place += "," if partition is None else f",{partition}"
     count, numbers = chunk.count, chunk.numbers
     rows = zip(
-        numbers[OFFSET][:count].tolist(), numbers[TIMESTAMP][:count].tolist(), _bits(valid, count),
+        numbers[OFFSET][:count].tolist(), numbers[TIMESTAMP][:count].tolist(), bits(chunk.valid, count),
         numbers[TIMESTAMP_TYPE][:count].tolist(), _texts(chunk.bytes[KEY], count), _texts(chunk.bytes[VALUE], count),
-        _headers(chunk, headers), strict=True,
+        _headers(chunk), strict=True,
     )  # fmt: skip
     lines = [
         f"{place},{offset},{time if is_timed else ''},{_TYPES[kind]},{key},{value},{shown}\r\n"
@@ -325,34 +304,20 @@ def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> bytes:
     return "".join(lines).encode()
 
 
-def _bits(valid: memoryview, count: int) -> list[int]:
-    """Returns the first ``count`` bits, the least significant of each byte first."""
-    return [byte >> i & 1 for byte in valid[: count // 8 + 1] for i in range(8)][:count]
-
-
-def _entries(column: Bytes, count: int) -> Iterator[bytes | None]:
-    data, ends = bytes(column.data[: column.ends[count]]), column.ends[: count + 1].tolist()
-    for (first, end), is_set in zip(pairwise(ends), _bits(column.valid, count), strict=True):
-        yield data[first:end] if is_set else None
-
-
 def _texts(column: Bytes, count: int) -> list[str]:
     data = bytes(column.data[: column.ends[count]])
     if not data.isascii() or b'"' in data:
-        return [_text(entry) for entry in _entries(column, count)]
+        return [_text(entry) for entry in column.values(count)]
     text, ends = data.decode(), column.ends[: count + 1].tolist()
-    places = zip(ends, ends[1:], _bits(column.valid, count), strict=False)
+    places = zip(ends, ends[1:], bits(column.valid, count), strict=False)
     return [f'"{text[first:end]}"' if is_set else "" for first, end, is_set in places]
 
 
-def _headers(chunk: Chunk, ends: memoryview) -> Iterator[str]:
-    count = chunk.header_count
-    if not count or chunk.header_keys is None or chunk.header_values is None:
+def _headers(chunk: Chunk) -> Iterator[str]:
+    if not (headers := chunk.headers()):
         return repeat('"[]"', chunk.count)
-    pairs = zip(_entries(chunk.header_keys, count), _entries(chunk.header_values, count), strict=True)
-    shown = ({"key": bytes_value(key), "value": bytes_value(value)} for key, value in pairs)
-    sizes = (end - first for first, end in pairwise(ends[: chunk.count + 1]))
-    return (_quoted(encode(list(islice(shown, size))).decode()) for size in sizes)
+    shown = ([{"key": bytes_value(key), "value": bytes_value(value)} for key, value in found] for found in headers)
+    return (_quoted(encode(found).decode()) for found in shown)
 
 
 def _text(data: bytes | None) -> str:

@@ -1,9 +1,13 @@
 """Worker processes of multiprocessing, each with a pipe of its own, and numbers that they share."""
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from kseg.errors import KsegError
 from kseg.signals import ENDING_SIGNALS, mask, restore_defaults
 
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -95,3 +99,99 @@ def _run(work: Callable[[Callable[[Any], None]], None], sender: Any, inherited: 
     for receiver in inherited:
         receiver.close()
     work(sender.send)
+
+
+# Several processes work on numbered chunks; what they make comes in the order of the chunks.
+#
+# Each process takes the next chunk and sends its items through its own pipe. The parent reads one pipe at a time, that
+# of the first unfinished chunk; other processes wait when their pipes are full. So memory is bounded.
+
+SENT_AT_ONCE = 256
+"""Limit of items in one message."""
+POLL_SECONDS = 0.2
+"""Interval at which a waiting parent does something else."""
+
+Put = Callable[[Any], None]
+Work = Callable[[int, Put], None]
+"""Works on the chunk of a number, and passes on each item that it makes."""
+
+
+def in_processes(
+    count: int, chunks: int, begin: Callable[[int], Work], ended: str, meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[Any]:
+    """Yields the items of all chunks in order. Always ends its processes.
+
+    Each of ``count`` processes calls ``begin`` with its number once, and the result for each of its chunks.
+    ``meanwhile`` is called while this process waits, and at the end. Raises KsegError(``ended``) if a process ended
+    early, and the error of one that failed.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # otherwise a forked process would write it again
+    tickets, children = Tickets(chunks), list[Child]()
+    try:
+        for number in range(count):
+            children.append(Child(partial(_take_chunks, begin, tickets, number), children))
+        yield from _collected(chunks, children, meanwhile)
+        meanwhile()
+    except EOFError:
+        raise KsegError(ended) from None
+    finally:
+        for child in children:
+            child.end()
+
+
+def _take_chunks(begin: Callable[[int], Work], tickets: Tickets, number: int, send: Callable[[Any], None]) -> None:
+    """The work of one process: for each chunk it sends the number, then lists of items, of which one is the last."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
+    held: list[Any] = []
+
+    def put(item: Any) -> None:
+        held.append(item)
+        if len(held) >= SENT_AT_ONCE:
+            send((held, False))
+            held.clear()
+
+    with suppress(BrokenPipeError):  # the parent has ended
+        try:
+            work = begin(number)
+            while (chunk := tickets.take()) is not None:
+                send(chunk)
+                work(chunk, put)
+                send((held, True))
+                held.clear()
+        except (Exception, MemoryError) as error:  # noqa: BLE001 - raised in the parent
+            send(error)
+
+
+def _collected(chunks: int, children: list[Child], meanwhile: Callable[[], None]) -> Iterator[Any]:
+    """Yields the items in order. Raises EOFError if a process has ended early."""
+    silent, announced = list(children), dict[int, Child]()
+    for chunk in range(chunks):
+        while chunk not in announced:
+            if not silent:
+                raise EOFError
+            for child in wait_for_any(silent, POLL_SECONDS):
+                silent.remove(child)
+                try:
+                    announced[_received(child)] = child
+                except EOFError:  # no chunk was left, or the process was killed
+                    if child.has_failed():
+                        raise
+            meanwhile()
+        child, is_last = announced.pop(chunk), False
+        while not is_last:
+            if wait_for_any([child], POLL_SECONDS):
+                items, is_last = _received(child)
+                yield from items
+            else:
+                meanwhile()
+        silent.append(child)
+
+
+def _received(child: Child) -> Any:
+    """Returns the next message. Raises the error of the process, EOFError if it has ended."""
+    message = child.receive()
+    if isinstance(message, BaseException):
+        raise message
+    return message

@@ -105,7 +105,7 @@ def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> lis
         ids.append(child.process_id)
         return child
 
-    monkeypatch.setattr(directory_tree, "Child", noted)
+    monkeypatch.setattr(process_pool, "Child", noted)
     return ids
 
 
@@ -203,15 +203,16 @@ def test_a_process_that_is_killed_between_two_partitions_is_told(monkeypatch: py
 KILLED = """
 import os, sys
 from kseg.cli.main import run
+from kseg.runtime import process_pool
 from kseg.verification import directory_tree
 
 directory_tree._is_worth_more = lambda seconds, done, left: True
-make = directory_tree.Child
+make = process_pool.Child
 def noted(*arguments):
     child = make(*arguments)
     print("child", child.process_id, flush=True)
     return child
-directory_tree.Child = noted
+process_pool.Child = noted
 directory_tree.Report.take = lambda *_: os.kill(os.getpid(), 9)
 run(["verify", "--jobs", "3", sys.argv[1]])
 """

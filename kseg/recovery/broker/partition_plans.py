@@ -4,13 +4,12 @@ Small partitions are planned in worker processes, because most of that work runs
 partitions, which threads read, and those whose new content is too large to be sent between processes.
 """
 
-import signal
-import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kseg.changes.plan import Content, Pieces, Plan, Removed
 from kseg.errors import KsegError, PathError
@@ -21,15 +20,12 @@ from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.losses import Cut, Loss, Remaining, remaining
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
+from kseg.runtime.process_pool import Put, Work, in_processes
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.signals import restore_defaults
 from kseg.stores import trees
 from kseg.stores.source import check_readable
-
-if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
 
 # Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
 # files. Offsets are byte positions.
@@ -181,6 +177,11 @@ LARGEST_BYTES = 64 << 20
 CHUNKS_EACH = 8
 """Number of chunks per process: more chunks balance different sizes, fewer save messages."""
 
+_DIED = (
+    "a process that planned a partition has died (killed for want of memory?); nothing was changed; --jobs 1 works "
+    "without such processes"
+)
+
 T = TypeVar("T")
 
 PartitionStart = tuple[str, BrokerStart]
@@ -199,12 +200,11 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     if jobs == 1 or len(small) < MIN_PARTITIONS or not trees.are_forkable():
         yield from map(_plan, tasks)
         return
-    chosen = frozenset(small)
-    with _processes(tasks, min(jobs, len(small))) as pool:
-        with _worker_deaths_reported():  # a process may die before all are sent
-            sent = pool.map(_plan_to_send, small, chunksize=max(1, len(small) // (jobs * CHUNKS_EACH)))
+    size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
+    chunks = [[tasks[number] for number in small[first : first + size]] for first in range(0, len(small), size)]
+    with closing(in_processes(min(jobs, len(small)), len(chunks), partial(_planning, chunks), _DIED)) as sent:
         for number, task in enumerate(tasks):
-            found = _received(sent) if number in chosen else None
+            found = _received(next(sent)) if number in chosen else None
             yield _plan(task) if found is None else found
 
 
@@ -231,37 +231,18 @@ def _plan(task: PartitionStart) -> Outcome:
     return outcome_of(plan_partition, *task)
 
 
-@contextmanager
-def _processes(tasks: Sequence[PartitionStart], count: int) -> "Iterator[ProcessPoolExecutor]":
-    # Importing these takes as long as planning a small partition.
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+def _planning(chunks: Sequence[Sequence[PartitionStart]], _number: int) -> Work:
+    """Returns the work of a process: the plan of each partition of a chunk."""
 
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()  # otherwise a forked process would write it again
-    context = get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(count, context, _begin, (tasks,))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    def plan(chunk: int, put: Put) -> None:
+        for task in chunks[chunk]:
+            put(_plan_to_send(*task))
+
+    return plan
 
 
-_tasks: Sequence[PartitionStart] = ()
-"""The tasks in a worker process: sent once, because they share the facts of the log directory."""
-
-
-def _begin(tasks: Sequence[PartitionStart]) -> None:
-    global _tasks
-    _tasks = tasks
-    restore_defaults()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
-
-
-def _plan_to_send(number: int) -> Outcome | None:
+def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
     """Returns None for a plan that cannot be sent, because its content is generated on reading."""
-    directory, start = _tasks[number]
     found = _plan((directory, replace(start, jobs=1)))
     if isinstance(found, Recovery):
         if any(isinstance(step.pieces, Content) for step in found.plan.steps):
@@ -275,24 +256,8 @@ def _copied(pieces: Pieces) -> Pieces:
     return tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in pieces)
 
 
-@contextmanager
-def _worker_deaths_reported() -> Iterator[None]:
-    """Raises KsegError if a worker process has died."""
-    from concurrent.futures import BrokenExecutor
-
-    try:
-        yield
-    except BrokenExecutor as error:
-        raise KsegError(
-            "a process that planned a partition has died (killed for want of memory?); nothing was changed; "
-            "--jobs 1 works without such processes"
-        ) from error
-
-
-def _received(sent: Iterator[Outcome | None]) -> Outcome | None:
-    """Returns the next outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
-    with _worker_deaths_reported():
-        found = next(sent)
+def _received(found: Outcome | None) -> Outcome | None:
+    """Returns an outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
     if isinstance(found, Recovery):
         steps = found.plan.steps
         Workspace.made_bytes += sum(len(p) for step in steps for p in step.pieces if isinstance(p, bytes))

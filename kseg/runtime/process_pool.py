@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -118,7 +118,7 @@ Work = Callable[[int, Put], None]
 
 def in_processes(
     count: int, chunks: int, begin: Callable[[int], Work], ended: str, meanwhile: Callable[[], None] = lambda: None
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Yields the items of all chunks in order. Always ends its processes.
 
     Each of ``count`` processes calls ``begin`` with its number once, and the result for each of its chunks.

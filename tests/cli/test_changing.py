@@ -36,14 +36,6 @@ def test_a_plan_goes_to_a_file(kseg: Kseg, tmp_path: Path, form: str, option: st
     assert (tmp_path / "plan").read_bytes() == shown.out != b""
 
 
-def test_a_conversion_has_its_plan_in_a_file_too(kseg: Kseg, tmp_path: Path) -> None:
-    shutil.copytree(TESTDATA / "damaged/4.3.1-control-clean/dplain-0", tmp_path / "dplain-0")
-    options = ("convert", "--codec", "zstd", "--in-place", "--dry-run", "--format", "json")
-    shown = kseg(*options, tmp_path / "dplain-0")
-    assert kseg(*options, "--report", tmp_path / "plan", tmp_path / "dplain-0").status == 1
-    assert (tmp_path / "plan").read_bytes() == shown.out != b""
-
-
 def test_an_export_has_no_report(kseg: Kseg, tmp_path: Path) -> None:
     kseg("convert", "--to", "jsonl", "--report", tmp_path / "plan", "--dry-run", CASE).expect(2)
     assert not (tmp_path / "plan").exists()
@@ -82,17 +74,6 @@ def test_a_partition(kseg: Kseg, logs: Path) -> None:
         outcome = kseg("cut", logs / "dplain-1").expect(0)
         assert sizes(logs) == [WHOLE, SIZE]
         assert not (logs / CLEAN_SHUTDOWN).exists()
-        assert outcome.lines == [
-            str(logs),
-            f"  delete   {CLEAN_SHUTDOWN} (0 B)",
-            "           a log changes: a broker must recover all logs at its next start",
-            "  In all: 0 B removed; disk space needed: 0 B",
-            str(logs / "dplain-1"),
-            f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
-            f"           is damaged; removes bytes {SIZE}..{WHOLE}, offsets 134..149, 16 records",
-            "           (bad-length)",
-            "  In all: 7.0 KiB removed, with 16 records; disk space needed: 7.0 KiB",
-        ]
         assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
         assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0
 
@@ -110,25 +91,6 @@ def test_a_log_directory(kseg: Kseg, logs: Path) -> None:
     with unchanged(logs, files):
         outcome = kseg("cut", "--format", "json", logs).expect(0)
         assert [Path(row["file"]).name for row in outcome.of_type("action")] == [CLEAN_SHUTDOWN, LOG, LOG, POINTS]
-        assert outcome.objects[1] == {
-            "type": "action",
-            "action": "truncate",
-            "file": str(logs / "dplain-0" / LOG),
-            "reason": "is damaged",
-            "oldSize": WHOLE,
-            "newSize": SIZE,
-            "removedBytes": WHOLE - SIZE,
-            "removed": [
-                {
-                    "position": SIZE,
-                    "length": WHOLE - SIZE,
-                    "reason": "bad-length",
-                    "firstOffset": 134,
-                    "lastOffset": 149,
-                    "records": 16,
-                }
-            ],
-        }
         summary = outcome.objects[-1]
         assert (summary["type"], summary["changed"], summary["removedRecords"]) == ("summary", True, 32)
         assert summary["removedBytes"] == 2 * (WHOLE - SIZE) + len(b"0\n1\ndplain 0 150\n")
@@ -200,22 +162,6 @@ def test_lines_keep_to_80_columns(kseg: Kseg, logs: Path) -> None:
 def test_options_that_contradict_each_other(arguments: list[str], message: str, kseg: Kseg, logs: Path) -> None:
     kseg("cut", *arguments, logs).expect(2, message)
     assert (logs / CLEAN_SHUTDOWN).exists()
-
-
-def test_a_path_that_is_neither_is_told(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    outcome = kseg("cut", tmp_path / "empty", TESTDATA / "no-such").expect(3)
-    assert outcome.err.count("\n") == 2
-    assert "neither a partition nor a log directory" in outcome.err
-
-
-def test_files_of_a_segment_to_which_the_same_happens_share_a_line(kseg: Kseg, tmp_path: Path) -> None:
-    logs = Path(shutil.copytree(TESTDATA / "retention/4.3.1/before", tmp_path / "logs"))
-    lines = kseg("retain", "-n", "--retention-ms", "1", logs / "r-time-half-0").lines
-    first = f"{0:020d}"
-    assert f"  rename   {first}.log -> {first}.log.deleted" in lines
-    assert f"  rename   {first}.index .timeindex -> *.deleted" in lines
-    assert not any(line.startswith(f"  rename   {first}.timeindex") for line in lines)
 
 
 def test_totals_tell_what_is_removed_replaced_and_new(kseg: Kseg, tmp_path: Path) -> None:

@@ -95,12 +95,6 @@ def test_groups_wait_behind_the_last_stable_offset(watched: Path, kseg: Kseg) ->
     assert [each["waitingOffsets"] for each in details] == [rows[0]["waitingOffsets"]]
 
 
-def test_without_committed_offsets_the_groups_are_not_known(logs: Path, kseg: Kseg) -> None:
-    rows = kseg("dump", "--open-transactions", "--format", "json", logs).objects
-    assert {row["waitingGroups"] for row in rows} == {None}
-    assert kseg("dump", "--open-transactions", logs).lines[3].endswith(" waitingGroups: unknown")
-
-
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 TRUTH = [json.loads(line) for line in (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines()]
 LEGACY = [
@@ -147,24 +141,6 @@ def test_old_keys_and_values(folder: Path, name: str, key_type: str, kseg: Kseg)
         (offset["group"], offset["topic"], offset["partition"]): [offset[name] for name in names]
         for offset in committed(kseg, folder / name)
     } == {key: [data.get(name) for name in names] for key, data in newest.items()}
-
-
-def test_the_table_says_the_same(kseg: Kseg) -> None:
-    done = kseg("dump", "--committed-offsets", COMMITTED)
-    assert (done.status, done.err) == (0, "")
-    title, *rows = done.lines[: len(TRUTH) + 1]
-    assert title.split() == "GROUP TOPIC PARTITION OFFSET LOG END LAG COMMITTED AGE EPOCH METADATA".split()
-    assert [row.split()[:6] for row in rows] == [
-        [str(offset[name]) for name in ("group", "topic", "partition", "offset", "logEndOffset")]
-        + [str(max(0, offset["logEndOffset"] - offset["offset"]))]
-        for offset in TRUTH
-    ]
-    assert r"naïve \x1b[31m\tmetadata" in done.out.decode()
-    assert done.lines[len(TRUTH) + 1 :] == [
-        "15 committed offsets: 11 groups, 4 partitions",
-        "outside of the log: 1",
-        "in open transactions, not counted: 1",
-    ]
 
 
 def test_a_table_of_offsets_is_this_one(kseg: Kseg) -> None:

@@ -190,16 +190,6 @@ def test_a_record_above_the_limit_makes_the_partition_uncleanable(kseg: Kseg, tm
     assert checkpoint(tmp_path, partition.name) == 300
 
 
-@pytest.mark.parametrize("pair", [ABORTED, COMPRESSED], ids=each)
-def test_undo_brings_all_of_it_back(kseg: Kseg, tmp_path: Path, pair: Pair) -> None:
-    partition = pair.copy(tmp_path)
-    before = everything(tmp_path)
-    assert kseg("compact", *pair.options, partition).status == 0
-    assert everything(tmp_path) != before
-    assert kseg("undo", partition).status == 0
-    assert everything(tmp_path) == before
-
-
 def test_a_dry_run_tells_what_would_go_by_kind_and_changes_nothing(kseg: Kseg, tmp_path: Path) -> None:
     partition = TOMBSTONES.copy(tmp_path)
     with unchanged(tmp_path):
@@ -276,16 +266,6 @@ def test_what_stops_the_cleaner_is_told(kseg: Kseg, tmp_path: Path) -> None:
         (tmp_path / "cleaner-offset-checkpoint").unlink()
         assert "above the high watermark" in kseg("compact", *COMPRESSED.options, partition).err
         (tmp_path / "replication-offset-checkpoint").unlink()
-
-
-def test_the_active_segment_is_cleaned_where_that_is_asked_for(kseg: Kseg, tmp_path: Path) -> None:
-    partition = tmp_path / "t-0"
-    write_log(partition, [build_record_batch(new_records([(b"a", b"1"), (b"a", b"2")]), BatchFields())])
-    assert "--include-active" in kseg("compact", partition).err
-    assert len(records(partition)) == 2
-    assert kseg("compact", "--include-active", partition).status == 0
-    assert [row[0] for row in records(partition)] == [1]
-    assert checkpoint(tmp_path, "t-0") == 2
 
 
 def test_a_map_that_is_too_small_leaves_the_rest_dirty_unless_told(kseg: Kseg, tmp_path: Path) -> None:
@@ -440,16 +420,6 @@ def test_a_retention_without_end_keeps_tombstones_for_good(kseg: Kseg, tmp_path:
         assert kseg(*once, tmp_path / "t-0").status == 0
         assert [row[0] for row in records(tmp_path / "t-0")] == [1]
         write_checkpoint(tmp_path, "t-0", 0)
-
-
-def test_segments_become_one_while_their_indexes_fit(kseg: Kseg, tmp_path: Path) -> None:
-    batches = [build_record_batch(new_records([(b"%d" % i, b"x" * 200)], i), BatchFields()) for i in range(40)]
-    write_log(tmp_path / "t-0", batches, 1000)
-    options = ("compact", "-n", "-v", "--include-active", "--format", "json", tmp_path / "t-0")
-    assert len(kseg(*options).of_type("cleanedSegment")) == 1
-    sizes = kseg(*options, "--max-index-bytes", "60").of_type("cleanedSegment")
-    assert len(sizes) > 2
-    assert len(kseg(*options, "--segment-bytes", "2000").of_type("cleanedSegment")) > 2
 
 
 @pytest.mark.parametrize(("options", "magics"), [((), {2}), (("--keep-format",), {0}), (("--era", "3.9"), {0})])

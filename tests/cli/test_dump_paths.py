@@ -111,7 +111,6 @@ SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.
 NAME = SEGMENT.name
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 OLD = next((TESTDATA / "kafka-0.6/magic0/MagicByte0-0").glob("*.kafka"))
-METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
 COMPACT_V0 = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
 needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 
@@ -200,12 +199,6 @@ def test_leftovers_are_shown_with_all_or_when_named(kseg: Kseg) -> None:
     assert sorted(name for name in shown if ".log" in Path(name).name) == sorted(segments + leftovers)
     assert {Path(name).suffix for name in shown} >= {".log", ".deleted", ".index"}
     assert dumped(kseg, leftovers[0]) == leftovers[:1]
-
-
-def test_snapshots_of_cluster_metadata_come_behind_its_log(kseg: Kseg) -> None:
-    shown = [Path(name).suffix for name in dumped(kseg, METADATA)]
-    assert shown == sorted(shown, reverse=True)
-    assert set(shown) == {".log", ".checkpoint"}
 
 
 def test_an_empty_partition_is_clean_and_an_empty_directory_is_nothing(tmp_path: Path, kseg: Kseg) -> None:

@@ -98,12 +98,6 @@ def test_joined_with_the_disk_and_from_the_store_alone(
         check_clean(kseg, output / name)
 
 
-def test_committed_transactions(kseg: Kseg, tmp_path: Path) -> None:
-    recover(kseg, store_of("both"), tmp_path / "out", logs=REMOTE / "both" / "logs")
-    options = "--isolation", "read_committed"
-    check_records(kseg, tmp_path / "out" / "t-txn-0", consumed("both", "t-txn-0.rc"), *options)
-
-
 @pytest.mark.parametrize("variant", ["plain", "zstd", "both"])
 def test_segments_are_the_brokers_own(kseg: Kseg, tmp_path: Path, variant: str) -> None:
     known = truth(variant)
@@ -112,13 +106,6 @@ def test_segments_are_the_brokers_own(kseg: Kseg, tmp_path: Path, variant: str) 
     expected = {fact.get("sha256Log") for fact in known.values()}
     assert len(digests) >= 2
     assert digests <= expected
-
-
-def test_kafkas_local_tiered_storage(kseg: Kseg, tmp_path: Path) -> None:
-    recover(kseg, store_of("local"), tmp_path / "out").expect(0)
-    expected = [row for row in consumed("local", "t-txn-0.ru") if row["offset"] < 324]
-    check_records(kseg, tmp_path / "out" / "t-txn-0", expected)
-    check_clean(kseg, tmp_path / "out" / "t-txn-0")
 
 
 def test_the_log_start_comes_along(kseg: Kseg, tmp_path: Path) -> None:
@@ -181,12 +168,6 @@ def test_a_broker_takes_an_output_for_its_log_directory(kseg: Kseg, tmp_path: Pa
     (output / "meta.properties").write_text("version=2\n")
     codes = {row["code"] for row in kseg("verify", "--format", "json", output).of_type("finding")}
     assert codes == {"bad-meta-properties", "unclean-shutdown"}
-
-
-def test_a_dry_run_writes_nothing(kseg: Kseg, tmp_path: Path) -> None:
-    made = recover(kseg, store_of("zstd"), tmp_path / "out", "--dry-run")
-    assert (made.status, list(tmp_path.iterdir())) == (1, [])
-    assert made.of_type("summary")[0]["changed"] is False
 
 
 def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from cli.test_archives import members, rows, tar_bytes
 from kseg.changes.resumable_output import RECORD
 from kseg.errors import PathError
 from kseg.stores.object_urls import UrlObjects
-from s3_server import Store, free_port, s3_server
+from s3_server import Store, s3_server
 from stores.remote.stores import KEY_OPTIONS, store_of
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
@@ -156,11 +156,6 @@ def test_a_wrong_key_is_not_shown(bucket: Bucket, kseg: Kseg, monkeypatch: pytes
         assert done.out == b""
         assert not [word for word in (key, AZURE_KEY, "AccountKey", "Traceback") if word in done.err]
     bucket.system.clear_instance_cache()
-
-
-def test_credentials_of_a_url_are_not_shown(kseg: Kseg) -> None:
-    done = kseg("dump", f"http://user:secret@127.0.0.1:{free_port()}/orders-0/0.log?signature=secret").expect(3)
-    assert "secret" not in done.err
 
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]

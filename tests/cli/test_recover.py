@@ -78,18 +78,6 @@ def test_replicas_that_diverge_are_refused(kseg: Kseg, replica_partition: Path, 
     assert sorted(replica_partition.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status"),
-    [
-        (["--from-replica", str(REPLICA), "--mode", "broker"], 2),
-        (["--from-replica", str(REPLICA), "--mode", "salvage"], 0),
-        (["--from-replica", "/no/such/place"], 3),
-    ],
-)
-def test_options(kseg: Kseg, replica_partition: Path, arguments: list[str], status: int) -> None:
-    assert kseg("recover", *arguments, replica_partition).status == status
-
-
 def test_a_relative_path(kseg: Kseg, replica_partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of another file of the replica_partition, and of the replica, are found from anywhere."""
     first, third = replica_partition / "00000000000000000000.log", replica_partition / "00000000000000000076.log"
@@ -143,26 +131,6 @@ def test_a_copy_without_a_change_is_reported(kseg: Kseg, tmp_path: Path) -> None
     done = kseg(*ask, new, whole)
     assert f"kseg: {new}: copied without a change: 1 partition" in done.err
     assert files(new / "dplain-0").keys() == files(whole).keys()
-
-
-def test_the_log_is_cut_as_a_broker_cuts_it(kseg: Kseg, partition: Path) -> None:
-    whole = (partition / LAST).read_bytes()
-    done = kseg("recover", "--index-interval-bytes", "1024", "--now", "1790000000000", partition).expect(0)
-    assert (partition / LAST).read_bytes() == whole[:CUT_AT]
-    assert "--mode salvage would keep them" in done.err
-    assert kseg("verify", "--level", "deep", partition).status == 0
-    assert kseg("recover", "--full", "--index-interval-bytes", "1024", "--now", "1790000000000", partition).status == 0
-    assert kseg("undo", partition).status == 0
-    assert (partition / LAST).read_bytes() == whole
-
-
-def test_salvage_keeps_what_is_intact(kseg: Kseg, partition: Path) -> None:
-    whole = (partition / LAST).read_bytes()
-    assert kseg("recover", "--mode", "salvage", partition).status == 0
-    kept = (partition / LAST).read_bytes()
-    assert kept == whole[:CUT_AT] + whole[len(whole) - (len(kept) - CUT_AT) :]
-    assert len(whole) - 400 < len(kept) < len(whole)
-    assert kseg("verify", "--level", "deep", partition).status == 0
 
 
 @pytest.mark.parametrize("mode", ["broker", "salvage"])
@@ -241,42 +209,6 @@ def test_what_a_clean_stop_of_4_4_leaves_is_left_as_it_is(kseg: Kseg, era: str, 
     done = kseg("recover", "--era", era, "--dry-run", "--format", "json", TESTDATA / "log-directories/4.4.0/logs")
     replaced = [Path(action["file"]).name for action in done.of_type("action") if action["action"] == "replace"]
     assert (done.status, replaced) == (int(bool(rewritten)), rewritten)
-
-
-@pytest.mark.parametrize("flag", ["--no-quarantine", "--no-lock", "--quiet", "--verbose"])
-def test_other_ways_end_alike(kseg: Kseg, partition: Path, flag: str) -> None:
-    assert kseg("recover", flag, partition).status == 0
-    assert (partition / LAST).stat().st_size == CUT_AT
-
-
-def test_another_place_for_what_goes(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    assert kseg("recover", "--quarantine", tmp_path / "spare", "--color", "never", partition).status == 0
-    assert any(path.stat().st_size for path in (tmp_path / "spare").rglob("*") if path.is_file())
-
-
-def test_a_copy_that_is_repaired(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    with unchanged(partition):
-        assert kseg("recover", "--output", tmp_path / "repaired", partition).status == 0
-    assert (tmp_path / "repaired" / "dplain-0" / LAST).stat().st_size == CUT_AT
-
-
-def test_a_log_that_a_broker_would_not_start_on(kseg: Kseg, partition: Path) -> None:
-    (partition / "leader-epoch-checkpoint").write_bytes(b"nonsense")
-    before = files(partition)
-    done = kseg("recover", partition)
-    assert (done.status, files(partition)) == (3, before)
-    assert "does not start" in done.err
-
-
-def test_indexes_are_rebuilt(kseg: Kseg, tmp_path: Path) -> None:
-    partition = Path(shutil.copytree(DAMAGED / "4.3.1-control-clean" / "dplain-0", tmp_path / "dplain-0"))
-    assert kseg("reindex", "--check", "--index-interval-bytes", "1024", partition).status == 1
-    assert kseg("reindex", "--snapshots", "--index-interval-bytes", "1024", partition).status == 0
-    index = (partition / LAST).with_suffix(".index").read_bytes()
-    assert index
-    assert len(index) % 8 == 0
-    assert kseg("reindex", "--check", "--index-interval-bytes", "1024", partition).status == 0
-    assert kseg("verify", partition).status == 0
 
 
 def test_the_indexes_of_a_damaged_log_are_left_alone(kseg: Kseg, partition: Path) -> None:

@@ -39,13 +39,6 @@ def test_reindex_keeps_it(kseg: Kseg, marked_logs: Path, alone: bool, options: l
     assert (marked_logs / "dplain-0" / INDEX).read_bytes() == bytes(8)
 
 
-def test_recover_removes_it_where_a_log_changes(kseg: Kseg, marked_logs: Path) -> None:
-    with (marked_logs / "dplain-0" / "00000000000000000116.log").open("ab") as out:
-        out.write(b"\0" * 10)
-    assert kseg("recover", "--full", marked_logs).status == 0
-    assert not (marked_logs / MARKER).exists()
-
-
 def test_a_change_of_one_partition_is_told_as_one(kseg: Kseg, marked_logs: Path) -> None:
     assert kseg("reindex", marked_logs).status == 0
     assert "reindex, 1 partition\n" in kseg("undo", "--list", marked_logs).out.decode()

@@ -107,6 +107,7 @@ def test_partitions_that_are_left_alone_are_counted(kseg: Kseg, logs: Path) -> N
         (("convert", "--to", "csv", "--in-place", "x"), 2, "--in-place does not go with --to csv"),
         (("convert", "--to", "v2", "--in-place", "-"), 3, "standard input cannot be changed"),
         (("recover", "-"), 3, "standard input cannot be changed"),
+        (("recover", "--from-replica", "x", "--mode", "broker", "y"), 2, "--from-replica"),
         (("compact", TESTDATA / "kernel"), 3, "holds no segment, no directory such as orders-0, no meta.properties"),
         (("retain", "-n", "--topic", "__cluster_metadata", RETAINED), 0, "brokers cut it by snapshots"),
     ],

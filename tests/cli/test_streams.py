@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import kseg
 from cli.command import COMMAND, ENVIRONMENT, TESTDATA, on_terminal
 
 SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
@@ -270,14 +269,6 @@ def test_help_fits_80_columns() -> None:
         lines = on_terminal(*arguments).decode().splitlines()
         assert len(lines) > 10
         assert [line for line in lines if len(line) > 80] == []
-
-
-def test_version_says_which_kernel_runs() -> None:
-    from kseg.kernel import description
-
-    expected = f"kseg {kseg.__version__} ({description()} kernel)\n"
-    assert shell("kseg --version").stdout.decode() == expected
-    assert description() in ("compiled", "interpreted")
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])

@@ -203,12 +203,6 @@ def test_what_was_interrupted_is_completed_first_and_told(kseg: Kseg, logs: Path
         kseg("undo", logs / "dplain-0").expect(0, "'recover' was interrupted, and is complete now")
 
 
-@pytest.mark.parametrize("color, shown", [("always", True), ("never", False)])
-def test_colours(color: str, shown: bool, kseg: Kseg, logs: Path) -> None:
-    change(logs / "dplain-0")
-    assert (b"\x1b[" in kseg("undo", "--color", color, logs / "dplain-0").out) is shown
-
-
 @pytest.mark.parametrize(
     "arguments, status, message",
     [
@@ -261,32 +255,6 @@ def test_a_quarantine_that_was_moved_away_is_missed(logs: Path, tmp_path: Path, 
     (logs / "dplain-1" / ".kseg-quarantine").rename(tmp_path / "away")
     with unchanged(logs, files):
         kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
-
-
-def test_the_marker_of_a_clean_stop_comes_back_with_a_partition(logs: Path, kseg: Kseg) -> None:
-    (logs / CLEAN_SHUTDOWN).write_bytes(b'{"version":0}')
-    before = files(logs)
-    kseg("convert", "--codec", "gzip", "--in-place", logs / "dplain-0")
-    assert not (logs / CLEAN_SHUTDOWN).exists()
-    shown = kseg("undo", "-n", logs / "dplain-0")
-    assert CLEAN_SHUTDOWN in shown.out.decode()
-    assert kseg("undo", logs / "dplain-0").status == 0
-    assert (logs / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0}'
-    assert {name for name in files(logs) if ".kseg" not in name} == {*before}
-
-
-def test_the_marker_stays_away_where_more_has_changed(logs: Path, kseg: Kseg) -> None:
-    for more in ("a checkpoint", "another partition"):
-        (logs / CLEAN_SHUTDOWN).write_bytes(b"")
-        kseg("convert", "--codec", "gzip", "--in-place", logs / "dplain-0")
-        assert not (logs / CLEAN_SHUTDOWN).exists()
-        if more == "a checkpoint":
-            (logs / "new").write_bytes(b"")
-            (logs / "new").replace(logs / POINTS)
-        else:
-            change(logs / "dplain-1")
-        assert kseg("undo", logs / "dplain-0").status == 0
-        assert not (logs / CLEAN_SHUTDOWN).exists()
 
 
 def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_path: Path, kseg: Kseg) -> None:

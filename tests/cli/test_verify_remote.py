@@ -40,13 +40,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     return found
 
 
-@pytest.mark.parametrize(("variant", "name", "end"), [("both", "t-txn-0", 422), ("local", "t-txn-0", 324)])
-def test_all_records(kseg: Kseg, variant: str, name: str, end: int) -> None:
-    rows = kseg("dump", *DEEP, *KEYS, store_of(variant)).objects
-    assert records(rows) == [row for row in consumed(variant, f"{name}.ru") if row[0] < end]
-    assert {(row["topic"], row["partition"]) for row in rows if row["type"] == "record"} == {("t-txn", 0)}
-
-
 def test_text_is_that_of_the_file(kseg: Kseg, tmp_path: Path) -> None:
     """As Kafka's tool prints the log that LocalTieredStorage keeps as it is."""
     store = store_of("local")
@@ -72,12 +65,6 @@ def test_a_range_of_offsets_reads_its_chunks(kseg: Kseg, reads: list[tuple[str, 
     assert {name for name, _, _ in reads} == {segment.found[".log"].name}
     assert len(segment.chunks) > 20
     assert sum(length for _, _, length in reads) < segment.chunks.stored_bytes / 3
-
-
-def test_a_limit_reads_the_first_chunks(kseg: Kseg, reads: list[tuple[str, int, int]]) -> None:
-    rows = kseg("dump", *DEEP, "--topic", "t-roll", "--limit", "2", store_of("zstd")).objects
-    assert [offset for offset, _ in records(rows)] == [0, 1]
-    assert len(reads) == 1
 
 
 @pytest.mark.parametrize(("position", "most_chunks"), [(1000, 4), (40000, 11)])
@@ -132,25 +119,6 @@ def test_indexes_of_kafkas_own_layout_are_used(kseg: Kseg, reads: list[tuple[str
 
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
-
-
-@pytest.mark.parametrize(
-    ("variant", "codes"),
-    [
-        ("plain", ["remote-copy-unfinished"]),
-        ("zstd", ["remote-lineage-conflict"] * 3),
-        ("both", []),
-        ("local", []),
-    ],
-)
-def test_stores_as_brokers_left_them(kseg: Kseg, variant: str, codes: list[str]) -> None:
-    judged = kseg("verify", "--level", "deep", "--format", "json", *KEYS, store_of(variant))
-    assert [row["code"] for row in judged.of_type("finding")] == codes
-    (summary,) = judged.of_type("summary")
-    whole = [s for partition in storage(variant).partitions for s in partition.segments if not s.missing]
-    assert summary["batches"] >= len(whole)
-    assert summary["bytes"] > sum(segment.size for segment in whole)
-    assert (judged.status, summary["notJudged"], summary["next"]) == (0, 0, [])
 
 
 @pytest.mark.sampled(3)

@@ -25,7 +25,7 @@ from verification.log_directories import (
     second,
 )
 from verification.log_directories import TOPIC_ID as DPLAIN
-from verification.partitions import sealed, spans
+from verification.partitions import TESTDATA, sealed, spans
 
 # What the records of internal topics say about other partitions.
 

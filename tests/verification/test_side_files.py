@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.command import flip
 from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
@@ -232,6 +233,13 @@ def test_real_snapshots_are_right() -> None:
         assert found == [], path
         assert report.totals.files == 1
         assert report.totals.batches >= 2
+
+
+def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
+    source = next(TESTDATA.glob("kafka-4.3.1/internal/__cluster_metadata-0/*0455*.checkpoint"))
+    path = Path(shutil.copy(source, tmp_path))
+    flip(path, 1000, 4)
+    assert [(finding.code, finding.position) for finding in judged(path)[0]] == [("bad-metadata-snapshot", 166)]
 
 
 @pytest.mark.parametrize(

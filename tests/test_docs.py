@@ -140,7 +140,10 @@ def test_every_example_can_be_typed(
         assert ended.value.exit_code == 0
         return
     context = command.make_context(command.name, list(arguments), parent)
-    assert any(context.params.get(name) for name in ("paths", "files", "explain", "text", "from_remote", "server"))
+    assert any(
+        context.params.get(name)
+        for name in ("paths", "files", "explain", "text", "from_remote", "topics_from", "server")
+    )
 
 
 @pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])

@@ -25,7 +25,7 @@ from kseg.output.changes.rebuilds import RebuildPrinter
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_report
 from kseg.quantities import plural
-from kseg.recovery.options import BROKER, SALVAGE, Listener, RecoverOptions
+from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, UnusedSegment
 from kseg.runtime.threads import usable_cores
@@ -53,7 +53,7 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
     if options.metadata_snapshot or options.new_quorum is not None:
         _check_metadata(paths, change, options, given)
         return
-    refuse(("--listener",), given, "is for --new-quorum")
+    refuse(("--listener", "--topics-from"), given, "is for --new-quorum")
     refuse(("--as-of",), given, "is for --metadata-snapshot and --new-quorum")
     if options.new_cluster and options.topic_id:
         raise RequestError("--for-cluster excludes --topic-id")
@@ -84,12 +84,14 @@ def _check_carving(paths: tuple[str, ...], change: ChangeOptions, given: set[str
 
 
 def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions, given: set[str]) -> None:
-    if not paths:
+    if not paths and not options.topics_from:
         raise RequestError("Missing argument 'PATH...'.")
     if options.metadata_snapshot:
-        refuse(sorted(given - {"--metadata-snapshot", "--as-of"}), given, "excludes --metadata-snapshot")
+        allowed = {"--metadata-snapshot", "--as-of", "--server-properties"}
+        refuse(sorted(given - allowed), given, "excludes --metadata-snapshot")
         return
-    refuse(sorted(given - {"--new-quorum", "--listener", "--as-of"}), given, "excludes --new-quorum")
+    allowed = {"--new-quorum", "--listener", "--topics-from", "--as-of"}
+    refuse(sorted(given - allowed), given, "excludes --new-quorum")
     if options.listener is None or change.output is None:
         raise RequestError("--new-quorum needs --listener and --output")
     if len(paths) > 1 or change.links:
@@ -216,12 +218,12 @@ def command(
         if options.from_remote is not None:
             return _recover_from_remote(paths, change, presentation, options)
         if options.new_quorum is not None:
-            assert options.listener is not None
-            return _new_quorum(paths[0], options.new_quorum, options.listener, options.as_of, change, presentation)
+            return _new_quorum(paths, options, change, presentation)
         if options.metadata_snapshot:
             from kseg.recovery.metadata_log import MetadataSnapshotPlanner
 
-            return run_change(paths, partial(MetadataSnapshotPlanner, options.as_of), change, presentation).exit_status
+            make = partial(MetadataSnapshotPlanner, options.as_of, options.server)
+            return run_change(paths, make, change, presentation).exit_status
         make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))
         with usage_errors():
             if options.topic_id or options.name:
@@ -234,18 +236,21 @@ def command(
 
 
 def _new_quorum(
-    path: str, node: int, listener: Listener, end: int | None, change: ChangeOptions, presentation: Presentation
+    paths: tuple[str, ...], options: RecoverOptions, change: ChangeOptions, presentation: Presentation
 ) -> int:
-    """Writes the log directory of a new controller. Returns the exit status: 1 if records were left out."""
-    from kseg.recovery.metadata_log import new_quorum
+    """Writes the log directory of a new controller. Returns the exit status: 1 if something was left out."""
+    from kseg.recovery.metadata_log import NewQuorum
 
-    notices = presentation.notices()
+    node, listener, notices = options.new_quorum, options.listener, presentation.notices()
+    assert node is not None
+    assert listener is not None
+    quorum = NewQuorum(node, listener, next(iter(paths), None), options.topics_from, options.as_of)
     with open_plans(presentation, change.is_dry, notices.error) as sink:
         printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
-        plan, snapshot = new_quorum(path, node, listener, end, change)
-        for error in snapshot.left_out:
-            notices.warning(f"left out: {error}")
+        plan, snapshot = quorum.write(change, notices.warning)
+        snapshot.report(notices.warning)
         printer.begin(1, 1)
+        printer.totals.damage_remains = bool(snapshot.left_out)
         printer.plan(plan)
         printer.applied()
         printer.finish()

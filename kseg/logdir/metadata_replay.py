@@ -221,7 +221,7 @@ class ReplayedLog:
 def load_readable(files: list[SegmentFile], end: int | None = None) -> tuple[LoadedImage, list[KsegError]]:
     """Returns the image of all records below ``end`` that can be read and replayed, and what cannot: damaged files,
     missing offsets, refused records. It begins with the newest snapshot that is whole."""
-    errors: list[KsegError] = []
+    errors, unread = list[KsegError](), list[tuple[int, KsegError]]()
     found = LoadedImage(MetadataImage())
     for snapshot in reversed(snapshots_among(files)):
         if end is None or (snapshot.base_offset or 0) <= end:
@@ -229,32 +229,47 @@ def load_readable(files: list[SegmentFile], end: int | None = None) -> tuple[Loa
                 found = image_of_snapshot(snapshot)
                 break
             except KsegError as error:
-                errors.append(error)
-    start, skipped = found.offset, list[RefusedRecordError]()
+                unread.append((snapshot.base_offset or 0, error))
+    start, skipped, damaged = found.offset, list[RefusedRecordError](), ""
     loader = BatchLoader(found.image, skipped)
 
     def missing(path: str, what: str) -> None:
         cut = "; the transaction that is open there" if loader.finish() else ""
         errors.append(KsegError(f"{path}: {what}{cut}"))
 
-    for file in (file for file in files if file.kind == LOG and not file.leftover):
-        for batch in intact_batches(file.path):
-            if batch is None:
-                missing(file.path, f"damaged bytes where offset {found.offset} is expected")
-                continue
-            if batch.last_offset < start or (end is not None and batch.base_offset >= end):
-                continue
-            if batch.base_offset > found.offset:
-                missing(file.path, f"the missing offsets {found.offset} to {batch.base_offset - 1}")
-            if not batch.is_control:
-                try:
-                    loader.load(file.path, batch, end)
-                except UndecodableError as error:
-                    missing(file.path, f"the batch at offset {batch.base_offset}: {error}")
-            found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
-            found.epoch = max(found.epoch, batch.header.partition_leader_epoch)
+    for path, batch in _batches_of_log(files):
+        if batch is None:
+            damaged = path
+            continue
+        if batch.last_offset < start:
+            damaged = ""
+            continue
+        stop = batch.base_offset if end is None else min(batch.base_offset, end)
+        if stop > found.offset:
+            why = "damaged bytes in the place of" if damaged else "the missing"
+            last = f"s {found.offset} to {stop - 1}" if stop > found.offset + 1 else f" {found.offset}"
+            missing(damaged or path, f"{why} offset{last}")
+        damaged = ""
+        if end is not None and batch.base_offset >= end:
+            break
+        if not batch.is_control:
+            try:
+                loader.load(path, batch, end)
+            except UndecodableError as error:
+                missing(path, f"the batch at offset {batch.base_offset}: {error}")
+        found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
+        found.epoch = max(found.epoch, batch.header.partition_leader_epoch)
+    if damaged:
+        missing(damaged, f"damaged bytes where offset {found.offset} is expected")
     loader.finish()
-    return found, [*errors, *skipped]
+    lost = [error for offset, error in unread if offset > found.offset]  # the log has the records of the others
+    return found, [*lost, *errors, *skipped]
+
+
+def _batches_of_log(files: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
+    """Yields the intact batches of the .log files with the path of each, None for each damaged range or batch."""
+    for file in (file for file in files if file.kind == LOG and not file.leftover):
+        yield from ((file.path, batch) for batch in intact_batches(file.path))
 
 
 def replay_log(files: list[SegmentFile]) -> ReplayedLog:

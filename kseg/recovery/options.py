@@ -89,8 +89,8 @@ class RecoverOptions:
     ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
     partitions; ``name``: the topic's new name; ``new_cluster``: a log directory of the cluster that will serve the
     partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``: the paths are images;
-    ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``, ``new_quorum``: see
-    `kseg.recovery.metadata_log`.
+    ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``, ``new_quorum``,
+    ``topics_from``: see `kseg.recovery.metadata_log`.
     """
 
     mode: str = option(
@@ -190,6 +190,14 @@ class RecoverOptions:
         RULES,
         "With --new-quorum: the listener of the controller.",
         Value("NAME://HOST:PORT", Listener.parsed),
+    )
+    topics_from: tuple[str, ...] = option(
+        "--topics-from",
+        INPUT,
+        "With --new-quorum: take topics from the partitions of this log directory, too; may be repeated.",
+        PathKind(is_checked=True),
+        metavar="LOGDIR",
+        is_many=True,
     )
     as_of: int | None = option(
         "--as-of",

@@ -30,11 +30,12 @@ num.io.threads=2
 num.network.threads=1
 background.threads=2
 """
-_KRAFT_SETTINGS = """process.roles=broker,controller
+_ALONE = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-controller.listener.names=CONTROLLER
+"""
+_KRAFT_SETTINGS = """controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.initial.task.delay.ms=500
 log.retention.check.interval.ms=1000
@@ -181,19 +182,65 @@ class KraftNode(Node):
     SEGMENT_BYTES = "internal.segment.bytes"
     LAST_FILE = "partition.metadata"
 
-    def __init__(self, folder: Path, client: Client) -> None:
+    def __init__(self, folder: Path, client: Client, release: str = KRAFT, roles: str = _ALONE, *flags: str) -> None:
+        """``flags``: of the tool that formats the log directory."""
         super().__init__(folder, client)
+        self.RELEASE, self.roles = release, roles
         self._class_path = jars.class_path("kafka_2.13", self.RELEASE, LOGGING)
-        settings = (_SETTINGS + _KRAFT_SETTINGS).format(logs=self.logs, port=1, controller=2)
+        settings = (_SETTINGS + self.settings()).format(logs=self.logs, port=1, controller=2)
         self.properties.write_text(settings)
-        format_it = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
+        format_it = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties), *flags]
         subprocess.run(java(self._class_path, *format_it), check=True, stdout=subprocess.DEVNULL)
 
     def command(self) -> list[str]:
         return java(self._class_path, "kafka.Kafka", str(self.properties))
 
     def settings(self) -> str:
-        return _KRAFT_SETTINGS
+        return self.roles + _KRAFT_SETTINGS
+
+
+class Cluster:
+    """A controller and a broker in processes of their own. ``controller_id`` and ``port`` are those of the controller
+    that both look for at their next start."""
+
+    def __init__(self, folder: Path, client: Client, release: str, is_dynamic: bool) -> None:
+        self.is_dynamic = is_dynamic
+        self.controller_id, (self.port,) = 1, free_ports(1)
+        flags = (["--standalone"], ["--no-initial-controllers"]) if is_dynamic else ([], [])
+        self.controller = KraftNode(folder / "controller", client, release, self._controller_roles, *flags[0])
+        self.broker = KraftNode(folder / "broker", client, release, self._broker_roles, *flags[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def _quorum(self) -> str:
+        address = f"127.0.0.1:{self.port}"
+        if self.is_dynamic:
+            return f"controller.quorum.bootstrap.servers={address}\n"
+        return f"controller.quorum.voters={self.controller_id}@{address}\n"
+
+    @property
+    def _controller_roles(self) -> str:
+        listener = f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
+        return f"process.roles=controller\nnode.id={self.controller_id}\n{listener}{self._quorum}"
+
+    @property
+    def _broker_roles(self) -> str:
+        return f"process.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:{{port}}\n{self._quorum}"
+
+    def start(self) -> None:
+        """Returns when the broker leads all its partitions. Raises NodeError."""
+        self.controller.roles, self.broker.roles = self._controller_roles, self._broker_roles
+        self.controller.launch()
+        self.broker.start()
+
+    def kill(self) -> None:
+        self.broker.kill()
+        self.controller.kill()
 
 
 class OldNode(Node):

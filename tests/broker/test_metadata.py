@@ -1,17 +1,22 @@
-"""A node alone whose metadata log is damaged starts on a new snapshot, and serves what it had."""
+"""Nodes whose metadata log is damaged or lost start on what kseg makes, and serve what they had."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.client import Client
-from broker.nodes import KraftNode
+from broker.nodes import Cluster, KraftNode, free_ports
 from broker.scenes import kseg
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 RECORDS = 20
+TOPICS = ("first", "second")
+CLUSTERS = [("4.4.0", True), ("4.3.1", False)]
+"""Release, and whether the voters are dynamic."""
 
 
 def damage(logs: Path, word: bytes) -> None:
@@ -25,28 +30,94 @@ def damage(logs: Path, word: bytes) -> None:
     raise AssertionError(word)
 
 
+def fill(node: KraftNode, client: Client, topic: str) -> None:
+    node.create(topic, 1, "retention.ms=-1")  # the records are old
+    client.ask("produce", node.address, topic, "none", 0, RECORDS)
+
+
+def serves_as_before(node: KraftNode, client: Client, new_topic: str) -> None:
+    """Old records are consumed, old and new topics take new ones."""
+    for topic in TOPICS:
+        served = client.consume(node.address, topic, 0)
+        assert len(served) >= RECORDS
+        client.ask("produce", node.address, topic, "none", 0, RECORDS, f"of-{new_topic}", "commit")
+        assert client.consume(node.address, topic, 0, "read_committed")[: len(served)] == served
+    fill(node, client, new_topic)
+    assert len(client.consume(node.address, new_topic, 0)) == RECORDS
+
+
+def topic_ids(logs: Path, *topics: str) -> dict[str, bytes]:
+    return {topic: (logs / f"{topic}-0" / "partition.metadata").read_bytes() for topic in topics or TOPICS}
+
+
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory, client: Client) -> Iterator[KraftNode]:
     with KraftNode(tmp_path_factory.mktemp("metadata") / "node", client) as node:
         node.start()
-        for topic in ("first", "second"):
-            node.create(topic, 1, "retention.ms=-1")  # the records are old
-            client.ask("produce", node.address, topic, "none", 0, RECORDS)
+        for topic in TOPICS:
+            fill(node, client, topic)
         yield node
 
 
 def test_a_node_alone_starts_on_a_new_snapshot(node: KraftNode, client: Client) -> None:
     before = client.consume(node.address, "first", 0)
-    topic_id = (node.logs / "first-0" / "partition.metadata").read_bytes()
+    ids = topic_ids(node.logs)
     node.kill()
     damage(node.logs, b"second")
     advice = kseg("verify", "--format", "json", node.logs, status=1).stdout
     assert "--metadata-snapshot" in advice
     assert "salvage" not in advice
-    kseg("recover", "--metadata-snapshot", node.logs)
+    kseg("recover", "--metadata-snapshot", node.logs, status=1)
     node.start()
     assert client.consume(node.address, "first", 0) == before
-    assert (node.logs / "first-0" / "partition.metadata").read_bytes() == topic_id
-    node.create("third", 1, "retention.ms=-1")
-    client.ask("produce", node.address, "third", "none", 0, RECORDS)
+    assert topic_ids(node.logs, "first")["first"] == ids["first"]
+    fill(node, client, "third")
     assert len(client.consume(node.address, "third", 0)) == RECORDS
+
+
+@pytest.fixture(scope="module", params=CLUSTERS, ids=lambda param: f"{param[0]}-{'dynamic' if param[1] else 'static'}")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: Client
+) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("metadata"), client, *request.param) as cluster:
+        cluster.start()
+        for topic in TOPICS:
+            fill(cluster.broker, client, topic)
+        client.ask("produce", cluster.broker.address, "first", "none", 0, RECORDS, "producer", "commit")
+        yield cluster
+
+
+def new_quorum(cluster: Cluster, *sources: object) -> dict[str, object]:
+    """Replaces the lost directory of the controller. Returns the summary of kseg."""
+    shutil.rmtree(cluster.controller.logs)
+    (cluster.port,) = free_ports(1)
+    listener = f"CONTROLLER://127.0.0.1:{cluster.port}"
+    words = ("recover", "--new-quorum", cluster.controller_id, "--listener", listener, "--output")
+    done = kseg(*words, cluster.controller.logs, "--format", "json", *sources)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_new_quorum_out_of_a_brokers_copy(cluster: Cluster, client: Client) -> None:
+    """With dynamic voters the controller gets a new id."""
+    ids = topic_ids(cluster.broker.logs)
+    cluster.kill()
+    cluster.controller_id = 9 if cluster.is_dynamic else 1
+    new_quorum(cluster, cluster.broker.logs)
+    cluster.start()
+    serves_as_before(cluster.broker, client, "third")
+    assert topic_ids(cluster.broker.logs) == ids
+
+
+def test_a_new_quorum_out_of_the_partitions_alone(cluster: Cluster, client: Client) -> None:
+    ids = topic_ids(cluster.broker.logs)
+    cluster.kill()
+    shutil.rmtree(cluster.broker.logs / "__cluster_metadata-0")
+    new_quorum(cluster, "--topics-from", cluster.broker.logs)
+    cluster.is_dynamic = True
+    cluster.start()
+    serves_as_before(cluster.broker, client, "fourth")
+    assert topic_ids(cluster.broker.logs) == ids
+    assert not list(cluster.broker.logs.glob("*-stray"))
+    cluster.kill()
+    cluster.start()
+    serves_as_before(cluster.broker, client, "fifth")

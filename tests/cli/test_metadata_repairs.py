@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
+from kseg.changes.lock import locked
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.formats.record_batch import HEADER_BYTES, KRAFT_VERSION, KRAFT_VOTERS, build_batch
@@ -96,7 +97,7 @@ def test_control_records_that_cannot_be_read_tell_nothing(type_id: int, logs: Pa
     log.write_bytes(log.read_bytes() + build_batch(end, 1, 0, [(struct.pack(">hh", 0, type_id), b"")], True))
     rows = kseg("verify", "--format", "json", logs).objects
     assert "--metadata-snapshot" in json.dumps(rows)
-    assert kseg("recover", "--metadata-snapshot", logs).status == 0
+    kseg("recover", "--metadata-snapshot", logs).expect(1, "damaged bytes in the place of offset 221")
 
 
 @pytest.mark.parametrize("name", [f"{222:020}-{(1 << 31) - 1:010}", f"{LAST_OFFSET - 1:020}-0000000001"])
@@ -120,9 +121,7 @@ def test_a_snapshot_replaces_the_log_and_can_be_undone(logs: Path, kseg: Kseg) -
     before = tree(logs)
     assert kseg("recover", "--metadata-snapshot", "--dry-run", logs).status == 1
     assert tree(logs) == before
-    done = kseg("recover", "--metadata-snapshot", logs)
-    assert done.status == 0
-    assert "left out: " in done.err
+    kseg("recover", "--metadata-snapshot", logs).expect(1, "left out: ")
     assert {path.name for path in (logs / "__cluster_metadata-0").iterdir() if path.is_file()} == {
         "00000000000000001221-0000000002.checkpoint", "00000000000000001221.log", "partition.metadata", "quorum-state",
     }  # fmt: skip
@@ -183,6 +182,8 @@ def test_the_image_can_end_before_a_mistake(logs: Path, kseg: Kseg) -> None:
         ["--new-quorum", 9, "--listener", "CONTROLLER://h,i:1", "--output", "new"],
         ["--listener", "CONTROLLER://h:1"],
         ["--as-of", 3],
+        ["--topics-from", LOGS],
+        ["--metadata-snapshot", "--topics-from", LOGS],
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(words: list[object], logs: Path, kseg: Kseg) -> None:
@@ -286,6 +287,50 @@ def test_a_new_quorum_says_what_is_wrong_and_what_to_set(
     assert "controller.quorum.voters" not in done.err
 
 
+@pytest.mark.parametrize("damaged", [LOG, f"{END:020}-0000000001.checkpoint"])
+def test_damage_of_what_other_files_have_loses_nothing(damaged: str, logs: Path, kseg: Kseg) -> None:
+    metadata = logs / "__cluster_metadata-0"
+    whole = kseg("dump", "--image", "--format", "json", logs).objects
+    kseg("recover", "--metadata-snapshot", "--output", logs.parent / "new", logs).expect(0)
+    (made,) = (logs.parent / "new" / "__cluster_metadata-0").glob("*.checkpoint")
+    shutil.copy(made, metadata / f"{END:020}-0000000001.checkpoint")
+    data = bytearray((metadata / damaged).read_bytes())
+    data[len(data) // 2] ^= 0x41
+    (metadata / damaged).write_bytes(data)
+    assert "left out" not in kseg("recover", "--metadata-snapshot", logs).expect(0).err
+    assert kseg("dump", "--image", "--format", "json", logs).objects[1:] == whole[1:]
+
+
+def test_a_broker_that_runs_on_the_copy_is_refused(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new", logs)
+    with locked(str(logs)):
+        kseg(*words, "--dry-run").expect(1, "a running broker")
+        kseg(*words).expect(3, "stop it, or use --no-lock")
+        assert not (tmp_path / "new").exists()
+        kseg(*words, "--no-lock").expect(0, "is not in the new one")
+
+
+def test_a_controller_needs_an_id_that_no_broker_has(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    broker = next(row for row in kseg("dump", "--image", "--format", "json", logs).objects if "BROKER" in str(row))
+    other = FramedRecord(0, 4, broker["data"] | {"brokerId": 7})
+    append(logs, build_batch(END, 1, 1, [(None, framed(other, CLUSTER_METADATA))]))
+    words = ("recover", "--listener", "C://h:1", "--output", tmp_path / "new", logs, "--new-quorum")
+    kseg(*words, 7).expect(3, "7 is the id of a broker")
+    kseg(*words, 1).expect(0, "it must be broker and controller in one process")
+
+
+def test_a_new_log_directory_is_not_made_inside_another(logs: Path, kseg: Kseg) -> None:
+    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", logs / "new", logs)
+    kseg(*words).expect(3, "is inside the log directory")
+    assert not (logs / "new").exists()
+
+
+def test_the_settings_of_the_node_say_that_it_is_no_voter(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("process.roles=broker\nnode.id=1\n")
+    kseg("recover", "--metadata-snapshot", "--server-properties", settings, logs).expect(3, "is not the only one")
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
 def test_a_new_quorum_belongs_to_the_owner_of_the_copy(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     for path in (logs, *logs.rglob("*")):
@@ -306,7 +351,7 @@ def test_voters_whose_batch_in_the_log_is_damaged_are_those_of_the_bootstrap_sna
     data = bytearray(log.read_bytes())
     data[HEADER_BYTES + 8] ^= 1
     log.write_bytes(data)
-    kseg("recover", "--metadata-snapshot", logs).expect(0)
+    kseg("recover", "--metadata-snapshot", logs).expect(1)
     (path,) = (logs / "__cluster_metadata-0").glob("*.checkpoint")
     shown = kseg("dump", "--deep-iteration", "--format", "json", path).objects
     assert [row["control"]["type"] for row in shown if "control" in row].count("KRAFT_VOTERS") == 1

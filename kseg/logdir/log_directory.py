@@ -4,7 +4,6 @@ meta.properties, the shutdown marker and cluster metadata."""
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import PathError
@@ -114,10 +113,10 @@ class LogDirectory:
     server: "ServerProperties | None" = None
     """The broker's server.properties, the fallback for settings that topics lack."""
 
-    @cached_property
-    def replicas(self) -> dict[tuple[str, int], list[int]]:
-        """The brokers of each partition by __cluster_metadata, by topic id and partition number."""
-        return {} if self.topics is None else self.topics.replicas()
+    def replicas(self, topic_id: str, number: int) -> tuple[int, ...]:
+        """Returns the brokers of a partition by __cluster_metadata, none if they are not known."""
+        partition = None if self.topics is None else self.topics.partitions.get((topic_id, number))
+        return partition.replicas if partition is not None else ()
 
     @property
     def was_clean(self) -> bool:
@@ -187,9 +186,11 @@ def assigned_state(directory: LogDirectory, name: str, node: int | None = None) 
     state, topics, place = directory.broker_state(name), directory.topics, parse_partition_name(name)
     if node is None and directory.meta is not None:
         node = directory.meta.number
-    if not state.topic_id or topics is None or topics.lacking or not topics.brokers or place is None or node is None:
+    if not state.topic_id or topics is None or place is None or node is None:
         return state
-    return state._replace(is_assigned=node in directory.replicas.get((state.topic_id, place[1]), ()))
+    if not topics.brokers or not topics.knows_partitions:
+        return state
+    return state._replace(is_assigned=node in directory.replicas(state.topic_id, place[1]))
 
 
 def is_moved(directory: str) -> bool:

@@ -4,8 +4,10 @@ A transaction counts when it has ended. The bootstrap snapshot of offset 0 is no
 log. Sources: MetadataLoader, MetadataBatchLoader, KafkaRaftLog of Kafka 4.4.0; KIP-630, KIP-868.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kseg.decoders.framed import read_framed
@@ -23,12 +25,17 @@ from kseg.logdir.metadata_image import (
     ReplayError,
 )
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
 
+Kinds = frozenset[int]
+"""Types of records, by their api keys."""
+
 Bag = Counter[tuple[int, int, str]]
 """Records of an image: apiKey, version, JSON."""
+
+_MARKERS: Kinds = frozenset({BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION})
 
 _NONE, _STARTED, _CONTINUED, _ENDED, _ABORTED = range(5)
 """States of a transaction."""
@@ -45,12 +52,15 @@ class RefusedRecordError(KsegError):
 class BatchLoader:
     """Replays batch after batch into ``image``, which has no part of a transaction that has not ended.
 
-    ``skipped``: gets the records that no node can replay, which are left out; None: they are errors.
+    ``skipped``: gets the records that no node can replay, which are left out; None: they are errors. ``kinds``: the
+    types of records that are replayed besides markers of transactions; None: all. Records below ``start`` are not.
     """
 
-    def __init__(self, image: MetadataImage, skipped: "list[RefusedRecordError] | None" = None) -> None:
-        self.image = image
-        self._skipped = skipped
+    def __init__(
+        self, image: MetadataImage, skipped: "list[RefusedRecordError] | None" = None, kinds: Kinds | None = None
+    ) -> None:
+        self.image, self.start = image, 0
+        self._skipped, self._kinds = skipped, None if kinds is None else kinds | _MARKERS
         self._transaction = _NONE
         self._batches = 0
 
@@ -60,6 +70,8 @@ class BatchLoader:
         for index, (offset, value) in enumerate(record_values(batch)):
             if end is not None and offset >= end:
                 break
+            if offset < self.start or not _is_of(value, self._kinds):
+                continue
             try:
                 record = read_framed(value, CLUSTER_METADATA)
                 self._replay(record.api_key, record.fields, index)
@@ -102,6 +114,11 @@ class BatchLoader:
         return was_open
 
 
+def _is_of(value: bytes | None, kinds: Kinds | None) -> bool:
+    """Whether a record is of one of these types, by its first bytes (`kseg.decoders.framed`); None: of any."""
+    return kinds is None or (value is not None and len(value) > 2 and value[0] == 1 and value[1] in kinds)
+
+
 def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
     """Yields offset and value of each record. Raises UndecodableError."""
     for rows in batch.rows():
@@ -120,26 +137,34 @@ def intact_batches(path: str) -> Iterator[RecordBatch | None]:
                 yield batch if batch.is_valid and isinstance(batch, RecordBatch) else None
 
 
-def snapshot_image(path: str) -> MetadataImage:
-    """Returns the image of a snapshot. Raises RefusedRecordError, and KsegError if it is damaged or not complete."""
+def snapshot_image(path: str, kinds: Kinds | None = None, is_whole: bool = True) -> MetadataImage:
+    """Returns the image of a snapshot. ``kinds``: as for `BatchLoader`; ``is_whole`` false: the image of what can be
+    read. Raises RefusedRecordError, and KsegError if it is damaged or not complete."""
     image, is_complete = MetadataImage(), False  # a snapshot ends with a control batch
+
+    def failed(error: KsegError) -> None:
+        if is_whole:
+            raise error
+
     for batch in intact_batches(path):
+        is_complete = batch is not None and batch.is_control
         if batch is None:
-            raise KsegError(f"{path}: it is damaged")
-        is_complete = batch.is_control
-        if batch.is_control:
+            failed(KsegError(f"{path}: it is damaged"))
+        if batch is None or batch.is_control:
             continue
         try:
             for offset, value in record_values(batch):
+                if not _is_of(value, kinds):
+                    continue
                 try:
                     record = read_framed(value, CLUSTER_METADATA)
                     image.replay(record.api_key, record.fields)
                 except (MessageError, ReplayError) as error:
-                    raise RefusedRecordError(path, offset, str(error)) from error
+                    failed(RefusedRecordError(path, offset, str(error)))
         except UndecodableError as error:
-            raise KsegError(f"{path}: it has a record that cannot be read: {error}") from error
+            failed(KsegError(f"{path}: it has a record that cannot be read: {error}"))
     if not is_complete:
-        raise KsegError(f"{path}: it is not complete")
+        failed(KsegError(f"{path}: it is not complete"))
     image.apply()
     return image
 
@@ -163,9 +188,9 @@ class LoadedImage:
     lacking: str = ""
 
 
-def image_of_snapshot(file: SegmentFile) -> LoadedImage:
-    """Returns the image of one snapshot. Raises KsegError."""
-    return LoadedImage(snapshot_image(file.path), file.base_offset or 0, file.epoch or 0, file.name)
+def image_of_snapshot(file: SegmentFile, kinds: Kinds | None = None, is_whole: bool = True) -> LoadedImage:
+    """Returns the image of one snapshot, see `snapshot_image`. Raises KsegError."""
+    return LoadedImage(snapshot_image(file.path, kinds, is_whole), file.base_offset or 0, file.epoch or 0, file.name)
 
 
 def snapshots_among(files: list[SegmentFile]) -> list[SegmentFile]:
@@ -203,7 +228,9 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
     except (RefusedRecordError, UndecodableError) as error:
         found.lacking = str(error)
     finally:
-        loader.finish()
+        was_open = loader.finish()
+        if was_open and found.lacking:
+            found.lacking += "; the transaction that is open there is left out"
     return found
 
 
@@ -218,26 +245,30 @@ class ReplayedLog:
     different: dict[str, tuple[Bag, Bag]] = field(default_factory=dict)
 
 
-def load_readable(files: list[SegmentFile], end: int | None = None) -> tuple[LoadedImage, list[KsegError]]:
+def load_readable(
+    files: list[SegmentFile], end: int | None = None, kinds: Kinds | None = None
+) -> tuple[LoadedImage, list[KsegError]]:
     """Returns the image of all records below ``end`` that can be read and replayed, and what cannot: damaged files,
-    missing offsets, refused records. It begins with the newest snapshot that is whole."""
-    errors, unread = list[KsegError](), list[tuple[int, KsegError]]()
-    found = LoadedImage(MetadataImage())
-    for snapshot in reversed(snapshots_among(files)):
-        if end is None or (snapshot.base_offset or 0) <= end:
-            try:
-                found = image_of_snapshot(snapshot)
-                break
-            except KsegError as error:
-                unread.append((snapshot.base_offset or 0, error))
-    start, skipped, damaged = found.offset, list[RefusedRecordError](), ""
-    loader = BatchLoader(found.image, skipped)
+    missing offsets, refused records, the rest of a transaction whose beginning is missing. ``kinds``: as for
+    `BatchLoader`. It begins with the newest snapshot that is whole; with a damaged one if the log does not go on
+    there."""
+    logs = [file for file in files if file.kind == LOG and not file.leftover]
+    found, unread = _first_readable(snapshots_among(files), logs, end, kinds)
+    start, errors, skipped = found.offset, list[KsegError](), list[RefusedRecordError]()
+    loader, damaged, markers = BatchLoader(found.image, skipped, kinds), "", list[tuple[int, int]]()
+    logs = [file for i, file in enumerate(logs) if i + 1 == len(logs) or (logs[i + 1].base_offset or 0) > start]
 
     def missing(path: str, what: str) -> None:
         cut = "; the transaction that is open there" if loader.finish() else ""
         errors.append(KsegError(f"{path}: {what}{cut}"))
+        if not markers:
+            markers.extend([*_transaction_markers(logs), (LAST_OFFSET, BEGIN_TRANSACTION)])
+        offset, kind = markers[bisect_left(markers, (found.offset, 0))]
+        if kind != BEGIN_TRANSACTION and offset >= loader.start:
+            loader.start = offset + 1
+            errors.append(KsegError(f"{path}: the transaction that ends at offset {offset}"))
 
-    for path, batch in _batches_of_log(files):
+    for path, batch in _batches_of_log(logs):
         if batch is None:
             damaged = path
             continue
@@ -266,9 +297,41 @@ def load_readable(files: list[SegmentFile], end: int | None = None) -> tuple[Loa
     return found, [*lost, *errors, *skipped]
 
 
-def _batches_of_log(files: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
-    """Yields the intact batches of the .log files with the path of each, None for each damaged range or batch."""
-    for file in (file for file in files if file.kind == LOG and not file.leftover):
+def _first_readable(
+    snapshots: list[SegmentFile], logs: list[SegmentFile], end: int | None, kinds: Kinds | None
+) -> tuple[LoadedImage, list[tuple[int, KsegError]]]:
+    """Returns what `load_readable` begins with, and the errors of newer snapshots, each with the offset behind it."""
+    unread: list[tuple[int, KsegError]] = []
+    damaged: SegmentFile | None = None
+    found = LoadedImage(MetadataImage())
+    for snapshot in reversed(snapshots):
+        if end is None or (snapshot.base_offset or 0) <= end:
+            try:
+                found = image_of_snapshot(snapshot, kinds)
+                break
+            except KsegError as error:
+                unread.append((snapshot.base_offset or 0, error))
+                damaged = damaged or snapshot
+    if damaged is not None and (not logs or (logs[0].base_offset or 0) > found.offset):
+        found = image_of_snapshot(damaged, kinds, is_whole=False)
+        unread = [(LAST_OFFSET, unread[0][1])]  # nothing else has its records
+    return found, unread
+
+
+def _transaction_markers(logs: list[SegmentFile]) -> list[tuple[int, int]]:
+    """Returns the offsets and types of all markers of transactions."""
+    found = []
+    for _, batch in _batches_of_log(logs):
+        if batch is not None and not batch.is_control:
+            with suppress(UndecodableError):
+                values = record_values(batch)
+                found += [(offset, value[1]) for offset, value in values if value and _is_of(value, _MARKERS)]
+    return sorted(found)
+
+
+def _batches_of_log(logs: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
+    """Yields the intact batches of .log files with the path of each, None for each damaged range or batch."""
+    for file in logs:
         yield from ((file.path, batch) for batch in intact_batches(file.path))
 
 

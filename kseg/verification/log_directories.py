@@ -340,7 +340,7 @@ class _Node:
         yield from self._twice()
         metadata = self.metadata.topics if self.metadata is not None else None
         if metadata is not None and metadata.brokers and self.number is not None and self._partitions():
-            if self.number not in metadata.brokers | metadata.controllers:
+            if self.number not in {*metadata.brokers, *metadata.controllers}:
                 text = f"node.id is {self.number}; __cluster_metadata has {some(sorted(map(str, metadata.brokers)))}"
                 yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
 
@@ -475,7 +475,12 @@ class _Node:
     def strays(self) -> list[str] | None:
         """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
         metadata = self.metadata
-        if metadata is None or metadata.topics is None or metadata.topics.lacking or not metadata.topics.brokers:
+        if (
+            metadata is None
+            or metadata.topics is None
+            or not metadata.topics.brokers
+            or not metadata.topics.knows_partitions
+        ):
             return None if self.is_kraft else []
         number, known = self.number, frozenset(metadata.topics.ids.values())
 
@@ -483,7 +488,7 @@ class _Node:
             place = topic_partition(name)  # brokers look a partition up by its topic id
             if topic_id is None or topic_id not in known or place is None:
                 return False
-            return number in metadata.replicas.get((topic_id, place[1]), ())
+            return number in metadata.replicas(topic_id, place[1])
 
         return [
             os.path.join(one.directory.path, name)

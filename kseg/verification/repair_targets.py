@@ -184,7 +184,7 @@ class TargetLogDirectory:
         if self._known is None or self._known.topics is None:
             return 0
         topic_id = self._known.topics.ids.get(topic)
-        return len(self._known.replicas.get((topic_id, partition), ())) if topic_id else 0
+        return len(self._known.replicas(topic_id, partition)) if topic_id else 0
 
     def topic_id(self, topic: str) -> str | None:
         """Returns None if unknown, or if partitions disagree."""

@@ -17,17 +17,16 @@ def test_settings_of_the_newest_metadata() -> None:
 def test_the_clusters_own_default() -> None:
     found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
     assert found is not None
-    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": "compact"})
+    found.image.replay(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": "compact"})
+    found.image.apply()
     assert found.setting("meta-0", "cleanup.policy") == "compact"
-    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
+    found.image.replay(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
+    found.image.apply()
     assert found.setting("meta-0", "cleanup.policy") is None
 
 
 def test_the_brokers_of_partitions_come_from_the_same_reading() -> None:
     found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
     assert found is not None
-    replicas = found.replicas()
-    assert {topic_id for topic_id, _ in replicas} <= set(found.ids.values())
-    assert all(brokers for brokers in replicas.values())
-    found.about_partitions.append(b"\1\2\0")
-    assert found.replicas() == replicas
+    assert {topic_id for topic_id, _ in found.partitions} <= set(found.ids.values())
+    assert all(partition.replicas for partition in found.partitions.values())

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA
-from kseg.decoders.framed import FRAME_VERSION, type_name
+from kseg.decoders.framed import FRAME_VERSION, FramedRecord, framed, type_name
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.formats.record_batch import build_batch
 from kseg.logdir.metadata_image import MetadataImage, PartitionImage, ReplayError
-from kseg.logdir.metadata_replay import bag, image_of_snapshot, load_image, replay_log, snapshots_among
+from kseg.logdir.metadata_replay import bag, image_of_snapshot, load_image, load_readable, replay_log, snapshots_among
 from kseg.segment.files import list_segments
 
 IMAGES: dict[str, Any] = json.loads((TESTDATA / "metadata" / "images.json").read_text("utf-8"))
@@ -70,6 +71,69 @@ def test_an_image_ends_at_damage_or_a_missing_segment(tmp_path: Path) -> None:
 
 def topic(name: str = "orders", topic_id: str = TOPIC) -> tuple[int, dict[str, Any]]:
     return TOPIC_RECORD, {"name": name, "topicId": topic_id}
+
+
+def log_of(folder: Path, batches: dict[int, list[tuple[int, dict[str, Any]]]]) -> str:
+    """A log with these records, by the base offsets of their batches."""
+    with (folder / f"{0:020}.log").open("wb") as log:
+        for base, records in batches.items():
+            values = [framed(FramedRecord(api_key, 0, fields), CLUSTER_METADATA) for api_key, fields in records]
+            log.write(build_batch(base, 1, 1, [(None, value) for value in values]))
+    return str(folder)
+
+
+BEGIN, END, ABORT = (23, {"name": "t"}), (24, {}), (25, {"reason": "r"})
+
+
+@pytest.mark.parametrize(
+    ("last", "names"),
+    [
+        # The rest of a transaction whose beginning or middle is missing makes no state.
+        ([topic("c"), END], ["a", "d"]),
+        ([topic("c"), ABORT], ["a", "d"]),
+        # It has ended in what is missing.
+        ([topic("c"), BEGIN, END], ["a", "c", "d"]),
+        ([topic("c")], ["a", "c", "d"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_transaction_that_is_cut_counts_for_nothing(
+    last: list[tuple[int, dict[str, Any]]], names: list[str], is_open: bool, tmp_path: Path
+) -> None:
+    before = [topic("a"), BEGIN, topic("b", OTHER)] if is_open else [topic("a"), BEGIN, END]
+    last = [(api_key, {"topicId": fields["topicId"][:-1] + "w", "name": fields["name"]}) if api_key == TOPIC_RECORD
+            else (api_key, fields) for api_key, fields in last]  # fmt: skip
+    log = log_of(tmp_path, {0: before, 5: last, 9: [topic("d", TOPIC[:-2] + "zg")]})
+    found, errors = load_readable(list_segments(log))
+    assert sorted(each.name for each in found.image.topics.values()) == names
+    texts = [str(error).partition(": ")[2] for error in errors]
+    assert texts[0] == "the missing offsets 3 to 4" + ("; the transaction that is open there" if is_open else "")
+    ends = [5 + last.index(marker) for marker in (END, ABORT) if marker in last and BEGIN not in last]
+    assert texts[1 : 1 + len(ends)] == [f"the transaction that ends at offset {end}" for end in ends]
+    whole = load_image(list_segments(log))
+    assert [each.name for each in whole.image.topics.values()] == ["a"]
+    assert whole.lacking.endswith("the transaction that is open there is left out") == is_open
+
+
+def test_damage_that_a_snapshot_replaces_costs_nothing(tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(ALL_TYPES, tmp_path / ALL_TYPES.name))
+    log = logs / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    data[200] ^= 1
+    log.write_bytes(data)
+    files = list_segments(str(logs))
+    found, errors = load_readable(files)
+    assert errors == []
+    assert bag(found.image) == bag(load_image(list_segments(str(ALL_TYPES))).image)
+    newest = Path(snapshots_among(files)[-1].path)
+    newest.write_bytes(newest.read_bytes()[:-20])
+    log.unlink()
+    (logs / f"{201:020}.log").write_bytes(b"")
+    found, errors = load_readable(list_segments(str(logs)))
+    assert (found.offset, found.snapshot) == (201, newest.name)
+    assert [str(error) for error in errors] == [f"{newest}: it is damaged"]
+    assert len(found.image.topics) > 1
 
 
 def partition(number: int = 0, topic_id: str = TOPIC, **more: Any) -> tuple[int, dict[str, Any]]:

@@ -15,10 +15,14 @@ from math import log2
 from operator import itemgetter
 
 from kseg.carving.image import Piece
+from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, ENTRY_MAGIC, LEGACY_CRC, MAGIC_V2
 from kseg.segment.batches import RecordBatch
+from kseg.segment.items import Record
+from kseg.sidefiles.indexes import TimeIndexEntry
+from kseg.sidefiles.leader_epochs import EpochEntry
 from kseg.sidefiles.producer_state import ProducerStateEntry
 
 CONFIDENCE_BITS = 7
@@ -51,7 +55,7 @@ EXPANDED_BYTES = 4 << 20
 
 SAMPLED_RECORDS = 64
 
-KEY_FIELDS = {"__consumer_offsets": ("group", "groupId"), "__transaction_state": ("transactionalId",)}
+_KEY_FIELDS = {"__consumer_offsets": ("group", "groupId"), "__transaction_state": ("transactionalId",)}
 """The fields of the keys by which coordinators choose a partition."""
 
 
@@ -120,15 +124,16 @@ class Joining:
         self.undecided: list[tuple[Piece, Piece]] = []
         self._internal: dict[Piece, str] = {}
 
-    def run(self, snapshots: Iterable[list[ProducerStateEntry]]) -> list[LogPieces]:
+    def run(self, found: SideFiles) -> list[LogPieces]:
         """Joins by all evidence but that of torn batches, which `join` has taken before."""
         self._join_copies_and_versions()
-        self._join_snapshots(snapshots)
+        self._join_snapshots(found.snapshots)
+        self._join_time_indexes(found.time_indexes)
+        self._join_epochs(found.epochs)
         for _ in range(5):
             if not self._join_continuations():
                 break
-        found = {id(log): log for log in self.logs.values()}
-        return list(found.values())
+        return list({id(log): log for log in self.logs.values()}.values())
 
     def join(self, one: Piece, two: Piece, why: str) -> bool:
         """Takes the logs of two pieces for one, unless something contradicts it. Returns whether they are one now."""
@@ -211,6 +216,56 @@ class Joining:
                     named.append(found[0])
             for one, two in pairwise(named):
                 self.join(one, two, "snapshot")
+
+    # Indexes of times, and leader epochs
+
+    def _join_time_indexes(self, indexes: list[list[TimeIndexEntry]]) -> None:
+        """Joins the pieces of one segment: its index has the largest timestamp so far and the offset of its batch,
+        relative to the segment's base offset. Only logs that match several entries count, and only if no other log
+        matches one of these."""
+        wanted = {entry.timestamp for index in indexes for entry in index}
+        where: dict[int, list[tuple[Piece, int]]] = defaultdict(list)
+        for piece in self.pieces if wanted else ():
+            times = piece.max_timestamps
+            if not wanted.isdisjoint(times):
+                for time, last in zip(times, piece.lasts, strict=True):
+                    if time in wanted and len(where[time]) <= MAX_VERSIONS:
+                        where[time].append((piece, last))
+        for index in indexes:
+            by_base: dict[int, dict[TimeIndexEntry, set[Piece]]] = defaultdict(lambda: defaultdict(set))
+            for entry in index:
+                alike = where.get(entry.timestamp, ())
+                for piece, last in alike if len(alike) <= MAX_VERSIONS else ():
+                    by_base[last - entry.offset][entry].add(piece)
+            matches = max(by_base.values(), key=len, default={})
+            count = Counter(self.logs[piece] for pieces in matches.values() for piece in pieces)
+            if all(len({id(self.logs[piece]) for piece in pieces}) == 1 for pieces in matches.values()):
+                named = [piece for pieces in matches.values() for piece in pieces if count[self.logs[piece]] > 1]
+                for one, two in pairwise(sorted(set(named), key=_first_offset)):
+                    self.join(one, two, "time index")
+
+    def _join_epochs(self, files: list[list[EpochEntry]]) -> None:
+        """Joins the pieces in which epochs begin at the offsets of a leader-epoch-checkpoint, if by chance hardly
+        another piece would have such a beginning, and no other log has it."""
+        wanted = {entry for file in files for entry in file}
+        where: dict[EpochEntry, list[Piece]] = defaultdict(list)
+        starts: list[int] = []
+        for piece in self.pieces if wanted else ():
+            epochs, firsts = piece.epochs, piece.firsts
+            for i in [0, *(i for i, (one, two) in enumerate(pairwise(epochs), 1) if one < two)]:
+                starts.append(firsts[i])
+                if (entry := EpochEntry(epochs[i], firsts[i])) in wanted:
+                    where[entry].append(piece)
+        starts.sort()
+        for file in files:
+            named: list[Piece] = []
+            for entry in file:
+                found, offset = where.get(entry, []), entry.start_offset
+                alike = bisect_left(starts, 2 * offset) - bisect_left(starts, offset // 2)
+                if len({id(self.logs[piece]) for piece in found}) == 1 and 1.5 * offset >= alike << CONFIDENCE_BITS:
+                    named.append(found[0])
+            for one, two in pairwise(named):
+                self.join(one, two, "leader epochs")
 
     # Continuation
 
@@ -447,9 +502,7 @@ def _version_order(one: Piece, i: int, two: Piece, k: int) -> int | None:
 
 
 def _records(piece: Piece, i: int) -> dict[int, tuple[bytes | None, bytes | None]]:
-    data = piece.data(i)
-    batch = RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES))
-    return {record.offset: (record.key, record.value) for record in batch}
+    return {record.offset: (record.key, record.value) for record in batch_of(piece, i)}
 
 
 # Records
@@ -462,12 +515,14 @@ def internal_topic(runs: list[Piece]) -> tuple[str, list[str]]:
         return "", []
     for topic, name in FOR_TOPIC.items():
         decode, keys = decoder(name).decode, []
-        for key, value in sample:
-            found = decode(key, value, 0)
+        for record in sample:
+            found = decode(record.key, record.value, 0)
             if _failed(found.key) or _failed(found.value) or (found.key is None and found.value is None):
                 break
             data = found.key["data"] if isinstance(found.key, dict) else {}
-            keys += [data[field] for field in KEY_FIELDS.get(topic, ()) if field in data]
+            keys += [data[field] for field in _KEY_FIELDS.get(topic, ()) if field in data]
+            if topic == "__share_group_state":
+                keys.append(f"{data['groupId']}:{data['topicId']}:{data['partition']}")
         else:
             return topic, keys
     return "", []
@@ -477,15 +532,19 @@ def _failed(shown: object) -> bool:
     return isinstance(shown, dict) and "error" in shown
 
 
-def _sample(runs: list[Piece]) -> Iterator[tuple[bytes | None, bytes | None]]:
+def _sample(runs: list[Piece]) -> Iterator[Record]:
     return islice(records_of(runs), SAMPLED_RECORDS)
 
 
-def records_of(runs: list[Piece]) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Yields key and value of the data records of v2 batches."""
+def records_of(runs: list[Piece]) -> Iterator[Record]:
+    """Yields the data records of v2 batches."""
     for run in runs:
         for i in range(len(run)):
             if run[i].magic >= MAGIC_V2 and not run[i].attributes & CONTROL:
-                data = run.data(i)
-                for record in RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES)):
-                    yield record.key, record.value
+                yield from batch_of(run, i)
+
+
+def batch_of(piece: Piece, i: int) -> RecordBatch:
+    """Returns batch i of v2, of which at most EXPANDED_BYTES are expanded."""
+    data = piece.data(i)
+    return RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES))

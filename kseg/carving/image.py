@@ -1,4 +1,4 @@
-"""Finds in raw bytes what files of logs have left: whole batches, joined to pieces, cut batches, and side files.
+"""Finds in raw bytes what segments have left: whole batches, joined to pieces, and cut batches.
 
 Unlike `kseg.segment.reader`, which follows the frames of one segment, only a right checksum makes a batch here: a
 plausible header hides nothing behind it. Batches are v2 batches and messages of v0 and v1; 0.7 has no offsets to go by.
@@ -44,15 +44,8 @@ from kseg.kernel.scan.frame_scan import IRREGULAR, FrameScan
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
 from kseg.runtime.threads import Pipeline
 from kseg.segment.survey import HeaderRows, headers_of
-from kseg.sidefiles.checkpoints import read_offset_checkpoint
-from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_state import CRC_START as SNAPSHOT_CRC_START
-from kseg.sidefiles.producer_state import ENTRY as SNAPSHOT_ENTRY
-from kseg.sidefiles.producer_state import HEADER_BYTES as SNAPSHOT_HEADER_BYTES
-from kseg.sidefiles.producer_state import SNAPSHOT_VERSION, ProducerSnapshot, ProducerStateEntry
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import NEAR_BYTES, next_data
-from kseg.stores.remote.recognition import is_topic
 from kseg.stores.source import Source
 
 HELD_BYTES = 256 << 20
@@ -213,7 +206,9 @@ class Piece(HeaderRows):
 
     def part(self, first: int, stop: int) -> "Piece":
         """Returns the batches ``first`` to ``stop`` (exclusive)."""
-        return Piece(self.source, self.rows[first * BATCH_WIDTH : stop * BATCH_WIDTH], self.number, self.like)
+        found = Piece(self.source, self.rows[first * BATCH_WIDTH : stop * BATCH_WIDTH], self.number, self.like)
+        found.is_cut_after = self.is_cut_after and stop == len(self)
+        return found
 
     def last_offset(self, i: int) -> int:
         return self.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
@@ -337,14 +332,11 @@ def _breaks(rows: HeaderRows) -> list[int]:
     return sorted(set(found))
 
 
-# Cut batches, and side files
+# Cut batches
 
 
 _EFFORT = 8
-"""The checksums that are tried for cut batches, and side files, may read so many times the image."""
-
-_CHECKPOINT_VERSION, _LINE_FEED = b"0\n"
-_MAX_CHECKPOINT_BYTES = 4 << 20
+"""The checksums that are tried for cut batches may read so many times the image."""
 
 
 class Mended:
@@ -365,7 +357,7 @@ class TornBatches:
     def __init__(self, pieces: list[Piece]) -> None:
         self.count = 0
         self._pieces = pieces
-        self._shift = _block_shift(pieces)
+        self._shift = block_shift(pieces)
         self._by_alignment: dict[int, list[Piece]] = defaultdict(list)
         for piece in pieces:
             self._by_alignment[piece.position % BLOCK_BYTES].append(piece)
@@ -433,7 +425,7 @@ class _Claim(NamedTuple):
     checksum: Callable[[BytesLike, int], int]
 
 
-def _block_shift(pieces: list[Piece]) -> int:
+def block_shift(pieces: list[Piece]) -> int:
     """Returns where blocks begin in an image, modulo their size: where most files begin."""
     positions = [piece.position % BLOCK_BYTES for piece in pieces if piece.position % SMALLEST_BLOCK_BYTES == 0]
     common = Counter(positions).most_common(1)
@@ -459,50 +451,3 @@ def _claim(piece: Piece) -> _Claim | None:
         return None
     stored = int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
     return _Claim(size, first + delta + 1, HEADER_BYTES, V2_ATTRIBUTES, stored, crc32c)
-
-
-class SideFiles:
-    """What side files at the starts of blocks tell.
-
-    ``snapshots``: the entries of each producer snapshot that is whole by its checksum; ``ends``: the offsets that
-    checkpoints of a log directory name for each partition.
-    """
-
-    def __init__(self) -> None:
-        self.snapshots: list[list[ProducerStateEntry]] = []
-        self.ends: dict[tuple[str, int], set[int]] = defaultdict(set)
-
-    def find(self, source: Source, pieces: list[Piece]) -> None:
-        """Adds those of an image."""
-        buffer, effort = source.buffer, _EFFORT * source.size
-        for at in range(_block_shift(pieces), source.size - SNAPSHOT_HEADER_BYTES, BLOCK_BYTES):
-            first = buffer[at]
-            if first == 0 and buffer[at + 1] == SNAPSHOT_VERSION:
-                effort -= self._snapshot(source, at, effort)
-            elif first == _CHECKPOINT_VERSION and buffer[at + 1] == _LINE_FEED:
-                effort -= self._checkpoint(source, at, effort)
-
-    def _snapshot(self, source: Source, at: int, most: int) -> int:
-        """Returns the number of bytes that were looked at."""
-        head = bytes(source.buffer[at : at + SNAPSHOT_HEADER_BYTES])
-        end = at + SNAPSHOT_HEADER_BYTES + be32(head, SNAPSHOT_CRC_START) * SNAPSHOT_ENTRY.size
-        if not 0 < end - at <= most or end > source.size:
-            return 0
-        snapshot = ProducerSnapshot(source.buffer[at:end])
-        if snapshot.crc == snapshot.computed_crc():
-            self.snapshots.append(list(snapshot))
-        return end - at
-
-    def _checkpoint(self, source: Source, at: int, most: int) -> int:
-        size, text = BLOCK_BYTES, b""
-        while size <= min(most, _MAX_CHECKPOINT_BYTES):
-            text = bytes(source.buffer[at : at + size])
-            if 0 in text:
-                break
-            size *= 2
-        items = list(read_offset_checkpoint(text[: text.find(0)] if 0 in text else text))
-        if not problems_of(items):
-            for entry in entries_of(items):
-                if is_topic(entry.topic) and entry.partition >= 0:  # a name from an image becomes a directory's
-                    self.ends[entry.topic, entry.partition].add(entry.offset)
-        return 2 * len(text)

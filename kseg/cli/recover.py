@@ -285,7 +285,7 @@ def _carve(
     images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
-    from kseg.carving.logs import carve  # few recoveries carve
+    from kseg.carving.directories import carve  # few recoveries carve
     from kseg.output.changes.plans import CarvedTable
     from kseg.output.progress import Progress
 
@@ -313,6 +313,8 @@ def _carve(
         notices.warning(f"{on_one_line(one)} and {on_one_line(two)} may be parts of one log: nothing decides it")
     if len(carved.undecided) > MAX_PAIRS:
         notices.warning(f"so may {len(carved.undecided) - MAX_PAIRS} more pairs of logs: --format json names them")
+    for cluster, node in carved.nodes[:MAX_PAIRS]:
+        notices.warning(f"there are files of node {node} of cluster {on_one_line(cluster)}")
     if carved.plans and not change.is_dry:
         notices.warning("look at the result with:", f"kseg verify {change.output}")
     return int(not carved.plans or change.is_dry)

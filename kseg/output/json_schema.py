@@ -54,9 +54,10 @@ PARTS = {
         "megabytesPerSecond: number?"
     ),
     "removed": "position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?",
-    "carving": "name: text?, aside: flag, joined: {}int",
+    "carving": "name: text?, aside: flag, joined: {}int, matched: {}int, candidates: []text",
     "range": "file: bytes, position: int, length: int",
     "undecided": "one: bytes, two: bytes",
+    "owner": "clusterId: text, nodeId: int",
     "gap": "directory: bytes, firstOffset: int, lastOffset: int",
     "round": "dirtyFrom: int, dirtyTo: int, keys: int",
     "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
@@ -236,7 +237,8 @@ RECOVER = [
     *_CHANGES[:-1],
     (
         _CHANGES[-1][0],
-        f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, mended?: int, undecided?: []undecided",
+        f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, mended?: int, "
+        "undecided?: []undecided, nodes?: []owner",
     ),
     (
         "carved",

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cli.command import TESTDATA
+from kseg.formats.record_batch import build_batch
+from kseg.kernel.scan.checksums import crc32c
 
 ROUNDS = TESTDATA / "log-directories" / "4.3.1-rounds"
 CLEAN, KILLED = ROUNDS / "clean", ROUNDS / "kill"
@@ -81,13 +83,26 @@ def plausible_header(rng: random.Random) -> bytes:
     return struct.pack(">qiib", rng.randrange(10**6), rng.randrange(49, 5000), 0, 2) + rng.randbytes(44)
 
 
-def ext4(folder: Path, logs: Path, image: Path, megabytes: int = 24) -> None:
+def batch(offset: int, count: int, time: int, epoch: int = 0, producer: int = -1, is_marker: bool = False) -> bytes:
+    """A batch of records of their own; of a producer with an id, a transactional one or its COMMIT."""
+    records: list[tuple[bytes | None, bytes]] = [(b"key", b"%d of %d" % (i, offset)) for i in range(count)]
+    if is_marker:
+        records = [(struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0))]
+    data = bytearray(build_batch(offset, epoch, time, records, is_control=is_marker))
+    if producer >= 0:
+        struct.pack_into(">qhi", data, 43, producer, 0, -1 if is_marker else offset)
+        data[22] |= 0x10
+        data[17:21] = struct.pack(">I", crc32c(bytes(data[21:])))
+    return bytes(data)
+
+
+def ext4(folder: Path, logs: Path, image: Path, megabytes: int = 24, block: int = BLOCK) -> None:
     """A real file system in which all files of the partitions of a log directory were deleted."""
     copy = Path(shutil.copytree(logs, folder / "copied"))
     with open(image, "wb") as file:
         file.truncate(megabytes << 20)
     environment = {**os.environ, "PATH": PATH}
-    make = ["mke2fs", "-q", "-F", "-t", "ext4", "-b", str(BLOCK), "-d", str(copy), str(image)]
+    make = ["mke2fs", "-q", "-F", "-t", "ext4", "-b", str(block), "-d", str(copy), str(image)]
     subprocess.run(make, env=environment, check=True, capture_output=True)
     paths = [path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file() and path.parent != copy]
     script = "".join(f"rm /{path}\n" for path in paths).encode()

@@ -277,7 +277,7 @@ def test_an_output_that_fails_leaves_nothing(kseg: Kseg, image: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     image.write_bytes(files_one_by_one(CLEAN))
-    monkeypatch.setattr("kseg.carving.logs.make_side_files", fail)
+    monkeypatch.setattr("kseg.carving.directories.make_side_files", fail)
     assert carve(kseg, image).status == 3
     assert os.listdir(image.parent) == ["disk.img"]
 
@@ -297,22 +297,3 @@ def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> N
     named = image.parent / "named"
     kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
     assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}
-
-
-@pytest.mark.parametrize("with_transactions", [True, False])
-def test_transactions_tell_which_of_two_partitions_with_one_end_it_is(
-    kseg: Kseg, image: Path, with_transactions: bool
-) -> None:
-    logs = [file for name, file in segments(CLEAN) if name == "txn-5"]
-    last = [batch for file in logs for batch in batches_in(file.read_bytes())][-1]
-    end = struct.unpack_from(">q", last)[0] + struct.unpack_from(">i", last, 23)[0] + 1
-    states = TESTDATA / "verify" / "4.3.1-transactional-ids" / "__transaction_state-0" / f"{0:020}.log"
-    parts = [f"0\n2\nidem 0 {end}\ntxn 5 {end}\n".encode(), *(file.read_bytes() for file in logs)]
-    image.write_bytes(b"".join(map(padded, [*parts, *([states.read_bytes()] * with_transactions)])))
-    names = {
-        os.path.basename(row["directory"]): row["evidence"]["name"] for row in carve(kseg, image).of_type("carved")
-    }
-    if with_transactions:
-        assert names == {"__transaction_state-0": "records", "txn-5": "checkpoint"}
-    else:
-        assert names == {"carved-0001-0": None}

@@ -1,0 +1,303 @@
+"""Carves images into a new log directory, which is written completely or not at all."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.carving.evidence import Joining
+from kseg.carving.image import Piece, TornBatches, batch_rows, pieces_of
+from kseg.carving.logs import CarvedLog, carved_logs
+from kseg.carving.names import name_logs
+from kseg.carving.side_files import SideFiles
+from kseg.changes.apply import free_bytes
+from kseg.changes.disk import Disk
+from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.new_directories import new_directories
+from kseg.changes.plan import CREATE, Plan, Step
+from kseg.conversion.rewriting import make_side_files
+from kseg.errors import KsegError, PathError
+from kseg.formats.json_values import name_value
+from kseg.formats.suffixes import LOG
+from kseg.limits import WINDOW_BYTES
+from kseg.quantities import plural, shown_bytes
+from kseg.segment.files import file_names, parse_partition_name, segment_stem
+from kseg.segment.writer import LogWriter
+from kseg.sidefiles.partition_metadata import (
+    PARTITION_METADATA,
+    PartitionMetadata,
+    build_partition_metadata,
+    read_partition_metadata,
+)
+from kseg.sidefiles.problems import problems_of
+from kseg.stores import trees
+from kseg.stores.extent import Extent
+from kseg.stores.regular_files import read_regular
+from kseg.stores.source import Source, open_source
+
+_MAX_PARTITION_METADATA_BYTES = 4096
+_SIDE_FILE_SHARE = 64
+"""Side files take at most so small a share of a log's size, and one block each."""
+
+
+@dataclass(slots=True)
+class CarvedImages:
+    """``torn``: headers behind whole batches whose own batch is not whole; ``mended``: batches whose rest was found
+    elsewhere; ``undecided``: pairs of logs that may belong together, by directory; ``nodes``: cluster and node of each
+    meta.properties."""
+
+    plans: list[Plan]
+    batches: int = 0
+    duplicates: int = 0
+    torn: int = 0
+    mended: int = 0
+    undecided: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[tuple[str, int], ...] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """The fields that a carving adds to the summary of its plans."""
+        pairs = [{"one": name_value(one), "two": name_value(two)} for one, two in self.undecided]
+        return {
+            "batches": self.batches,
+            "duplicates": self.duplicates,
+            "torn": self.torn,
+            "mended": self.mended,
+            "undecided": pairs,
+            "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
+        }
+
+
+def carve(
+    images: Sequence[str],
+    change: ChangeOptions,
+    likes: Sequence[str] = (),
+    jobs: int = 1,
+    advance: Callable[[int], None] = lambda _: None,
+) -> CarvedImages:
+    """Carves the images into the output, or plans that in a dry run. Raises KsegError; nothing was written then.
+
+    ``likes``: log directories that hold a part of the same logs; ``advance`` gets numbers of bytes read.
+    """
+    with ExitStack() as stack:
+        sources = [stack.enter_context(open_image(path)) for path in images]
+        pieces, mended, side_files = [], [], SideFiles()
+        torn = 0
+        for source in sources:
+            found = pieces_of(source, batch_rows(source, jobs, advance))
+            torn_batches = TornBatches(found)
+            mended += list(torn_batches.mended())
+            torn += torn_batches.count
+            side_files.find(source, found)
+            pieces += found
+        for number, piece in enumerate(pieces):
+            piece.number = number
+        held = [piece for like in likes for piece in _pieces_of_directory(like, jobs)]
+        joining = Joining([*held, *pieces, *(batch for _, batch, _ in mended)])
+        for before, batch, after in mended:
+            joining.join(before, batch, "checksum")
+            joining.join(batch, after, "checksum")
+        logs = list(carved_logs(joining, joining.run(side_files)))
+        topic_ids = name_logs(logs, side_files)
+        logs.sort(key=lambda log: log.directory)
+        carved = CarvedImages([], torn=torn, mended=len(mended))
+        carved.batches = sum(len(run) for log in logs for run in log.runs)
+        carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
+        carved.undecided = _pairs(joining, logs)
+        carved.nodes = tuple(sorted(side_files.nodes))
+        if logs:
+            _write(change, likes, topic_ids, carved, logs)
+        return carved
+
+
+def open_image(path: str) -> Source:
+    """Opens a file or a block device that the user has named. Raises PathError."""
+    try:
+        if trees.find(path) is None and stat.S_ISBLK(os.stat(path).st_mode):
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            return _BlockDevice(Extent(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END)), path)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror or error}") from error
+    return open_source(path)
+
+
+class _BlockDevice(Source):
+    """A source whose size the file system does not tell."""
+
+    def current_size(self) -> int:
+        return self.size
+
+
+class _Reopened:
+    """The bytes of a segment of --like, which is opened for each range: there may be more segments than descriptors."""
+
+    like = True
+
+    def __init__(self, path: str, size: int) -> None:
+        self.path, self.size, self.buffer = path, size, self
+
+    def __getitem__(self, key: slice) -> bytes:
+        with open_source(self.path) as source:
+            return bytes(source.buffer[key])
+
+
+def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
+    """Yields the pieces of all partitions of a log directory. Raises PathError."""
+    names = [name for name in sorted(trees.listdir(directory)) if parse_partition_name(name)]
+    if not names:
+        raise PathError(f"{directory}: holds no partitions, which --like needs")
+    for name in names:
+        partition = os.path.join(directory, name)
+        if not trees.isdir(partition):
+            continue
+        for file in sorted(file_names(partition)):
+            if file.endswith(LOG):
+                path = os.path.join(partition, file)
+                with open_source(path) as source:
+                    tables = list(batch_rows(source, jobs, lambda _: None))
+                    size = source.size
+                yield from pieces_of(_Reopened(path, size), tables, like=name)
+
+
+def _pairs(joining: Joining, logs: list[CarvedLog]) -> tuple[tuple[str, str], ...]:
+    """Returns the directories of logs that may belong together."""
+    by_log: dict[int, str] = {}
+    for log in logs:
+        by_log.setdefault(id(log.log), log.directory)
+    found = set()
+    for one, two in joining.undecided:
+        names = by_log.get(id(joining.logs[one])), by_log.get(id(joining.logs[two]))
+        if names[0] and names[1] and names[0] != names[1]:
+            found.add((names[0], names[1]))
+    return tuple(sorted(found))
+
+
+def _write(
+    change: ChangeOptions,
+    likes: Sequence[str],
+    topic_ids: Mapping[str, str],
+    carved: CarvedImages,
+    logs: list[CarvedLog],
+) -> None:
+    output = change.output or ""
+    with new_directories(output, change.takes_lock, change.is_dry) as made:
+        if not change.is_dry:
+            needed = sum(log.size + log.size // _SIDE_FILE_SHARE for log in logs)
+            if needed > free_bytes(made.folder):
+                raise KsegError(f"{output}: {shown_bytes(needed)} are needed, more than are free")
+        for log in logs:
+            folder = made.add(log.directory, change.is_dry)
+            metadata = _partition_metadata(log, likes, topic_ids)
+            sizes = _planned(log) if change.is_dry else _written(log, folder, metadata)
+            directory = os.path.join(output, log.directory)
+            plan = Plan(
+                directory, [Step(CREATE, name, _reason(log), None, size) for name, size in sorted(sizes.items())]
+            )
+            plan.facts.append(_row(log, directory))
+            carved.plans.append(plan)
+
+
+def _planned(log: CarvedLog) -> dict[str, int]:
+    return {segment_stem(log.first_offset) + LOG: log.size}
+
+
+def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, int]:
+    """Writes the partition. Returns the sizes of its files."""
+    writer = LogWriter(folder, log.first_offset)
+    try:
+        for run in log.runs:
+            for start, end in _windows(run):
+                writer.append(run.source.buffer[start:end])
+        segments = writer.finish()
+    except BaseException:
+        writer.discard()
+        raise
+    sizes = {segment.name(suffix): size for segment in segments for suffix, size in segment.sizes.items()}
+    side_files = list(make_side_files(segments, None))
+    if metadata is not None:
+        side_files.append((PARTITION_METADATA, metadata))
+    for name, content in side_files:
+        Disk().write_file(os.path.join(folder, name), content, folder)
+        sizes[name] = len(content)
+    return sizes
+
+
+def _windows(run: Piece) -> Iterator[tuple[int, int]]:
+    """Yields ranges of whole batches of about WINDOW_BYTES."""
+    start = run.position
+    for position, size in zip(run.positions, run.sizes, strict=True):
+        if position + size - start >= WINDOW_BYTES:
+            yield start, position + size
+            start = position + size
+    if start < run.end:
+        yield start, run.end
+
+
+def _partition_metadata(log: CarvedLog, likes: Sequence[str], topic_ids: Mapping[str, str]) -> bytes | None:
+    """Returns the bytes of the file with the topic's id, as --like or carved metadata have it."""
+    for like in likes if log.log.like == log.directory else ():
+        path = os.path.join(like, log.directory, PARTITION_METADATA)
+        if trees.isfile(path):
+            content = read_regular(path, _MAX_PARTITION_METADATA_BYTES)
+            if not problems_of(list(read_partition_metadata(content))):
+                return content
+    topic_id = topic_ids.get(log.topic)
+    return None if topic_id is None else build_partition_metadata(PartitionMetadata(0, topic_id))
+
+
+def _ranges(run: Piece) -> list[dict[str, Any]]:
+    """Returns where the bytes of a run stand."""
+    whole = [(run.source.path, run.position, run.end)]
+    return [
+        {"file": name_value(file), "position": start, "length": end - start}
+        for file, start, end in getattr(run.source, "places", whole)
+    ]
+
+
+_NAMED_BY = {
+    "like": "named as in --like",
+    "records": "named by its records",
+    "transactions": "named by its transactions",
+    "checkpoint": "named by offsets of checkpoints",
+    "directory": "named by the names of its files",
+    "commits": "named by offsets that groups have committed",
+    "": "of an unknown topic",
+}
+
+
+def _reason(log: CarvedLog) -> str:
+    batches = sum(map(len, log.runs))
+    named = _NAMED_BY[log.named_by]
+    return f"{plural(batches, 'batch', 'batches')} found in {plural(len(log.runs), 'place', 'places')}, {named}"
+
+
+def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
+    """Returns the JSON object of a carved log."""
+    runs = log.runs
+    times = [time for run in runs for time in run.max_timestamps if time >= 0]
+    first_times = [time for run in runs for time in run.base_timestamps if time >= 0] or times
+    producers = {producer for run in runs for producer in run.producer_ids if producer >= 0}
+    return {
+        "type": "carved",
+        "directory": name_value(directory),
+        "topic": name_value(log.topic),
+        "partition": log.partition,
+        "evidence": {
+            "name": log.named_by or None,
+            "aside": log.stands_aside,
+            "joined": dict(sorted(log.log.evidence.items())),
+            "matched": dict(sorted(log.matched.items())),
+            "candidates": [name_value(f"{topic}-{number}") for topic, number in log.candidates],
+        },
+        "batches": sum(map(len, runs)),
+        "records": log.records,
+        "bytes": log.size,
+        "firstOffset": log.first_offset,
+        "lastOffset": runs[-1].next_offset - 1,
+        "gaps": log.gaps,
+        "firstTimestamp": min(first_times, default=None),
+        "lastTimestamp": max(times, default=None),
+        "producers": len(producers),
+        "ranges": [row for run in runs for row in _ranges(run)],
+    }

@@ -1,0 +1,308 @@
+"""Gives carved logs the names of their partitions, on evidence that decides; what does not is told as a candidate.
+
+A log has the name that --like gives it, or that of the internal topic whose records it holds. Other logs are compared
+with what is told of partitions: by the transactions whose markers they hold, and by offsets at which a log or a segment
+begins or ends, in checkpoints, in names of files in directories, and in commits of groups. An offset counts, in bits,
+by how seldom another log would have it by chance; one that several logs or partitions have counts nothing.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from math import comb, gcd, log2
+from typing import Any
+
+from kseg.carving.evidence import MARGIN_BITS, batch_of, internal_topic, records_of
+from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
+from kseg.carving.logs import CarvedLog
+from kseg.carving.side_files import Partition, SideFiles
+from kseg.decoders import FOR_TOPIC, decoder
+from kseg.decoders.committed_offsets import CommittedOffsets
+from kseg.decoders.schemas.coordinators import STATUSES
+from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_HEADER
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
+from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
+from kseg.sidefiles.hash_order import string_hash
+
+NAME_BITS = 7
+"""The names that chance gives to the logs of an image are at most one in 128 images."""
+
+TELLING_PARTITIONS = 64
+"""An offset that is told of more partitions tells nothing."""
+
+SHOWN_CANDIDATES = 5
+
+CLOCK_SKEW_MS = 100
+"""Clocks of brokers differ at most so far: a marker may be one of all transactions that ended so near to its time."""
+
+KNOWN_MARKERS = 3 / 4
+"""The part of a producer's markers that must fall into transactions that are known, or the clocks differ more."""
+
+TELLING_KEYS = 10
+"""Comparisons of keys of one log after which the number of partitions that fits all of them is hardly too large."""
+
+_MAX_INTERNAL_BYTES = 64 << 20
+_TRANSACTION_STATE = "__transaction_state"
+_STATES = dict(enumerate(STATUSES))
+_CERTAIN_BITS = 64.0
+
+
+def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
+    """Gives each log a topic and a partition, no two the same. Returns the topic ids that are known, by topic."""
+    for log in logs:
+        _name_by_itself(log)
+    topics = _Topics(logs, found)
+    by_topic: dict[str, list[CarvedLog]] = defaultdict(list)
+    for log in logs:
+        if log.named_by == "records":
+            by_topic[log.topic].append(log)
+    for topic, of_topic in by_topic.items():
+        _number(topic, of_topic, topics.partitions.get(topic, 0), found)
+    _Matching(logs, found, by_topic).run()
+    taken: set[str] = set()
+    ranked = sorted(logs, key=lambda log: (log.stands_aside, log.named_by != "like", -log.size))
+    number = 0
+    for log in ranked:
+        # A node reads its metadata from offset 0 or a snapshot on, whose file name is lost.
+        is_snapshot = log.runs[0][0].marker == SNAPSHOT_HEADER
+        log.stands_aside |= log.topic == METADATA_TOPIC and (log.first_offset > 0 or is_snapshot)
+        if not log.topic or log.partition < 0 or log.stands_aside or log.directory in taken:
+            number += 1
+            log.stands_aside |= log.partition >= 0 and bool(log.topic)
+            if log.topic and log.partition >= 0:
+                log.candidates = [(log.topic, log.partition)]
+            log.topic = f"{log.topic}.carved-{number:04}" if log.topic else f"carved-{number:04}"
+            log.partition = max(log.partition, 0)
+        taken.add(log.directory)
+    return topics.ids
+
+
+def _name_by_itself(log: CarvedLog) -> None:
+    """Takes the name of --like, or the topic of its records, whose partition may remain to be found."""
+    if log.log.like:
+        log.topic, _, number = log.log.like.rpartition("-")
+        log.partition, log.named_by = int(number), "like"
+        return
+    log.topic, log.keys = internal_topic(log.runs)
+    if not log.topic and any(marker >= LEADER_CHANGE for run in log.runs for marker in run.markers):
+        log.topic = METADATA_TOPIC  # no other log has such control records
+    if log.topic:
+        log.partition, log.named_by = 0 if log.topic == METADATA_TOPIC else -1, "records"
+
+
+# Internal topics
+
+
+class _Topics:
+    """What the cluster's metadata tell: ``ids`` of topics, and their numbers of ``partitions``."""
+
+    def __init__(self, logs: Iterable[CarvedLog], found: SideFiles) -> None:
+        ids: dict[str, list[str]] = defaultdict(list)
+        numbers: dict[str, set[int]] = defaultdict(set)
+        decode = decoder(FOR_TOPIC[METADATA_TOPIC]).decode
+        for log in (log for log in logs if log.topic == METADATA_TOPIC and log.size <= _MAX_INTERNAL_BYTES):
+            for record in records_of(log.runs):
+                shown = decode(record.key, record.value, 0).value
+                data = shown.get("data", {}) if isinstance(shown, dict) else {}
+                if shown and shown.get("type") == "TOPIC_RECORD":
+                    ids[data["name"]].append(data["topicId"])
+                elif shown and shown.get("type") == "PARTITION_RECORD":
+                    numbers[data["topicId"]].add(data["partitionId"])
+        # A topic that was made anew has several: that of a directory on this disk is right, else the last one.
+        self.ids = {
+            topic: next((id_ for id_ in reversed(known) if id_ in found.topic_ids), known[-1])
+            for topic, known in ids.items()
+        }
+        self.partitions = {topic: len(numbers[self.ids[topic]]) for topic in ids}
+
+
+def _number(topic: str, logs: list[CarvedLog], count: int, found: SideFiles) -> None:
+    """Finds the partitions of coordinators' logs: keys choose them by their hash, modulo the number of partitions.
+
+    That number is the ``count`` of the metadata, else as many as checkpoints have from 0 on, else what the keys of each
+    log have in common, if they are many. Without it the partition stays unknown.
+    """
+    hashes = [[abs(string_hash(key)) for key in log.keys] for log in logs]
+    steps = [one - two for values in hashes for one, two in pairwise(sorted(set(values)))]
+    common = gcd(*steps)
+    if not count:
+        numbers = {number for told in found.told.values() for name, number in told if name == topic}
+        count = len(numbers) if 1 < len(numbers) == max(numbers) + 1 else 0
+    if not count and len(steps) >= TELLING_KEYS:
+        count = common
+    for log, values in zip(logs, hashes, strict=True):
+        if count == 1:
+            log.partition = 0
+        elif count and values and common % count == 0:
+            log.partition = values[0] % count
+
+
+class _Transactions:
+    """The partitions of transactions, by producer, with the times of its markers: (from, to, partitions)."""
+
+    def __init__(self, logs: Iterable[CarvedLog]) -> None:
+        self._of: dict[int, list[tuple[int, int, frozenset[Partition]]]] = defaultdict(list)
+        for log in logs:
+            if log.size <= _MAX_INTERNAL_BYTES:
+                self._add(log)
+        for known in self._of.values():
+            known.sort(key=lambda transaction: transaction[:2])
+        self._longest = {producer: max(end - start for start, end, _ in known) for producer, known in self._of.items()}
+
+    def _add(self, log: CarvedLog) -> None:
+        """Markers are written after the record that prepares a transaction, and before the one that completes it."""
+        decode = decoder(FOR_TOPIC[_TRANSACTION_STATE]).decode
+        prepared: dict[str, tuple[int, dict[str, Any]]] = {}
+        for record in records_of(log.runs):
+            shown = decode(record.key, record.value, 0)
+            told = shown.value.get("data", {}) if isinstance(shown.value, dict) else {}
+            if not told or not isinstance(shown.key, dict) or record.timestamp is None:
+                continue
+            name, status = shown.key["data"]["transactionalId"], _STATES.get(told["transactionStatus"], "")
+            if status.startswith("Prepare"):
+                prepared[name] = record.timestamp, told
+            elif status.startswith("Complete"):
+                start, before = prepared.pop(name, (0, {}))
+                if before and before["transactionStartTimestampMs"] == told["transactionStartTimestampMs"]:
+                    written = before["transactionPartitions"] or ()
+                    partitions = frozenset(
+                        (part["topic"], number) for part in written for number in part["partitionIds"]
+                    )
+                    self._of[before["producerId"]].append((start, record.timestamp, partitions))
+
+    def candidates(self, log: CarvedLog) -> set[Partition] | None:
+        """Returns the partitions to which all transactions whose markers the log holds have written; None if none of
+        its transactions is known, or if what is known does not agree."""
+        found: set[Partition] | None = None
+        known = expected = 0
+        for producer, time in _markers(log) if self._of else ():
+            transactions = self._of.get(producer)
+            if not transactions or not transactions[0][0] <= time <= transactions[-1][1]:
+                continue
+            expected += 1
+            low = bisect_left(transactions, (time - self._longest[producer] - CLOCK_SKEW_MS,))
+            high = bisect_right(transactions, time + CLOCK_SKEW_MS, key=lambda transaction: transaction[0])
+            near = [each for each in transactions[low:high] if each[1] >= time - CLOCK_SKEW_MS]
+            if any(start <= time <= end for start, end, _ in near):
+                known += 1
+                partitions = frozenset().union(*(each for _, _, each in near))
+                found = set(partitions) if found is None else found & partitions
+        return found or None if known >= KNOWN_MARKERS * expected else None
+
+
+def _markers(log: CarvedLog) -> Iterator[tuple[int, int]]:
+    """Yields producer id and time of the markers of transactions."""
+    for run in log.runs:
+        for attributes, producer, time in zip(run.attributes, run.producer_ids, run.max_timestamps, strict=True):
+            if attributes & CONTROL and producer >= 0:
+                yield producer, time
+
+
+class _Commits:
+    """The offsets that groups have committed: ``ends`` by partition, above which a log reaches, and the leader epochs
+    of the records before them."""
+
+    def __init__(self, logs: Iterable[CarvedLog], found: SideFiles) -> None:
+        self.ends: dict[Partition, int] = defaultdict(int)
+        self._epochs: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+        for log in (log for log in logs if log.size <= _MAX_INTERNAL_BYTES):
+            replay = CommittedOffsets()
+            for run in log.runs:
+                for i in range(len(run) if run.magic == MAGIC_V2 else 0):
+                    replay.add(batch_of(run, i))
+            for commit in replay.found():
+                if commit.offset is not None and commit.offset > 0:
+                    partition = commit.topic, commit.partition
+                    found.tell(partition, commit.offset, "commits")
+                    self.ends[partition] = max(self.ends[partition], commit.offset)
+                    if commit.leader_epoch is not None:
+                        self._epochs[partition].append((commit.offset - 1, commit.leader_epoch))
+
+    def contradict(self, log: CarvedLog, partition: Partition) -> bool:
+        """Whether the log has another leader epoch at an offset that a group has read of the partition."""
+        return any(log.epoch_at(offset) not in (None, epoch) for offset, epoch in self._epochs.get(partition, ()))
+
+
+# What is told of partitions
+
+
+class _Matching:
+    """Compares nameless logs with what is told of partitions."""
+
+    def __init__(self, logs: list[CarvedLog], found: SideFiles, by_topic: dict[str, list[CarvedLog]]) -> None:
+        self._transactions = _Transactions(by_topic.get(_TRANSACTION_STATE, ()))
+        self._commits = _Commits(by_topic.get(OFFSETS_TOPIC, ()), found)
+        self._told = found.told
+        self._offsets: dict[Partition, list[int]] = defaultdict(list)
+        for offset in sorted(found.told):
+            for partition in found.told[offset]:
+                self._offsets[partition].append(offset)
+        self._logs = [log for log in logs if not log.stands_aside and (not log.topic or log.partition < 0)]
+
+    def run(self) -> None:
+        """Names the logs for which the evidence decides; the others get candidates."""
+        enough = NAME_BITS + log2(len(self._logs) or 1)
+        offers, of_partition = [], defaultdict(list)
+        for log in self._logs:
+            bits, matched = self._compare(log)
+            ranked = sorted(bits, key=lambda partition: (-bits[partition], -matched[partition].total(), partition))
+            told = [each for each in ranked if bits[each] > 0 or len(ranked) <= SHOWN_CANDIDATES]
+            log.candidates = told[:SHOWN_CANDIDATES]
+            for partition in ranked[:2]:
+                of_partition[partition].append(bits[partition])
+            if ranked:
+                rival = bits[ranked[1]] if len(ranked) > 1 else 0.0
+                offers.append((bits[ranked[0]], rival, ranked[0], log, matched[ranked[0]]))
+        for bits_, rival, partition, log, found in offers:
+            others = sorted(of_partition[partition], reverse=True)[1:2]
+            is_certain = bits_ >= _CERTAIN_BITS and found["transactions"] > 0
+            if bits_ >= enough and bits_ - max([rival, *others * (not is_certain)]) >= MARGIN_BITS:
+                log.topic, log.partition = partition
+                log.matched, log.candidates = found, []
+                log.named_by = "transactions" if is_certain else found.most_common(1)[0][0]
+
+    def _compare(self, log: CarvedLog) -> tuple[dict[Partition, float], dict[Partition, Counter[str]]]:
+        """Returns the weight of each partition that the log may be of, and how often each source tells of it."""
+        bits: dict[Partition, float] = defaultdict(float)
+        matched: dict[Partition, Counter[str]] = defaultdict(Counter)
+        allowed, edges = self._transactions.candidates(log), set(_edges(log))
+        for offset in edges:
+            told = self._told.get(offset, {})
+            if len(told) <= TELLING_PARTITIONS:
+                for partition in told:
+                    if (allowed is None or partition in allowed) and self._fits(log, partition, offset):
+                        matched[partition][told[partition]] += 1
+                        bits[partition] += self._bits(partition, offset)
+        rivals = log2(len(self._offsets) if allowed is None else len(allowed)) if bits else 0.0
+        for partition, found in matched.items():  # by chance any partition, and any of the offsets, might have matched
+            bits[partition] -= rivals + log2(comb(len(edges), found.total()))
+        for partition in allowed or () if len(allowed or ()) <= TELLING_PARTITIONS else ():
+            matched[partition]["transactions"] += 1
+            bits[partition] += _CERTAIN_BITS if len(allowed or ()) == 1 else 0.0
+        return bits, matched
+
+    def _fits(self, log: CarvedLog, partition: Partition, offset: int) -> bool:
+        """Whether the log may be of the partition, of which the offset is told."""
+        if log.topic and log.topic != partition[0]:
+            return False
+        ends_early = offset == log.next_offset < self._commits.ends.get(partition, 0)
+        return not ends_early and not self._commits.contradict(log, partition)
+
+    def _bits(self, partition: Partition, offset: int) -> float:
+        """The weight of an offset: the more, the larger it is, and the fewer are told of the partition. Programs choose
+        round ones."""
+        known, round_by = self._offsets[partition], 1
+        alike = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
+        while offset and offset % (10 * round_by) == 0:
+            round_by *= 10
+        return max(0.0, log2(max(1.0, 1.5 * offset / max(1, alike) / round_by)))
+
+
+def _edges(log: CarvedLog) -> Iterator[int]:
+    """Yields the offsets above 0 at which files begin, and the end unless its last batch is cut."""
+    for run in log.runs:
+        if run.first_offset > 0 and not isinstance(run.source, Mended) and run.position % SMALLEST_BLOCK_BYTES == 0:
+            yield run.first_offset
+    if not log.runs[-1].is_cut_after:
+        yield log.next_offset

@@ -1,0 +1,307 @@
+"""Finds in raw bytes what tells of logs besides their batches: side files, and directories of ext4 and XFS.
+
+Each is known by its own form at the start of a block, and by its checksum if it has one. All of it may be hostile:
+every length is checked, and at most MOST_ENTRIES entries are held.
+"""
+
+import re
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from kseg.carving.image import BLOCK_BYTES, Piece, block_shift
+from kseg.kernel.layout.rows import be32, be64
+from kseg.segment.files import parse_partition_name
+from kseg.sidefiles.checkpoints import read_offset_checkpoint
+from kseg.sidefiles.indexes import TimeIndexEntry
+from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
+from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
+from kseg.sidefiles.partition_metadata import topic_id_in
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_state import (
+    CRC_START,
+    HEADER_BYTES,
+    SNAPSHOT_VERSION,
+    ProducerSnapshot,
+    ProducerStateEntry,
+)
+from kseg.sidefiles.producer_state import ENTRY as SNAPSHOT_ENTRY
+from kseg.stores.extent import next_data
+from kseg.stores.remote.recognition import is_topic
+from kseg.stores.source import Source
+
+Partition = tuple[str, int]
+"""Topic and number."""
+
+MOST_ENTRIES = 1 << 20
+"""Entries of side files and names in directories that are held: those of many brokers."""
+
+SMALL_BLOCK_BYTES = 1024
+"""The block of small ext4 file systems."""
+
+SMALL_IMAGE_BYTES = 1 << 30
+"""In a larger image, only multiples of BLOCK_BYTES are looked at."""
+
+_EFFORT = 8
+"""Side files of an image are read up to so many times its size: many may claim the same bytes."""
+
+_WINDOW_BYTES = 4 << 20
+_CHECKPOINT = re.compile(rb"0\n([0-9]{1,7})\n")
+_MAX_TEXT_BYTES = 4 << 20
+_TIME_ENTRY = struct.Struct(">qi")
+_MAX_TIME_INDEX_BYTES = 10 << 20
+"""Brokers' default of segment.index.bytes."""
+
+_DOT = b"\x0c\0\x01\x02.\0\0\0"
+"""The rest of the first entry of an ext4 directory, behind its inode: length 12, name length 1, a directory, "."."""
+_EXT4_ENTRY = struct.Struct("<IHBB")
+_EXT4_NAME = re.compile(rb"[\x03-\xff]\x02(?=[\w.-])")
+"""Length of a name, and the type of a directory."""
+_FILE_NAME = re.compile(rb"(?<![0-9])([0-9]{20})\.(?:log|index|timeindex|txnindex|snapshot)")
+"""All of them begin a segment but the last snapshot, which stands at the log's end."""
+_XFS_BLOCKS, _XFS_OWNER, _XFS_ENTRIES = (b"XDB3", b"XDD3"), 40, 64
+_XFS_UNUSED = b"\xff\xff"
+_XFS_INODE_BYTES, _XFS_INODE, _XFS_NUMBER, _XFS_FORK = 512, b"IN\x00\x00\x03\x01", 152, 176
+"""An inode of version 3 whose directory stands in it; without the mode, which is 0 once it is freed."""
+
+
+class SideFiles:
+    """What side files and directories tell.
+
+    ``snapshots``: the entries of each producer snapshot that is whole by its checksum; ``epochs``: those of each
+    leader-epoch-checkpoint with several; ``time_indexes``: those of each .timeindex; ``told``: by offset, the
+    partitions of which a checkpoint or a directory tells that a segment or the log begins or ends there, and which of
+    the two does; ``topic_ids`` of partition.metadata; ``nodes``: cluster and node of each meta.properties.
+    """
+
+    def __init__(self) -> None:
+        self.snapshots: list[list[ProducerStateEntry]] = []
+        self.epochs: list[list[EpochEntry]] = []
+        self.time_indexes: list[list[TimeIndexEntry]] = []
+        self.told: dict[int, dict[Partition, str]] = defaultdict(dict)
+        self.topic_ids: set[str] = set()
+        self.nodes: set[tuple[str, int]] = set()
+        self._left = MOST_ENTRIES
+
+    def tell(self, partition: Partition, offset: int, kind: str) -> None:
+        """Adds an offset of a partition, whose name becomes that of a directory."""
+        if offset >= 0 and partition[1] >= 0 and is_topic(partition[0]):
+            self.told[offset].setdefault(partition, kind)
+
+    def find(self, source: Source, pieces: list[Piece]) -> None:
+        """Adds those of an image."""
+        search = _Search(self, source)
+        step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
+        start = block_shift(pieces) % step
+        while start < source.size:
+            written = next_data(source.extent, start, source.size)
+            start += (written - start) // step * step
+            window = memoryview(source.buffer[start : start + _WINDOW_BYTES])
+            for i, (first, fifth, eighth) in enumerate(zip(*(window[byte::step] for byte in (0, 4, 7)), strict=False)):
+                if first in _BY_FIRST_BYTE:
+                    _BY_FIRST_BYTE[first](search, start + i * step)
+                if fifth == _DOT[0] or eighth == _DOT[3]:
+                    search.ext4_directory(start + i * step)
+            start += _WINDOW_BYTES
+        for partition, offset in search.segments():
+            self.tell(partition, offset, "directory")
+
+    def take(self, entries: int) -> bool:
+        """Whether so many entries more are held."""
+        self._left -= entries
+        return self._left >= 0
+
+
+class _Search:
+    """Reads what stands at positions of one image."""
+
+    def __init__(self, found: SideFiles, source: Source) -> None:
+        self._found, self._source = found, source
+        self._effort = _EFFORT * source.size
+        self._seen: set[int] = set()
+        self._index_end = 0
+        self._is_xfs = False
+        self._directories: dict[int, set[Partition]] = defaultdict(set)
+        self._files: dict[int, set[int]] = defaultdict(set)
+
+    def _read(self, at: int, size: int) -> bytes:
+        self._effort -= size
+        return bytes(self._source.buffer[at : at + size]) if self._effort > 0 else b""
+
+    def _is_new(self, content: bytes) -> bool:
+        """Whether this was not read before: journals and old blocks have many copies."""
+        key = hash(content)
+        if key in self._seen or len(self._seen) >= MOST_ENTRIES:
+            return False
+        self._seen.add(key)
+        return True
+
+    # Side files
+
+    def binary(self, at: int) -> None:
+        """A producer snapshot, or an index of times: both begin with a zero byte."""
+        head = bytes(self._source.buffer[at : at + HEADER_BYTES])
+        if len(head) == HEADER_BYTES and any(head):
+            if head[1] == SNAPSHOT_VERSION:
+                self._snapshot(at, head)
+            elif head[1] == 0 < head[2]:
+                self._time_index(at)
+
+    def _snapshot(self, at: int, head: bytes) -> None:
+        size = HEADER_BYTES + be32(head, CRC_START) * SNAPSHOT_ENTRY.size
+        if not HEADER_BYTES < size <= min(self._effort, self._source.size - at):
+            return
+        content = self._read(at, size)
+        snapshot = ProducerSnapshot(content)
+        if snapshot.crc == snapshot.computed_crc() and self._is_new(content) and self._found.take(snapshot.capacity):
+            self._found.snapshots.append(list(snapshot))
+
+    def _time_index(self, at: int) -> None:
+        """Times and offsets that rise, up to zeros at the end of a block."""
+        if at < self._index_end:  # of an index that began before
+            return
+        found: list[TimeIndexEntry] = []
+        end, last = at, (0, -1)
+        while end < at + _MAX_TIME_INDEX_BYTES:
+            content = self._read(end, BLOCK_BYTES * _TIME_ENTRY.size)
+            for time, offset in _TIME_ENTRY.iter_unpack(content[: len(content) // _TIME_ENTRY.size * _TIME_ENTRY.size]):
+                if time <= last[0] or offset <= last[1]:
+                    break
+                last = (time, offset)
+                found.append(TimeIndexEntry(*last))
+            full, end = end + BLOCK_BYTES * _TIME_ENTRY.size, at + len(found) * _TIME_ENTRY.size
+            if end < full:
+                break
+        self._index_end = end
+        padding = self._source.buffer[end : end + -end % SMALL_BLOCK_BYTES]
+        if len(found) > 2 and not any(padding) and self._is_new(repr(found).encode()) and self._found.take(len(found)):
+            self._found.time_indexes.append(found)
+
+    def _text(self, at: int) -> bytes:
+        """The bytes up to the zeros that fill the last block of a file."""
+        size, text = SMALL_BLOCK_BYTES, b""
+        while size <= _MAX_TEXT_BYTES and 0 not in text and len(text) < self._source.size - at:
+            text = self._read(at, size)
+            if not text:
+                break
+            size *= 2
+        return text.partition(b"\0")[0]
+
+    def checkpoint(self, at: int) -> None:
+        """A checkpoint of offsets or of leader epochs."""
+        head = _CHECKPOINT.match(bytes(self._source.buffer[at : at + 16]))
+        if head is None:
+            return
+        *lines, _ = self._text(at).split(b"\n", int(head[1]) + 2)
+        text = b"\n".join([*lines, b""])
+        if len(lines) < int(head[1]) + 2 or not self._is_new(text) or not self._found.take(len(lines)):
+            return
+        epochs = plain_epochs(text)
+        if epochs:
+            self._found.epochs.append(epochs)
+            return
+        items = list(read_offset_checkpoint(text))
+        if not problems_of(items):
+            for entry in entries_of(items):
+                self._found.tell((entry.topic, entry.partition), entry.offset, "checkpoint")
+
+    def partition_metadata(self, at: int) -> None:
+        if self._source.buffer[at : at + 9] == b"version: ":
+            topic_id = topic_id_in(self._text(at))
+            if topic_id is not None and topic_id not in self._found.topic_ids and self._found.take(1):
+                self._found.topic_ids.add(topic_id)
+
+    def meta_properties(self, at: int) -> None:
+        if b"\ncluster.id=" not in bytes(self._source.buffer[at : at + SMALL_BLOCK_BYTES]):
+            return
+        items = list(read_meta_properties(self._text(at)))
+        properties = items[0]
+        if isinstance(properties, MetaProperties) and not items[1:] and properties.cluster_id is not None:
+            if properties.number is not None and self._found.take(1):
+                self._found.nodes.add((properties.cluster_id, properties.number))
+
+    # Directories: names of partitions by inode, and the files in each inode
+
+    def ext4_directory(self, at: int) -> None:
+        """A block of a directory, with the names that were deleted from it. Its first block tells whose it is."""
+        head = self._read(at, BLOCK_BYTES)
+        size = 0
+        while size + _EXT4_ENTRY.size <= len(head) and (not size or size % SMALL_BLOCK_BYTES):
+            inode, length, name_bytes, kind = _EXT4_ENTRY.unpack_from(head, size)
+            if length < 12 or length % 4 or name_bytes > length - _EXT4_ENTRY.size or (kind > 7 and inode):
+                return
+            size += length
+        block = head[:size]
+        for match in _EXT4_NAME.finditer(block):
+            start = match.start() - 6
+            if start >= 0 and start % 4 == 0:
+                inode, _, name_bytes, _ = _EXT4_ENTRY.unpack_from(block, start)
+                self._is_directory(inode, block[start + _EXT4_ENTRY.size :][:name_bytes])
+        if block[4:12] == _DOT:
+            self._has_files(_EXT4_ENTRY.unpack_from(block)[0], block)
+
+    def xfs_block(self, at: int) -> None:
+        """A block of a directory, or of the superblock, which tells that inodes are worth a look."""
+        head = bytes(self._source.buffer[at : at + 4])
+        self._is_xfs |= head == b"XFSB"
+        if head not in _XFS_BLOCKS:
+            return
+        block = self._read(at, BLOCK_BYTES)
+        if len(block) < BLOCK_BYTES:
+            return
+        self._has_files(be64(block, _XFS_OWNER), block)
+        start = _XFS_ENTRIES
+        while start + 12 <= len(block):
+            if block[start : start + 2] == _XFS_UNUSED:
+                size = int.from_bytes(block[start + 2 : start + 4], "big")
+            else:
+                size = -(-(block[start + 8] + 12) // 8) * 8  # inode, name length, name, type, place
+                self._is_directory(be64(block, start), block[start + 9 :][: block[start + 8]])
+            if size < 8:
+                break
+            start += size
+
+    def xfs_inodes(self, at: int) -> None:
+        """Inodes that hold a small directory."""
+        block = self._read(at, SMALL_BLOCK_BYTES) if self._is_xfs else b""
+        for start in range(0, len(block), _XFS_INODE_BYTES):
+            inode = block[start : start + _XFS_INODE_BYTES]
+            if inode[:2] + b"\0\0" + inode[4:6] == _XFS_INODE and len(inode) == _XFS_INODE_BYTES:
+                self._has_files(be64(inode, _XFS_NUMBER), inode[_XFS_FORK:])
+                size = 8 if inode[_XFS_FORK + 1] else 4
+                place = _XFS_FORK + 2 + size
+                for _ in range(inode[_XFS_FORK]):
+                    end = place + 3 + inode[place] + 1 + size if place < len(inode) else len(inode) + 1
+                    if end > len(inode):
+                        break
+                    number = int.from_bytes(inode[end - size : end], "big")
+                    self._is_directory(number, inode[place + 3 :][: inode[place]])
+                    place = end
+
+    def _is_directory(self, inode: int, name: bytes) -> None:
+        partition = parse_partition_name(name.decode("latin-1"))
+        if partition is not None and is_topic(partition[0]) and inode and self._found.take(1):
+            self._directories[inode].add(partition)
+
+    def _has_files(self, inode: int, block: bytes) -> None:
+        for name in _FILE_NAME.findall(block):
+            if inode and self._found.take(1):
+                self._files[inode].add(int(name))
+
+    def segments(self) -> Iterator[tuple[Partition, int]]:
+        """Yields the offsets in the names of files, with the partition whose directory has them: none if several
+        directories had its inode, one after the other or on several file systems."""
+        for inode, partitions in self._directories.items():
+            if len(partitions) == 1:
+                for offset in self._files.get(inode, ()):
+                    yield next(iter(partitions)), offset
+
+
+_BY_FIRST_BYTE: dict[int, Callable[[_Search, int], None]] = {
+    0: _Search.binary,
+    ord("0"): _Search.checkpoint,
+    ord("v"): _Search.partition_metadata,
+    ord("#"): _Search.meta_properties,
+    ord("X"): _Search.xfs_block,
+    ord("I"): _Search.xfs_inodes,
+}

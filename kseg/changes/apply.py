@@ -54,7 +54,7 @@ from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, text_of
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
-from kseg.stores.no_follow import directories_held, open_with_status, status_of
+from kseg.stores.no_follow import directories_held, directory_status, open_with_status, status_of
 from kseg.stores.unreadable import is_disk_error
 
 # Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
@@ -511,13 +511,13 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         _make_folder(change.kept, directory, disk)
         disk.sync_directory(os.path.dirname(change.kept))
     check_absent(change)
-    old: dict[str, Model] = {}
+    old: dict[str, Model] = {"": Model(directory, status_of(directory), {})}
     for step in change.steps:
         if step.origin and step.origin not in old:
             old[step.origin] = _examined(change, step)
     removed_ranges = deltas_of(plan).removed_ranges
     for k, step in enumerate(change.steps):
-        model = step.model or old.get(step.origin, change.directory)
+        model = step.model or old[step.origin]
         if k in removed_ranges:
             _prepare_delta(change, plan, k, model, disk)
         elif step.makes or step.action == EXTEND:
@@ -544,7 +544,7 @@ def _examined(change: Change, step: Step) -> Model:
     """
     path, descriptor = change.path(step.origin), -1
     try:
-        descriptor, status = open_with_status(path, os.O_RDWR)
+        descriptor, status = open_with_status(path, os.O_RDWR, was_regular=step.made_by is None)
     except FileNotFoundError as error:
         raise ChangedSinceError(f"{path}: has changed since it was read") from error
     except OSError as error:
@@ -556,7 +556,7 @@ def _examined(change: Change, step: Step) -> Model:
     try:
         if step.made_by is None and FileState(status.st_ino, status.st_size, status.st_mtime_ns) != step.before:
             raise ChangedSinceError(f"{path}: has changed since it was read")
-        if status.st_nlink > 1 and status.st_uid != status_of(change.directory).st_uid:
+        if status.st_nlink > 1 and status.st_uid != directory_status(change.directory).st_uid:
             raise OSError(errno.EPERM, "has another name, and another owner than its directory", path)
         return Model(path, status, attributes_of(descriptor) if step.makes else {})
     finally:
@@ -707,7 +707,7 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
 
     def sync(change: Change) -> None:
         disk.sync_directory(change.directory)
-        change.after = expected_states(change).check_final()
+        change.after = expected_states(change).check_final(is_new)
 
     removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():
@@ -736,7 +736,7 @@ def check_intermediate(change: Change, is_new: bool = False) -> None:
             f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
     try:
-        expected_states(change).check_intermediate()
+        expected_states(change).check_intermediate(is_new)
     except ChangedSinceError:
         if is_new or not recognize(change):
             raise
@@ -767,7 +767,7 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
     """
     step, path, new = change.steps[k], change.path(change.steps[k].file), change.new(k)
     if is_new and step.makes and k not in change.by_delta:
-        disk.rename(new, path)
+        disk.rename(new, path, frees=bool(step.before and step.before.size))
         return
     now = file_state(path)
     if k in change.by_delta:

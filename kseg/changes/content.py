@@ -117,13 +117,12 @@ def make_file(
     """
     with disk.new_file(path) as target:
         write_pieces(pieces, directory, target, disk)
-        copy_owner(path, model, disk, descriptor=target)
+        status = copy_owner(path, model, disk, descriptor=target)
         if takes_attributes:
             disk.copy_attributes(model, path, target)
         if mtime_ns is not None:
             disk.set_time(target, mtime_ns)
-        status = os.fstat(target)
-    return FileState(status.st_ino, status.st_size, status.st_mtime_ns)
+    return FileState(status.st_ino, status.st_size, status.st_mtime_ns if mtime_ns is None else mtime_ns)
 
 
 def created_state(path: str) -> FileState:
@@ -134,10 +133,12 @@ def created_state(path: str) -> FileState:
     return made
 
 
-def copy_owner(path: str, model: str | Model, disk: Disk, as_directory: bool = False, descriptor: int = -1) -> None:
+def copy_owner(
+    path: str, model: str | Model, disk: Disk, as_directory: bool = False, descriptor: int = -1
+) -> os.stat_result:
     """As `Disk.copy_owner`. Raises KsegError if the owner cannot be set, otherwise OSError."""
     try:
-        disk.copy_owner(path, model, as_directory, descriptor)
+        return disk.copy_owner(path, model, as_directory, descriptor)
     except PermissionError as error:
         named = model.path if isinstance(model, Model) else model
         raise KsegError(f"{named}: its owner cannot be given to new files: run kseg as the broker's user") from error

@@ -143,10 +143,10 @@ class Disk:
             return False
         return True
 
-    def rename(self, path: str, target: str) -> None:
-        """Renames a file or directory; an existing target is replaced."""
+    def rename(self, path: str, target: str, frees: bool = True) -> None:
+        """Renames a file or directory; an existing target is replaced. ``frees``: it may have blocks to be freed."""
         with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
-            if self._freeing is not None:
+            if frees and self._freeing is not None:
                 self._freeing.hold(new_at, new)
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
         forget_directory(path)
@@ -175,13 +175,14 @@ class Disk:
         as_directory: bool = False,
         descriptor: int = -1,
         mask: int = 0,
-    ) -> None:
+    ) -> os.stat_result:
         """Gives a file created by kseg the owner and mode of ``model``: a file, or the directory that will contain it.
 
         ``descriptor``: the open file, or -1. ``mask``: permissions that it does not get. A broker must be able to open
         the files that kseg creates as another user, and to remove them with the topic. So a copy of a world-readable
-        file gets the owner of its directory, whoever owns the model. Raises PermissionError if this user cannot change
-        the owner; the mode is set by then. A group that cannot be set is ignored.
+        file gets the owner of its directory, whoever owns the model. Returns the status of the file before. Raises
+        PermissionError if this user cannot change the owner; the mode is set by then. A group that cannot be set is
+        ignored.
         """
         status = model.status if isinstance(model, Model) else status_of(model)
         directory = directory_status(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
@@ -192,11 +193,8 @@ class Disk:
             owner = directory
         if stat.S_ISDIR(status.st_mode) and not as_directory:
             mode &= 0o666
-        if descriptor >= 0:
-            _give(descriptor, owner, mode & ~mask)
-        else:
-            with _opened(path, as_directory, descriptor) as ours:
-                _give(ours, owner, mode & ~mask)
+        with _opened(path, as_directory, descriptor) as ours:
+            return _give(ours, owner, mode & ~mask)
 
     def copy_owner_if_allowed(self, path: str, model: str, as_directory: bool = False, descriptor: int = -1) -> None:
         """Gives a file or directory of an output owner and mode of ``model``, as far as this user may set them, without
@@ -505,8 +503,10 @@ def _system() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _give(descriptor: int, owner: os.stat_result, mode: int) -> None:
-    """Sets owner and mode of an open file. Raises PermissionError if this user cannot set the owner."""
+def _give(descriptor: int, owner: os.stat_result, mode: int) -> os.stat_result:
+    """Sets owner and mode of an open file. Returns its status before. Raises PermissionError if this user cannot set
+    the owner.
+    """
     own = os.fstat(descriptor)
     os.fchmod(descriptor, mode)
     if (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid):
@@ -515,6 +515,7 @@ def _give(descriptor: int, owner: os.stat_result, mode: int) -> None:
         except PermissionError:
             if own.st_uid != owner.st_uid:
                 raise
+    return own
 
 
 @contextmanager

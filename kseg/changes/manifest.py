@@ -28,7 +28,7 @@ from kseg.errors import KsegError
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
-from kseg.stores.no_follow import check_owner, read_file
+from kseg.stores.no_follow import check_owner, names_in, read_file
 
 # The states that each file may have before, during and after a change; any other was made by another program.
 #
@@ -359,7 +359,8 @@ def check_absent(change: Change) -> None:
     for step in change.steps:
         initial.setdefault(step.file, step.before if step.made_by is None else None)
         initial.setdefault(step.target or step.file, None)
-    for name in [name for name, found in initial.items() if found is None]:
+    absent, present = {name for name, found in initial.items() if found is None}, names_in(change.directory)
+    for name in sorted(absent.intersection(present)):
         if file_state(change.path(name)) is not None:
             raise ChangedSinceError(f"{change.path(name)}: has changed since it was read")
 
@@ -445,9 +446,15 @@ class ExpectedStates:
         """Whether size and modification time are the expected ones."""
         return self._times.get(inode) == now[1:]
 
-    def check_intermediate(self) -> None:
-        """Raises ChangedSinceError if a file is in a state that no step expects or leaves."""
+    def check_intermediate(self, is_new: bool = False) -> None:
+        """Raises ChangedSinceError if a file is in a state that no step expects or leaves.
+
+        ``is_new``: no step was applied, and all files were checked when they were read for the change. Then only logs
+        are checked again: side files that a broker has written meanwhile can be rebuilt.
+        """
         for name, inodes in self._inodes.items():
+            if is_new and not name.endswith(LOGS):
+                continue
             now = file_state(self._change.path(name))
             if (now.inode if now else None) not in inodes or (now is not None and not self._is_known(now)):
                 raise ChangedSinceError(
@@ -457,10 +464,17 @@ class ExpectedStates:
     def _is_known(self, now: FileState) -> bool:
         return self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
 
-    def check_final(self) -> dict[str, FileState | None]:
-        """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state."""
-        after = {}
+    def check_final(self, is_new: bool = False) -> dict[str, FileState | None]:
+        """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state.
+
+        ``is_new``: this process has just given the new files their names, and knows their states.
+        """
+        after: dict[str, FileState | None] = {}
+        named = {made.inode: made for k, made in self._change.made.items() if k not in self._change.by_delta}
         for name, file in self.final.items():
+            if is_new and file is not None and file.inode in named and not name.endswith(LOGS):
+                after[name] = named[file.inode]
+                continue
             now = after[name] = file_state(self._change.path(name))
             if (None if now is None else _File(now.inode, now.size)) != file:
                 raise ChangedSinceError(

@@ -182,6 +182,7 @@ class Plan:
     deltas: tuple[int, object] | None = field(default=None, repr=False, compare=False)
     """The number of steps, and their deltas (`kseg.changes.delta`)."""
     _names: dict[str, PlannedFile | None] = field(default_factory=dict)
+    _listed: frozenset[str] | None = None
     _done: set[tuple[str, str]] = field(default_factory=set)
 
     def __bool__(self) -> bool:
@@ -279,9 +280,12 @@ class Plan:
         found = self.file_at(file)
         return found.state if found else None
 
-    def take_listing(self, statuses: Mapping[str, os.stat_result]) -> None:
-        """Takes the files of the directory, before the first step, as a listing has found them."""
+    def take_listing(self, statuses: Mapping[str, os.stat_result], others: Iterable[str]) -> None:
+        """Takes the files of the directory, before the first step, as a listing has found them; ``others``: names of
+        other kinds of files.
+        """
         self._names |= {name: PlannedFile(state_of(status), name) for name, status in statuses.items()}
+        self._listed = frozenset(others)
 
     def file_at(self, file: str) -> PlannedFile | None:
         """Returns the file under a name after the steps so far, None if there is no file."""
@@ -290,7 +294,7 @@ class Plan:
                 raise ValueError(f"{file!r} is no name of a file in the directory")
             path = os.path.join(self.directory, file)
             try:
-                now = file_state(path)
+                now = file_state(path) if self._listed is None or file in self._listed else None
             except OSError as error:
                 raise PathError(f"{path}: {error.strerror}") from error
             self._names[file] = None if now is None else PlannedFile(now, file)

@@ -48,7 +48,7 @@ class _Distances(NamedTuple):
 
 
 class FilesOnDisk:
-    """The regular files of a directory by name.
+    """The regular files of a directory by name; ``others``: the names of directories and the like.
 
     Raises PathError if the directory cannot be listed or has symbolic links.
     """
@@ -57,6 +57,7 @@ class FilesOnDisk:
         self.directory = directory
         self._sizes: dict[str, int] = {}
         self.statuses: dict[str, os.stat_result] = {}
+        self.others: set[str] = set()
         try:
             with trees.scandir(directory) as entries:
                 for entry in entries:
@@ -65,6 +66,8 @@ class FilesOnDisk:
                     if entry.is_file(follow_symlinks=False):
                         self.statuses[entry.name] = status = entry.stat(follow_symlinks=False)
                         self._sizes[entry.name] = status.st_size
+                    else:
+                        self.others.add(entry.name)
         except OSError as error:
             raise PathError(f"{directory}: {error.strerror}") from error
 

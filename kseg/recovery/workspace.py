@@ -293,7 +293,7 @@ class Workspace(FilesOnDisk):
         """
         self._spill()
         plan = Plan(self.directory, kept_whole=frozenset(self.unreadable))
-        plan.take_listing(self.statuses)
+        plan.take_listing(self.statuses, self.others)
         names = {file.origin: name for name, file in self.files.items() if file.origin is not None}
         replaced = {name for name, file in self.files.items() if file.origin is None}
         for name in sorted(self._sizes, reverse=True):

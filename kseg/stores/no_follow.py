@@ -111,32 +111,35 @@ def _opened_part_by_part(path: str, flags: int) -> int:
     return at
 
 
-_MAX_HELD = 16
+_MAX_HELD = 32
 
 
 class _Held(threading.local):
-    """The directories that a thread keeps open, by path; the oldest comes first.
+    """The directories that a thread keeps open, by path, each opened relative to the one above it; the one that was
+    used longest ago comes first.
 
-    ``above``: these and all directories above them. ``statuses``: those that `directory_status` has returned.
+    ``seen``: all that were open. ``statuses``: those that `directory_status` has returned.
     """
 
     is_on = False
 
     def __init__(self) -> None:
         self.open: dict[str, int] = {}
-        self.above: set[str] = set()
+        self.seen: set[str] = set()
         self.statuses: dict[str, os.stat_result] = {}
 
     def at(self, directory: str) -> int:
-        descriptor = self.open.get(directory, -1)
+        descriptor = self.open.pop(directory, -1)
         if descriptor < 0:
             if len(self.open) >= _MAX_HELD:
                 os.close(self.open.pop(next(iter(self.open))))
-            descriptor = open_directory(directory)
-            self.open[directory] = descriptor
-            while directory not in self.above:
-                self.above.add(directory)
-                directory = os.path.dirname(directory)
+            above, _, name = directory.rpartition(os.sep)
+            try:
+                descriptor = os.open(name or os.sep, _SEARCH, dir_fd=self.at(above) if name else None)
+            except OSError as error:
+                raise _with_path(error, directory) from error
+            self.seen.add(directory)
+        self.open[directory] = descriptor
         return descriptor
 
     def forget(self, path: str) -> None:
@@ -163,7 +166,7 @@ def directories_held() -> Iterator[None]:
         yield
     finally:
         _held.is_on = False
-        _held.above.clear()
+        _held.seen.clear()
         _held.statuses.clear()
         while _held.open:
             os.close(_held.open.popitem()[1])
@@ -171,7 +174,7 @@ def directories_held() -> Iterator[None]:
 
 def forget_directory(path: str) -> None:
     """Ends the access by this path, and those below it, to a directory that was kept open."""
-    if path in _held.above:
+    if path in _held.seen:
         _held.forget(path)
 
 
@@ -236,8 +239,11 @@ def names_in(path: str) -> list[str]:
 @contextmanager
 def readable_directory(path: str) -> Iterator[int]:
     """Yields a descriptor to list or sync a directory. Raises OSError."""
-    held = _held.open.get(path, -1)
-    at = open_directory(path, is_read=True) if held < 0 else os.open(".", os.O_RDONLY | _CLOEXEC, dir_fd=held)
+    if _held.is_on and path[:1] == os.sep != path:
+        with parent_of(path) as (above, name):
+            at = os.open(name, os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _CLOEXEC, dir_fd=above)
+    else:
+        at = open_directory(path, is_read=True)
     try:
         yield at
     finally:
@@ -257,12 +263,13 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     return open_with_status(path, flags)[0]
 
 
-def open_with_status(path: str, flags: int = os.O_RDONLY) -> tuple[int, os.stat_result]:
-    """As `open_file`, with the status of the open file."""
+def open_with_status(path: str, flags: int = os.O_RDONLY, was_regular: bool = False) -> tuple[int, os.stat_result]:
+    """As `open_file`, with the status of the open file. ``was_regular``: a listing has shown a regular file."""
     with parent_of(path) as (at, name):
-        found = os.stat(name, dir_fd=at, follow_symlinks=False)
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
-            raise OSError(errno.EINVAL, "is no regular file", path)  # merely opening a device may have an effect
+        if not was_regular:  # merely opening a device may have an effect
+            found = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+                raise OSError(errno.EINVAL, "is no regular file", path)
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
     return descriptor, regular_status(descriptor, path, "is no regular file")
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from kseg.changes import disk as disk_module
+from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk, is_temporary, stored_end
+from kseg.changes.plan import Plan
 from kseg.stores.no_follow import open_to_copy
 
 KIB = 1 << 10
@@ -35,6 +37,24 @@ def copied(source: Path, position: int, length: int, target: Path) -> bytes:
         os.close(descriptor)
         found.close()
     return target.read_bytes()
+
+
+@pytest.mark.parametrize("call, at_most", [("open", 3), ("fstat", 2), ("stat", 0), ("readlink", 0)])
+def test_calls_for_each_replaced_file(call: str, at_most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, count, calls, real = Plan(str(tmp_path)), 100, 0, getattr(os, call)
+    for number in range(count):
+        (tmp_path / f"{number:020}.index").write_bytes(DATA)
+        plan.write(f"{number:020}.index", [b""], "is empty now")
+
+    def counting(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(os, call, counting)
+    monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, counting})
+    apply(plan, "test", Keeping(keeps=False))
+    assert calls < (at_most + 1) * count
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.ENOSYS, errno.EPERM])

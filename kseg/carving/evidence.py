@@ -14,13 +14,16 @@ from itertools import islice, pairwise
 from math import log2
 from operator import itemgetter
 
+from kseg.carving.copies import MAX_VERSIONS, Copies
 from kseg.carving.image import Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import CONTROL, ENTRY_MAGIC, LEGACY_CRC, MAGIC_V2
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
+from kseg.kernel.scan.pieces import contradict as rows_contradict
 from kseg.segment.batches import RecordBatch
 from kseg.segment.items import Record
+from kseg.segment.survey import BatchRow
 from kseg.sidefiles.indexes import TimeIndexEntry
 from kseg.sidefiles.leader_epochs import EpochEntry
 from kseg.sidefiles.producer_state import ProducerStateEntry
@@ -45,9 +48,6 @@ SAMPLE = 128
 
 STRONG_BYTES = 64
 """A smaller message without a timestamp can stand in two partitions alike."""
-
-MAX_VERSIONS = 16
-"""Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
 
 _SEQUENCES = 1 << 31
 EXPANDED_BYTES = 4 << 20
@@ -117,10 +117,7 @@ class Joining:
     def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces
         self.logs: dict[Piece, LogPieces] = {piece: LogPieces(piece) for piece in pieces}
-        self.copies: dict[Piece, dict[int, tuple[Piece, int]]] = defaultdict(dict)
-        """The batches of a piece that another one has, too."""
-        self.copied: dict[Piece, set[int]] = defaultdict(set)
-        """The batches of a piece that others are copies of."""
+        self.copies = Copies(pieces)
         self.undecided: list[tuple[Piece, Piece]] = []
         self._internal: dict[Piece, str] = {}
 
@@ -135,11 +132,11 @@ class Joining:
                 break
         return list({id(log): log for log in self.logs.values()}.values())
 
-    def join(self, one: Piece, two: Piece, why: str) -> bool:
+    def join(self, one: Piece, two: Piece, why: str, times: int = 1) -> bool:
         """Takes the logs of two pieces for one, unless something contradicts it. Returns whether they are one now."""
         mine, other = self.logs[one], self.logs[two]
         if mine is other:
-            mine.evidence[why] += 1
+            mine.evidence[why] += times
             return True
         if mine.like and other.like and mine.like != other.like:
             return False
@@ -148,7 +145,7 @@ class Joining:
         if any(contradict(found, piece) for piece in other.pieces for found in mine.overlapping(piece)):
             return False
         mine.take(other)
-        mine.evidence[why] += 1
+        mine.evidence[why] += times
         for piece in other.pieces:
             self.logs[piece] = mine
         return True
@@ -156,26 +153,15 @@ class Joining:
     # Copies and versions
 
     def _join_copies_and_versions(self) -> None:
-        seen: dict[tuple[int, ...], list[tuple[Piece, int]]] = {}
         weak: dict[tuple[Piece, Piece], int] = defaultdict(int)
-        for piece, rows in _repeated(self.pieces):
-            for i, key in rows:
-                known = seen.setdefault(key, [])
-                data = piece.data(i) if known else b""
-                copy = next(((other, k) for other, k in known if other.data(k) == data), None)
-                if copy is None:
-                    self._compare_versions(piece, i, known)
-                    if len(known) < MAX_VERSIONS:
-                        known.append((piece, i))
-                    continue
-                self.copies[piece][i] = copy
-                self.copied[copy[0]].add(copy[1])
-                if copy[0] is piece:
-                    continue
-                if _is_strong(piece, i):
-                    self.join(piece, copy[0], "copies")
+        for piece, i, run, known in self.copies.find():
+            if run is None:
+                self._compare_versions(piece, i, known)
+            elif run.original is not piece:
+                if any(map(_is_strong, piece.part(run.first, run.stop))):
+                    self.join(piece, run.original, "copies", run.stop - run.first)
                 else:
-                    weak[copy[0], piece] += 1
+                    weak[run.original, piece] += run.stop - run.first
         for (one, two), count in weak.items():
             if count >= 3 or count == min(len(one), len(two)):
                 self.join(one, two, "copies")
@@ -404,43 +390,8 @@ def _is_near(piece: Piece, other: Piece) -> bool:
     return piece.source is other.source and 0 < other.number - piece.number <= NEAR_PIECES
 
 
-def _keys(piece: Piece) -> Iterator[tuple[int, ...]]:
-    """Yields for each batch what copies and versions of it have in common: offsets and producer, or the time if it has
-    none. A message of v0 or v1 has only copies."""
-    producers = piece.producer_ids, piece.producer_epochs, piece.sequences
-    columns, magics = [piece.firsts, piece.lasts, piece.epochs, *producers], piece.magics
-    if min(magics) < MAGIC_V2:
-        buffer = piece.source.buffer
-        checksums = [bytes(buffer[position + LEGACY_CRC : position + ENTRY_MAGIC]) for position in piece.positions]
-        columns[0] = [
-            int.from_bytes(crc, "big") * (magic < MAGIC_V2) for crc, magic in zip(checksums, magics, strict=True)
-        ]
-    elif min(columns[3]) < 0:
-        times = zip(piece.max_timestamps, columns[4], strict=True)
-        columns[4] = [time if epoch < 0 else epoch for time, epoch in times]
-    return zip(*columns, strict=True)
-
-
-def _repeated(pieces: list[Piece]) -> Iterator[tuple[Piece, list[tuple[int, tuple[int, ...]]]]]:
-    """Yields each piece with its batches whose key occurs more than once, as (number, key)."""
-    seen: set[int] = set()
-    twice: set[int] = set()
-    for piece in pieces:
-        hashes = list(map(hash, _keys(piece)))
-        mine = set(hashes)
-        twice |= seen & mine
-        if len(mine) < len(hashes):
-            twice.update(value for value, count in Counter(hashes).items() if count > 1)
-        seen |= mine
-    for piece in pieces if twice else ():
-        rows = [(i, key) for i, key in enumerate(_keys(piece)) if hash(key) in twice]
-        if rows:
-            yield piece, rows
-
-
-def _is_strong(piece: Piece, i: int) -> bool:
-    """Whether a copy of batch i can hardly stand in another partition."""
-    row = piece[i]
+def _is_strong(row: BatchRow) -> bool:
+    """Whether a copy of the batch can hardly stand in another partition."""
     if row.magic >= MAGIC_V2:
         return not row.attributes & CONTROL and row.records > 0 and row.max_timestamp > 0
     return row.size >= STRONG_BYTES
@@ -450,37 +401,14 @@ def contradict(one: Piece, two: Piece) -> bool:
     """Whether two pieces cannot be of one log: batches of v2 that overlap without being versions of each other."""
     if one.next_offset <= two.first_offset or two.next_offset <= one.first_offset:
         return False
-    mine, other = _spans(one, two), _spans(two, one)
-    i = k = 0
-    while i < len(mine) and k < len(other):
-        if mine[i][1] < other[k][0]:
-            i += 1
-        elif other[k][1] < mine[i][0]:
-            k += 1
-        elif not _same_batch(mine[i], other[k]):
-            return True
-        else:
-            i += 1
-            k += 1
-    return False
+    return rows_contradict(one.rows, *_overlap(one, two), two.rows, *_overlap(two, one))
 
 
-def _same_batch(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
-    """Whether two batches of one offset may be versions of each other, by the columns of `_spans`. With equally many
-    records they are copies: two logs that the same program wrote differ in the times of their markers."""
-    *mine, my_count, my_time, my_size = one
-    *other, count, time, size = two
-    return mine == other and (my_count != count or (my_time == time and (my_count != 1 or my_size == size)))
-
-
-def _spans(piece: Piece, other: Piece) -> list[tuple[int, ...]]:
-    """Returns offsets, producers, counts, times and sizes of the batches that may overlap the other piece."""
-    last_offset = piece.last_offset
-    low = bisect_left(range(len(piece)), other.first_offset, key=last_offset)
-    rows = piece.part(low, bisect_left(range(len(piece)), other.next_offset, lo=low, key=last_offset) + 1)
-    firsts = [first if first >= 0 else last for first, last in zip(rows.firsts, rows.lasts, strict=True)]
-    producer = rows.epochs, rows.producer_ids, rows.producer_epochs, rows.sequences
-    return list(zip(firsts, rows.lasts, *producer, rows.records, rows.max_timestamps, rows.sizes, strict=True))
+def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
+    """Returns the first and the last (exclusive) of the batches that may overlap the other piece."""
+    numbers, last_offset = range(len(piece)), piece.last_offset
+    low = bisect_left(numbers, other.first_offset, key=last_offset)
+    return low, min(bisect_left(numbers, other.next_offset, lo=low, key=last_offset) + 1, len(piece))
 
 
 def _version_order(one: Piece, i: int, two: Piece, k: int) -> int | None:

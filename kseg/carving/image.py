@@ -9,8 +9,7 @@ import mmap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import chain, repeat
-from operator import add, le, lt, ne, or_
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from kseg.formats.message_set import MIN_BYTES
@@ -41,6 +40,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frame_scan import IRREGULAR, FrameScan
+from kseg.kernel.scan.pieces import breaks
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
 from kseg.runtime.threads import Pipeline
 from kseg.segment.survey import HeaderRows, headers_of
@@ -213,6 +213,10 @@ class Piece(HeaderRows):
     def last_offset(self, i: int) -> int:
         return self.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
 
+    def end_of(self, i: int) -> int:
+        """Returns the position behind batch i."""
+        return self.rows[i * BATCH_WIDTH + BATCH_POSITION] + self.rows[i * BATCH_WIDTH + BATCH_SIZE]
+
     def data(self, i: int) -> bytes:
         """Returns the bytes of batch i."""
         row = self[i]
@@ -260,14 +264,13 @@ class Piece(HeaderRows):
     @cached_property
     def producers(self) -> dict[tuple[int, int], ProducerSpan]:
         """By producer id and epoch, without batches that have none."""
-        producers = list(zip(self.producer_ids, self.producer_epochs, strict=True))
-        backwards = producers[::-1]
-        found = {}
-        for producer in set(producers):
-            if producer[0] >= 0:
-                first, last = producers.index(producer), len(self) - 1 - backwards.index(producer)
-                found[producer] = self._span(producers, producer, first, last)
-        return found
+        ids = self.producer_ids
+        if max(ids) < 0:
+            return {}
+        producers = list(zip(ids, self.producer_epochs, strict=True))
+        last = dict(zip(producers, range(len(self)), strict=True))
+        first = dict(zip(reversed(producers), range(len(self) - 1, -1, -1), strict=True))
+        return {key: self._span(producers, key, first[key], last[key]) for key in first if key[0] >= 0}
 
     def _span(self, producers: list[tuple[int, int]], producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
         """Returns what batches ``first`` to ``last`` have of a producer; markers at either end have no sequence."""
@@ -312,24 +315,11 @@ def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[bytes]
         data = table.tobytes()
         before = count - (1 if last else 0)
         both = memoryview(last + data).cast("q")
-        starts += [before + i for i in _breaks(HeaderRows(both, len(both) // BATCH_WIDTH))]
+        numbers = int64s(len(both) // BATCH_WIDTH)
+        found = breaks(both, len(numbers), SMALLEST_BLOCK_BYTES, numbers)
+        starts += [before + i for i in numbers[:found]]
         last, count = data[-BATCH_WIDTH * table.itemsize :], count + len(table) // BATCH_WIDTH
         yield data
-
-
-def _breaks(rows: HeaderRows) -> list[int]:
-    """Returns the numbers of batches that do not continue the one before. Whole columns at a time: see `Piece`."""
-    positions, firsts, lasts, epochs = rows.positions, rows.firsts, rows.lasts, rows.epochs
-    if min(firsts) < 0:  # compressed v0 and v1 messages
-        firsts = [first if first >= 0 else last for first, last in zip(firsts, lasts, strict=True)]
-    apart = map(ne, positions[1:], map(add, positions, rows.sizes))
-    falling = map(or_, map(le, firsts[1:], lasts), map(lt, epochs[1:], epochs))
-    found = [i for i, is_new in enumerate(map(or_, apart, falling), 1) if is_new]
-    # Within a block only one file is written: at the start of one, a missing offset is more likely another file.
-    for i, is_missing in enumerate(map(ne, firsts[1:], map(add, lasts, repeat(1))), 1):
-        if is_missing and positions[i] % SMALLEST_BLOCK_BYTES == 0 and rows[i].first_offset >= 0:
-            found.append(i)
-    return sorted(set(found))
 
 
 # Cut batches

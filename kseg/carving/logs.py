@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import repeat
 from operator import add, gt
 
+from kseg.carving.copies import Copies
 from kseg.carving.evidence import EXPANDED_BYTES, Joining, LogPieces
 from kseg.carving.image import Piece
 from kseg.formats.rows import Scratch
@@ -113,11 +114,11 @@ def _inside(run: Piece, i: int) -> tuple[int, int]:
 
 def carved_logs(joining: Joining, logs: Iterable[LogPieces]) -> Iterator[CarvedLog]:
     """Yields the logs of an image; several of one, where batches of it exclude each other."""
-    used: set[tuple[int, int]] = set()
+    used: dict[Piece, bytearray] = {}
     for log in logs:
         layers: list[CarvedLog] = []
         for piece in _newest_first(joining, log):
-            runs = list(_unused(joining, piece, used))
+            runs = list(_unused(joining.copies, piece, used))
             if not runs:
                 continue
             stands_aside = piece in log.older
@@ -145,21 +146,24 @@ def _newest_first(joining: Joining, log: LogPieces) -> list[Piece]:
             if len(beside) == 1 and not beside & log.older:
                 log.older |= beside
                 waiting += beside
-    shared = {piece for piece in log.pieces if any(copy[0].like for copy in joining.copies.get(piece, {}).values())}
+    shared = {piece for piece in log.pieces if any(run.original.like for run in joining.copies.of(piece))}
     pieces = [piece for piece in log.pieces if piece.like is None]
     return sorted(pieces, key=lambda piece: (piece not in shared, piece in log.older))
 
 
-def _unused(joining: Joining, piece: Piece, used: set[tuple[int, int]]) -> Iterator[Piece]:
-    """Yields the runs of batches of a piece that no log has yet, and marks them."""
-    copies, copied = joining.copies.get(piece, {}), joining.copied.get(piece, ())
-    first = 0
-    for i in sorted({*copies, *copied}):
-        original, k = copies.get(i, (piece, i))
-        if (id(original), k) in used:
-            if i > first:
-                yield piece.part(first, i)
-            first = i + 1
-        used.add((id(original), k))
-    if first < len(piece):
-        yield piece.part(first, len(piece))
+def _unused(copies: Copies, piece: Piece, used: dict[Piece, bytearray]) -> Iterator[Piece]:
+    """Yields the runs of batches of a piece that no log has yet, and marks them: a byte for each batch of originals."""
+    if piece not in copies.originals and not copies.of(piece):
+        yield piece
+        return
+    marks = bytearray()
+    for first, stop, original, k in copies.tiles(piece):
+        taken, end = used.setdefault(original, bytearray(len(original))), k + stop - first
+        marks += taken[k:end]
+        taken[k:end] = b"\1" * (stop - first)
+    first = marks.find(0)
+    while first >= 0:
+        stop = marks.find(1, first)
+        stop = len(piece) if stop < 0 else stop
+        yield piece.part(first, stop)
+        first = marks.find(0, stop)

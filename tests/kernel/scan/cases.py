@@ -4,12 +4,13 @@ import struct
 from random import Random
 from zlib import crc32
 
+from kernel.batch_rows import batch_rows
 from kernel.both import number, tried
 from kernel.random_segments import segment
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.columns import HeaderOffsets
-from kseg.kernel.scan import frames, headers, plausibility
+from kseg.kernel.scan import frames, headers, pieces, plausibility
 from kseg.kernel.scan.frame_scan import DONE, FULL, LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
 from kseg.kernel.state import tally
 
@@ -172,4 +173,24 @@ def heads(chance: Random) -> object:
     return [*found, [plausibility.long_zeros(whole, least) for least in (1, 2, 8, 17, 61, 62)]]
 
 
-CASES = {"scans": (scans, 60), "heads": (heads, 200)}
+def pieces_of_images(chance: Random) -> object:
+    """Rows of batches, some of them twice, as an image has them: breaks, known keys, contradictions."""
+    count, data = chance.choice((1, 5, 40)), chance.randbytes(400)
+    table = batch_rows(chance, count)
+    table += table[: BATCH_WIDTH * chance.randrange(count + 1)]
+    for row in range(0, len(table), BATCH_WIDTH):
+        table[row] = chance.randrange(430)
+    rows, total = int64s(table), len(table) // BATCH_WIDTH
+    out = int64s([0] * (total - chance.choice((0, 0, 0, 1))))
+    found: list[object] = [tried(pieces.breaks, rows, total, chance.choice((0, 1, 512)), out), out.tolist()]
+    index, i = pieces.KeyIndex(int64s([0] * chance.choice((1, 64, 256))), number(chance)), 0
+    while i < total:
+        stop = tried(index.add, data, chance.choice((0, 1)), rows, i, total, 1000)
+        i = stop if isinstance(stop, int) else i
+        found += [stop, tried(index.alike, data, 0, rows, i), tried(index.add_version, data, 0, rows, i, i)]
+        i += 1
+    i, k = chance.randrange(total), chance.randrange(total + 2)
+    return [*found, tried(pieces.contradict, rows, 0, i, rows, i, k), tried(pieces.contradict, rows, k, i, rows, 0, i)]
+
+
+CASES = {"pieces": (pieces_of_images, 60), "scans": (scans, 60), "heads": (heads, 200)}

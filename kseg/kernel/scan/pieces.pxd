@@ -1,0 +1,25 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
+cdef class KeyIndex:
+    cdef object _table
+    cdef long long* table
+    cdef long long mask
+    cdef unsigned long long seed
+
+cdef unsigned long long mixed(unsigned long long state, long long value) noexcept nogil
+cdef unsigned long long key_of(
+    KeyIndex index, const unsigned char* p, long long origin, const long long* rows, Py_ssize_t i
+) noexcept nogil
+cdef bint put(KeyIndex index, unsigned long long key, long long number, bint beside) noexcept nogil
+cdef Py_ssize_t add_batches(
+    KeyIndex index, const unsigned char* p, long long origin, const long long* rows, Py_ssize_t i, Py_ssize_t stop,
+    long long number
+) noexcept nogil
+
+cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil
+cdef Py_ssize_t find_breaks(const long long* rows, Py_ssize_t count, long long block, long long* out) noexcept nogil
+cdef bint may_be_versions(const long long* a, Py_ssize_t i, const long long* b, Py_ssize_t k) noexcept nogil
+cdef bint is_contradiction(
+    const long long* a, Py_ssize_t i, Py_ssize_t stop, const long long* b, Py_ssize_t k, Py_ssize_t other_stop
+) noexcept nogil

@@ -1,0 +1,251 @@
+"""Compares rows of batch headers (BATCH_*) out of an image of a disk: where files begin, which batches are known
+already, and which pieces exclude each other."""
+
+import cython
+
+_MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+_NUMBER_BITS = cython.declare(cython.int, 40)
+_NUMBERS = cython.declare(cython.longlong, (1 << 40) - 1)
+_AHEAD = cython.declare(cython.Py_ssize_t, 8)
+"""How many batches ahead a slot is prefetched. A power of two."""
+_MAX_STEPS = cython.declare(cython.int, 512)
+"""More slots are not compared: a table that is two thirds full has no such run of them, unless keys collide."""
+
+
+class KeyIndex:
+    """A hash table of numbered batches, by the key that copies and versions of a batch share: offsets and producer, or
+    the time if it has none; of a message of v0 or v1 the offset and the checksum.
+
+    ``table``: 2^n zeros, at most two thirds of which are taken. A slot holds 24 bits of a hash, and the number + 1.
+    ``seed`` is random, so that no image can choose its keys to collide.
+    """
+
+    def __init__(self, table: cython.longlong[::1], seed: cython.longlong):
+        if len(table) == 0 or len(table) & (len(table) - 1):
+            raise ValueError("the number of slots is no power of two")
+        self._table = table
+        self.table = int64s_out(table)
+        self.mask = len(table) - 1
+        self.seed = cython.cast(cython.ulonglong, seed)
+
+    def add(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        origin: cython.longlong,
+        rows: cython.const[cython.longlong][::1],
+        start: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+        number: cython.longlong,
+    ) -> int:
+        """Adds the batches ``start`` to ``stop`` (exclusive) until the key of one is known; row 0 has that ``number``.
+
+        Returns the row of that one, ``stop`` if there is none. ``buffer`` has the bytes of the image from ``origin``
+        on; only those of v0 and v1 messages are read. Raises ValueError if a buffer is too short.
+        """
+        self.check(buffer, origin, rows, start, stop)
+        p, row = bytes_in(buffer), int64s_in(rows)
+        with cython.nogil:
+            start = add_batches(self, p, origin, row, start, stop, number)
+        return start
+
+    def alike(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        origin: cython.longlong,
+        rows: cython.const[cython.longlong][::1],
+        i: cython.Py_ssize_t,
+    ) -> list:
+        """Returns the numbers of the batches with the key of batch i, in the order in which they were added."""
+        self.check(buffer, origin, rows, i, i + 1)
+        key: cython.ulonglong = key_of(self, bytes_in(buffer), origin, int64s_in(rows), i)
+        at: cython.longlong = cython.cast(cython.longlong, key & self.mask)
+        _step: cython.int
+        found = []
+        for _step in range(_MAX_STEPS):
+            if self.table[at] == 0:
+                break
+            if cython.cast(cython.ulonglong, self.table[at]) >> _NUMBER_BITS == key >> _NUMBER_BITS:
+                found.append((self.table[at] & _NUMBERS) - 1)
+            at = (at + 1) & self.mask
+        return found
+
+    def add_version(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        origin: cython.longlong,
+        rows: cython.const[cython.longlong][::1],
+        i: cython.Py_ssize_t,
+        number: cython.longlong,
+    ) -> None:
+        """Adds batch i beside those of the same key."""
+        self.check(buffer, origin, rows, i, i + 1)
+        put(self, key_of(self, bytes_in(buffer), origin, int64s_in(rows), i), number, True)
+
+    def check(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        origin: cython.longlong,
+        rows: cython.const[cython.longlong][::1],
+        start: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+    ) -> None:
+        """Raises ValueError if rows or the v0 and v1 messages among them lie outside the buffers."""
+        i: cython.Py_ssize_t
+        if start < 0 or stop < start or len(rows) < stop * BATCH_WIDTH:
+            raise ValueError("a buffer is too short")
+        for i in range(start * BATCH_WIDTH, stop * BATCH_WIDTH, BATCH_WIDTH):
+            if rows[i + BATCH_MAGIC] < MAGIC_V2 and not (
+                origin <= rows[i + BATCH_POSITION] <= origin + len(buffer) - V0_HEADER_BYTES
+            ):
+                raise ValueError("batches lie outside the buffer")
+
+
+def mixed(state, value):
+    state = cython.cast(cython.ulonglong, (state ^ cython.cast(cython.ulonglong, value)) * _MULTIPLIER)
+    return state ^ state >> 29
+
+
+def key_of(index, p, origin, rows, i):
+    row: cython.Py_ssize_t = i * BATCH_WIDTH
+    state: cython.ulonglong = index.seed
+    if rows[row + BATCH_MAGIC] < MAGIC_V2:
+        state = mixed(state, stored_crc(p, rows[row + BATCH_POSITION] - origin + LEGACY_CRC))
+        return mixed(mixed(state, rows[row + BATCH_LAST_OFFSET]), 0)
+    state = mixed(mixed(state, rows[row + BATCH_FIRST_OFFSET]), rows[row + BATCH_LAST_OFFSET])
+    state = mixed(mixed(state, rows[row + BATCH_LEADER_EPOCH]), rows[row + BATCH_PRODUCER_ID])
+    if rows[row + BATCH_PRODUCER_EPOCH] < 0:
+        state = mixed(state, rows[row + BATCH_MAX_TIMESTAMP])
+    else:
+        state = mixed(state, rows[row + BATCH_PRODUCER_EPOCH])
+    return mixed(mixed(state, rows[row + BATCH_BASE_SEQUENCE]), 0)
+
+
+def put(index, key, number, beside):
+    """Adds a batch. False if its key is known, and it is not to stand ``beside`` those of that key."""
+    at: cython.longlong = cython.cast(cython.longlong, key & index.mask)
+    _step: cython.int
+    for _step in range(_MAX_STEPS):
+        if index.table[at] == 0:
+            index.table[at] = cython.cast(cython.longlong, key >> _NUMBER_BITS << _NUMBER_BITS | number + 1)
+            break
+        if not beside and cython.cast(cython.ulonglong, index.table[at]) >> _NUMBER_BITS == key >> _NUMBER_BITS:
+            return False
+        at = (at + 1) & index.mask
+    return True
+
+
+def add_batches(index, p, origin, rows, i, stop, number):
+    keys = cython.declare(cython.ulonglong[8])
+    k: cython.Py_ssize_t
+    for k in range(i, min(i + _AHEAD, stop)):
+        keys[k & (_AHEAD - 1)] = key_of(index, p, origin, rows, k)
+        prefetch(index.table, keys[k & (_AHEAD - 1)] & index.mask)
+    while i < stop:
+        if not put(index, keys[i & (_AHEAD - 1)], number + i, False):
+            break
+        if i + _AHEAD < stop:
+            keys[i & (_AHEAD - 1)] = key_of(index, p, origin, rows, i + _AHEAD)
+            prefetch(index.table, keys[i & (_AHEAD - 1)] & index.mask)
+        i += 1
+    return i
+
+
+# Pieces
+
+
+def first_of(rows, row):
+    """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
+    return rows[row + BATCH_FIRST_OFFSET] if rows[row + BATCH_FIRST_OFFSET] >= 0 else rows[row + BATCH_LAST_OFFSET]
+
+
+def find_breaks(rows, count, block, out):
+    row: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    n: cython.Py_ssize_t = 0
+    first: cython.longlong
+    last: cython.longlong
+    for i in range(1, count):
+        row = i * BATCH_WIDTH
+        first, last = first_of(rows, row), rows[row - BATCH_WIDTH + BATCH_LAST_OFFSET]
+        if (
+            rows[row + BATCH_POSITION]
+            != rows[row - BATCH_WIDTH + BATCH_POSITION] + rows[row - BATCH_WIDTH + BATCH_SIZE]
+            or first <= last
+            or rows[row + BATCH_LEADER_EPOCH] < rows[row - BATCH_WIDTH + BATCH_LEADER_EPOCH]
+            or (first != last + 1 and rows[row + BATCH_POSITION] % block == 0 and rows[row + BATCH_FIRST_OFFSET] >= 0)
+        ):
+            out[n] = i
+            n += 1
+    return n
+
+
+def breaks(
+    rows: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    block: cython.longlong,
+    out: cython.longlong[::1],
+) -> int:
+    """Writes the numbers of batches that do not continue the one before to ``out``: int64, ``count`` of them.
+
+    At a multiple of ``block`` bytes, where a file may begin, a missing offset is more likely another file. Returns how
+    many there are. Raises ValueError if a buffer is too short.
+    """
+    n: cython.Py_ssize_t
+    if count < 0 or block < 1 or len(rows) < count * BATCH_WIDTH or len(out) < count:
+        raise ValueError("a buffer is too short")
+    row, found = int64s_in(rows), int64s_out(out)
+    with cython.nogil:
+        n = find_breaks(row, count, block, found)
+    return n
+
+
+def may_be_versions(a, i, b, k):
+    """Whether two batches of one offset may be versions of each other. With equally many records they are copies: two
+    logs that the same program wrote differ in the times of their markers."""
+    if first_of(a, i) != first_of(b, k) or a[i + BATCH_LAST_OFFSET] != b[k + BATCH_LAST_OFFSET]:
+        return False
+    if a[i + BATCH_LEADER_EPOCH] != b[k + BATCH_LEADER_EPOCH] or a[i + BATCH_PRODUCER_ID] != b[k + BATCH_PRODUCER_ID]:
+        return False
+    if a[i + BATCH_PRODUCER_EPOCH] != b[k + BATCH_PRODUCER_EPOCH]:
+        return False
+    if a[i + BATCH_BASE_SEQUENCE] != b[k + BATCH_BASE_SEQUENCE]:
+        return False
+    if a[i + BATCH_COUNT] != b[k + BATCH_COUNT]:
+        return True
+    if a[i + BATCH_MAX_TIMESTAMP] != b[k + BATCH_MAX_TIMESTAMP]:
+        return False
+    return a[i + BATCH_COUNT] != 1 or a[i + BATCH_SIZE] == b[k + BATCH_SIZE]
+
+
+def is_contradiction(a, i, stop, b, k, other_stop):
+    i, stop, k, other_stop = i * BATCH_WIDTH, stop * BATCH_WIDTH, k * BATCH_WIDTH, other_stop * BATCH_WIDTH
+    while i < stop and k < other_stop:
+        if a[i + BATCH_LAST_OFFSET] < first_of(b, k):
+            i += BATCH_WIDTH
+        elif b[k + BATCH_LAST_OFFSET] < first_of(a, i):
+            k += BATCH_WIDTH
+        elif not may_be_versions(a, i, b, k):
+            return True
+        else:
+            i += BATCH_WIDTH
+            k += BATCH_WIDTH
+    return False
+
+
+def contradict(
+    mine: cython.const[cython.longlong][::1],
+    i: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    others: cython.const[cython.longlong][::1],
+    k: cython.Py_ssize_t,
+    other_stop: cython.Py_ssize_t,
+) -> bool:
+    """Whether among batches i to ``stop`` (exclusive) of one piece, and k to ``other_stop`` of another, two overlap
+    without being versions of each other. Raises ValueError if a buffer is too short."""
+    found: cython.bint
+    if i < 0 or k < 0 or len(mine) < stop * BATCH_WIDTH or len(others) < other_stop * BATCH_WIDTH:
+        raise ValueError("a buffer is too short")
+    a, b = int64s_in(mine), int64s_in(others)
+    with cython.nogil:
+        found = is_contradiction(a, i, stop, b, k, other_stop)
+    return found

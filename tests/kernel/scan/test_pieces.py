@@ -1,0 +1,112 @@
+"""Keys of batches, and pieces, against the same rules written with sets and sorted lists."""
+
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from kernel.batch_rows import batch_rows
+from kernel.rendering import int64s
+from kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+)
+from kseg.kernel.scan.pieces import KeyIndex, breaks, contradict
+
+BLOCK = 512
+
+
+def v2_rows(seed: int, count: int) -> list[list[int]]:
+    table = batch_rows(Random(seed), 3 * count)
+    rows = [table[at : at + BATCH_WIDTH] for at in range(0, len(table), BATCH_WIDTH)]
+    return [row for row in rows if row[BATCH_MAGIC] == 2][:count]
+
+
+def flat(rows: list[list[int]]) -> memoryview:
+    return int64s([value for row in rows for value in row])
+
+
+def key(row: list[int]) -> tuple[int, ...]:
+    return (*row[4:6], row[7], row[9] if row[11] < 0 else row[11], row[10], row[12])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_key_is_known_from_its_first_batch_on(seed: int) -> None:
+    rows = v2_rows(seed, 400)
+    Random(seed).shuffle(rows)
+    rows = rows[:300] + rows[:40] + rows[300:]
+    index, table, i = KeyIndex(int64s([0] * 1024), seed), flat(rows), 0
+    first: dict[tuple[int, ...], int] = {}
+    while i < len(rows):
+        found = index.add(b"", 0, table, i, len(rows), 0)
+        for number in range(i, found):
+            assert first.setdefault(key(rows[number]), number) == number
+        if found < len(rows):
+            assert index.alike(b"", 0, table, found) == [first[key(rows[found])]]
+        i = found + 1
+    assert len(first) == len(set(map(key, rows)))
+
+
+def test_versions_stand_beside_each_other_in_their_order() -> None:
+    table = flat(v2_rows(1, 1))
+    index = KeyIndex(int64s([0] * 8), 5)
+    assert index.add(b"", 0, table, 0, 1, 7) == 1
+    for number in (9, 3):
+        assert index.add(b"", 0, table, 0, 1, number) == 0
+        index.add_version(b"", 0, table, 0, number)
+    assert index.alike(b"", 0, table, 0) == [7, 9, 3]
+
+
+def test_a_full_table_ends_the_search() -> None:
+    rows = v2_rows(2, 20)
+    index = KeyIndex(int64s([0] * 4), 5)
+    index.add(b"", 0, flat(rows), 0, 20, 0)
+    assert len([row for i, row in enumerate(rows) if index.alike(b"", 0, flat(rows), i)]) >= 4
+
+
+@pytest.mark.parametrize(
+    ("buffer", "origin", "stop"), [(bytes(60), 100, 1), (bytes(60), 61, 1), (bytes(13), 50, 1), (bytes(99), 50, 2)]
+)
+def test_messages_outside_the_buffer_are_refused(buffer: bytes, origin: int, stop: int) -> None:
+    row = [60, 30, 1, 1, 5, 5, *[-1] * 10]
+    with pytest.raises(ValueError, match="buffer"):
+        KeyIndex(int64s([0] * 4), 5).add(buffer, origin, int64s(row), 0, stop, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_begin_where_batches_do_not_go_on(seed: int) -> None:
+    chance = Random(seed)
+    rows = v2_rows(seed, 200)
+    for row, before in zip(rows[1:], rows[:-1], strict=True):
+        row[BATCH_POSITION] = before[BATCH_POSITION] + before[BATCH_SIZE]
+        row[BATCH_POSITION] += chance.choice((0,) * 9 + (-row[BATCH_POSITION] % BLOCK, 1))
+    expected = []
+    for i, (before, row) in enumerate(pairwise(rows), 1):
+        first = row[BATCH_FIRST_OFFSET] if row[BATCH_FIRST_OFFSET] >= 0 else row[BATCH_LAST_OFFSET]
+        is_near = row[BATCH_POSITION] == before[BATCH_POSITION] + before[BATCH_SIZE]
+        is_missing = first != before[BATCH_LAST_OFFSET] + 1 and row[BATCH_FIRST_OFFSET] >= 0
+        rises = first > before[BATCH_LAST_OFFSET] and row[BATCH_LEADER_EPOCH] >= before[BATCH_LEADER_EPOCH]
+        if not (is_near and rises) or (is_missing and row[BATCH_POSITION] % BLOCK == 0):
+            expected.append(i)
+    out = int64s([0] * len(rows))
+    found = breaks(flat(rows), len(rows), BLOCK, out)
+    assert 0 < found < len(rows) - 1
+    assert out[:found].tolist() == expected
+
+
+def test_pieces_exclude_each_other_unless_what_overlaps_may_be_versions() -> None:
+    rows = v2_rows(3, 1)
+    (row,) = rows
+    row[4:6], row[13] = [100, 104], 5
+    for change, is_one in (({}, True), ({13: 3}, True), ({7: row[7] + 1}, False), ({9: row[9] + 1}, False)):
+        other = [change.get(column, value) for column, value in enumerate(row)]
+        assert contradict(flat(rows), 0, 1, flat([other]), 0, 1) is not is_one
+    apart = [*row[:4], 105, 109, *row[6:]]
+    assert not contradict(flat(rows), 0, 1, flat([apart, row]), 0, 2)
+    with pytest.raises(ValueError, match="too short"):
+        contradict(flat(rows), 0, 2, flat(rows), 0, 1)

@@ -143,14 +143,6 @@ def test_what_goes_is_kept_elsewhere_or_not_at_all(tmp_path: Path) -> None:
     assert kseg.recover(copied(FLIPPED, tmp_path / "other"), keep=False).apply().kept == ()
 
 
-def test_an_output_leaves_the_source_alone(tmp_path: Path) -> None:
-    path = copied(FLIPPED, tmp_path)
-    before = contents(path)
-    assert kseg.recover(path, output=tmp_path / "new").apply().changed
-    assert contents(path) == before
-    assert kseg.verify(tmp_path / "new" / path.name).ok
-
-
 def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: Path, told: Told) -> None:
     path, new, other = copied(HEALTHY, tmp_path), tmp_path / "new", tmp_path / "other"
     before = contents(path)

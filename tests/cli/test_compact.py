@@ -206,21 +206,6 @@ def test_a_dry_run_tells_what_would_go_by_kind_and_changes_nothing(kseg: Kseg, t
     assert row["bytesAfter"] == sum(len(data) for data in files(partition, ".log").values())
 
 
-def test_output_leaves_the_partition_alone(kseg: Kseg, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    logs.mkdir()
-    partition = ABORTED.copy(logs)
-    with unchanged(logs):
-        assert kseg("compact", *ABORTED.options, "--output", out, partition).status == 0
-    assert files(out / ABORTED.name, ".log", ".index", ".txnindex") == files(
-        ABORTED.after, ".log", ".index", ".txnindex"
-    )
-    assert checkpoint(out, ABORTED.name) == ABORTED.checkpoint_after
-    assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".lock")) == sorted(
-        [ABORTED.name, "cleaner-offset-checkpoint"]
-    )
-
-
 def test_without_a_quarantine_each_segment_is_put_in_place_by_itself(kseg: Kseg, tmp_path: Path) -> None:
     partition = ABORTED.copy(tmp_path)
     done = kseg(

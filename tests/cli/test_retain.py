@@ -43,15 +43,6 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, release: str
     assert "r-delrec 0 123" in starts(after)
 
 
-def test_undo_brings_segments_back_that_a_broker_has_removed(kseg: Kseg, logs: Path) -> None:
-    partition, before = logs / "r-time-half-0", files(logs)
-    assert kseg("retain", *HOUR, *NOW, partition).status == 0
-    for path in partition.glob("*.deleted"):
-        path.unlink()
-    assert kseg("undo", partition).status == 0
-    assert files(logs) == before
-
-
 def test_undo_of_one_partition_leaves_the_log_start_of_another(kseg: Kseg, logs: Path) -> None:
     for name in ("r-delrec-0", "r-time-half-0"):
         assert kseg("retain", "--log-start-offset", "123", logs / name).status == 0
@@ -59,14 +50,6 @@ def test_undo_of_one_partition_leaves_the_log_start_of_another(kseg: Kseg, logs:
     assert starts(logs) == "0\n1\nr-time-half 0 123\n"
     assert kseg("undo", logs / "r-time-half-0").status == 0
     assert starts(logs) == "0\n0\n"
-
-
-@pytest.mark.parametrize(("flag", "status"), [("--dry-run", 1), ("--explain", 0)])
-def test_looking_changes_nothing(kseg: Kseg, logs: Path, flag: str, status: int) -> None:
-    with unchanged(logs):
-        done = kseg("retain", flag, *HOUR, *NOW, "--format", "json", logs / "r-time-half-0")
-        assert (done.status, done.objects[-1]["changed"], done.objects[-1]["actions"]["rename"]) == (status, False, 15)
-    assert not (logs / ".lock").exists()
 
 
 def test_all_of_a_log_can_go(kseg: Kseg, logs: Path) -> None:
@@ -215,14 +198,6 @@ def test_0_7_removes_segments_at_once(kseg: Kseg, tmp_path: Path) -> None:
     assert files(partition) == before
 
 
-def test_output_writes_a_copy(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    before, copies = files(logs), tmp_path / "copies"
-    assert kseg("retain", *ARGUMENTS["r-delrec-0"], *NOW, "--output", copies, logs / "r-delrec-0").status == 0
-    assert digests(copies / "r-delrec-0") == left_by_broker("r-delrec-0")
-    assert starts(copies) == "0\n1\nr-delrec 0 123\n"
-    assert files(logs) == before
-
-
 def test_output_of_a_log_directory(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
     (logs / "log-start-offset-checkpoint").write_text("0\n2\nr-time-half 0 100\nother 1 7\n")
     before, copies = files(logs), tmp_path / "copies"
@@ -271,18 +246,6 @@ def test_a_run_that_stopped_between_partition_and_checkpoint_goes_on(
     assert files(logs) == before
 
 
-def test_a_stopped_run_is_taken_back(kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with unchanged(logs):
-
-        def stop(*_: object) -> None:
-            raise StoppedHalfwayError("no space")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(LogDirectoryChange, "finish", stop)
-            assert kseg("retain", *ARGUMENTS["r-delrec-0"], logs / "r-delrec-0").status == 4
-        assert kseg("undo", logs / "r-delrec-0").status == 0
-
-
 def test_before_2_8_snapshots_below_the_log_start_are_removed(kseg: Kseg, logs: Path) -> None:
     partition = logs / "r-delrec-0"
     assert kseg("retain", "--era", "1.1", "--log-start-offset", "123", partition).status == 0
@@ -310,30 +273,6 @@ def test_a_log_that_a_broker_is_moving_is_retained_too_and_a_deleted_one_not(kse
     assert len(list(logs.glob("*-future/*.log"))) == 4
     assert len(list(logs.glob("*-delete/*.log"))) == 8
     assert len(list((logs / "r-time-half-0").glob("*.log"))) == 1
-
-
-@pytest.mark.parametrize(
-    "text, ms",
-    [
-        ("3600000", 3600000),
-        ("90s", 90000),
-        ("5min", 300000),
-        ("12h", 43200000),
-        ("7d", 604800000),
-        ("1w", 604800000),
-        ("-1", -1),
-        ("0ms", 0),
-        ("999999999999999999d", (1 << 63) - 1),
-    ],
-)
-def test_lengths_of_time(kseg: Kseg, logs: Path, text: str, ms: int) -> None:
-    done = kseg("retain", "--explain", "--format", "json", "--retention-ms", text, logs / "r-delrec-0")
-    assert [row["retentionMs"] for row in done.of_type("retention")] == [ms]
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-2", "7y", "1.5h", "\u0661", "d"])
-def test_what_is_no_length_of_time(kseg: Kseg, logs: Path, text: str) -> None:
-    assert kseg("retain", "--retention-ms", text, logs / "r-delrec-0").status == 2
 
 
 def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.options.values import content_format, key_bytes, time_point, time_range
+from kseg.options.values import content_format, key_bytes, limit_of_ms, time_point, time_range
 from kseg.segment.times import LAST_TIMESTAMP, parse_time, show_time
 
 NINE = 1769850000000
@@ -48,6 +48,23 @@ def test_a_range_of_times() -> None:
 def test_what_is_no_range(text: str) -> None:
     with pytest.raises(ValueError):
         time_range(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("3600000", 3600000), ("90s", 90000), ("5min", 300000), ("12h", 43200000), ("7d", 604800000),
+        ("1w", 604800000), ("-1", -1), ("0ms", 0), ("999999999999999999d", (1 << 63) - 1),
+    ],
+)  # fmt: skip
+def test_a_limit_of_age(text: str, ms: int) -> None:
+    assert limit_of_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-2", "7y", "1.5h", "\u0661", "d"])
+def test_what_is_no_limit_of_age(text: str) -> None:
+    with pytest.raises(ValueError):
+        limit_of_ms(text)
 
 
 def test_a_point() -> None:

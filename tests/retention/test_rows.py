@@ -155,14 +155,6 @@ def test_the_whole_objects() -> None:
     assert all(BASES[i] <= row["recordOffset"] <= row["lastOffset"] for i, row in enumerate(rows))
 
 
-def test_what_is_left_is_counted_without_what_is_deleted() -> None:
-    found = amounts(planned(), False)
-    sizes = [path.stat().st_size for path in sorted(DIRECTORY.glob("*.log"))]
-    assert found.segments == (8, 4)
-    assert found.sizes == (sum(sizes), sum(sizes[4:]))
-    assert found.records == (500, 233)
-
-
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_records_of_a_log_above_the_limit_are_counted_on_request(
     is_asked: bool, monkeypatch: pytest.MonkeyPatch

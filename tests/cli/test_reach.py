@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg, files, flip
+from segment.segments import spans
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -109,11 +110,8 @@ def test_a_log_start_beyond_the_end_is_a_decision(kseg: Kseg, logs: Path) -> Non
 def test_what_salvage_restores_is_not_called_lost(which: int, kseg: Kseg, logs: Path) -> None:
     """The length field of a batch: the first, the second, the last before the high watermark."""
     log = max((logs / "gz-0").glob("*.log"))
-    data, positions = bytearray(log.read_bytes()), [0]
-    while positions[-1] < len(data):
-        at = positions[-1]
-        positions.append(at + 12 + int.from_bytes(data[at + 8 : at + 12], "big"))
-    at = positions[:-1][which]
+    data = bytearray(log.read_bytes())
+    at, _ = spans(bytes(data))[which]
     data[at + 8 : at + 12] = (12).to_bytes(4, "big")
     log.write_bytes(data)
     errors, commands = judged(kseg, logs)
@@ -141,7 +139,7 @@ def cut_start(logs: Path) -> None:
     """A log that starts above 0, without a snapshot of what was before."""
     (log,) = (logs / METADATA).glob("*.log")
     data = log.read_bytes()
-    at = 12 + int.from_bytes(data[8:12], "big")
+    at, _ = spans(data)[1]
     first = int.from_bytes(data[at : at + 8], "big")
     for path in (logs / METADATA).iterdir():
         if path.suffix != "" and path.name != "partition.metadata":

@@ -15,6 +15,7 @@ from cli.command import TESTDATA, Kseg, flip
 from formats.streams import GZIP, LZ4, SNAPPY, ZSTD, lz4_frame, xerial, zstd_frame
 from kernel.rendering import batch, message, record
 from kseg.limits import LARGEST_BUFFER_BYTES
+from segment.segments import spans
 
 # Records before the fault of a broken batch, in ``kseg dump`` and ``kseg recover --records``.
 
@@ -200,16 +201,6 @@ BATCHES = {
 }
 
 
-def spans(data: bytes) -> list[tuple[int, int]]:
-    """Where each batch begins and ends."""
-    found, at = [], 0
-    while at < len(data):
-        end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-        found.append((at, end))
-        at = end
-    return found
-
-
 def lines(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines()]
 
@@ -269,9 +260,9 @@ def test_a_record_that_is_larger_than_the_largest_kept_buffer(kseg: Kseg, tmp_pa
 
 def test_a_batch_that_is_cut_short(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     path = partition / "00000000000000000116.log"
-    start, end = spans(path.read_bytes())[-1]
+    start, size = spans(path.read_bytes())[-1]
     known = known_records(kseg, path, start)
-    path.write_bytes(path.read_bytes()[: end - 3])
+    path.write_bytes(path.read_bytes()[: start + size - 3])
     target = tmp_path / "records.jsonl"
     assert kseg("recover", "--mode", "salvage", "--records", target, partition).status == 0
     assert [{**row, "proven": False} for row in known[:-1]] == lines(target.read_bytes())

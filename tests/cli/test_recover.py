@@ -8,6 +8,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, files, unchanged
 from kseg.quantities import shown_bytes
+from segment.segments import spans
 
 # ``kseg recover --from-replica`` from the command line.
 
@@ -267,7 +268,7 @@ def test_gaps_that_a_salvage_has_left_are_no_news(kseg: Kseg, partition: Path) -
 def test_segments_that_overlap_are_told(kseg: Kseg, tmp_path: Path) -> None:
     path = damaged(tmp_path, "4.3.1-last-flip-body")
     data = (path / LAST).read_bytes()
-    length = 12 + int.from_bytes(data[8:12], "big")
+    (_, length), *_ = spans(data)
     (path / LAST).write_bytes(data[:CUT_AT])
     (path / f"{117:020d}.log").write_bytes((117).to_bytes(8, "big") + data[8:length])
     kseg("recover", path).expect(1, "stays as it is: segments-overlap")

@@ -8,6 +8,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, Outcome, flip, unchanged
 from kseg.sidefiles.leader_epochs import plain_epochs
+from segment.segments import entries
 
 ROUNDS = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 PLAIN = TESTDATA / "log-directories" / "4.3.1" / "logs"
@@ -204,12 +205,7 @@ def test_segments_of_a_lost_leader_stay_deleted(kseg: Kseg, plain: Path) -> None
     last = partition / "00000000000000000116.log"
     shutil.move(last, f"{last}.deleted")
     middle = partition / "00000000000000000076.log"
-    data = bytearray(middle.read_bytes())
-    at = 0
-    while at < len(data):
-        data[at + 12 : at + 16] = (5).to_bytes(4, "big")
-        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-    middle.write_bytes(data)
+    middle.write_bytes(b"".join(batch[:12] + b"\0\0\0\5" + batch[16:] for batch in entries(middle.read_bytes())))
     done = undelete(kseg, partition)
     assert "116.log.deleted: not restored: its leader epochs do not fit to the segments beside it" in done.err
     assert not last.exists()

@@ -15,11 +15,10 @@ from kseg.formats.rows import int64s
 from kseg.kernel.codecs.recoding import UniformRun
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records import building
-from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from segment.reading import items_at
-from segment.segments import entries
+from segment.segments import entries, sealed
 
 LEGACY = TESTDATA / "kafka-0.10.2.2"
 REQUESTS: list[dict[str, Any]] = [
@@ -72,11 +71,9 @@ def mixture(choice: random.Random) -> bytes:
                 offset -= 3
             entry[:8] = max(offset, 0).to_bytes(8, "big")
             if entry[16] == 1 and choice.random() < 0.2:
-                entry[17] ^= 8
-                entry[12:16] = crc32(bytes(entry[16:]), 0).to_bytes(4, "big")
+                entry[:] = sealed(entry, 17, bytes([entry[17] ^ 8]))
             if entry[16] == 2 and choice.random() < 0.1:
-                entry[22] ^= 8
-                entry[17:21] = crc32c(bytes(entry[21:]), 0).to_bytes(4, "big")
+                entry[:] = sealed(entry, 22, bytes([entry[22] ^ 8]))
             if choice.random() < 0.01:
                 entry[-1] ^= 1
             pieces.append(bytes(entry))

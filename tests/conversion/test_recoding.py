@@ -19,7 +19,7 @@ from kseg.kernel.codecs import recoding as kernel
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch
-from segment.segments import entries
+from segment.segments import entries, sealed
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 FIRST = PLAIN / f"{0:020d}.log"
@@ -34,10 +34,6 @@ def frames_of(data: bytes) -> memoryview:
         rows[row + FRAME_MAGIC], rows[row + FRAME_STATE] = entry[16], 1
         at += len(entry)
     return rows
-
-
-def with_right_checksum(entry: bytes) -> bytes:
-    return entry[:17] + crc32c(entry[21:], 0).to_bytes(4, "big") + entry[21:]
 
 
 def test_a_run_ends_at_the_first_other_batch() -> None:
@@ -71,7 +67,7 @@ def test_batches_with_invalid_records_are_omitted_in_place(codec: str) -> None:
     found = entries(FIRST.read_bytes())
     wrong = bytearray(found[2])
     wrong[62] ^= 0x55
-    found[2] = with_right_checksum(bytes(wrong))
+    found[2] = sealed(bytes(wrong))
     data = b"".join(found)
     results = recode(memoryview(data), frames_of(data), 1000, parse_target(codec), 1 << 20)
     assert [type(result) for result in results] == [bytearray, Refusal, bytearray]
@@ -104,7 +100,7 @@ def test_a_batch_with_wrong_records_is_a_gap(tmp_path: Path) -> None:
     found = entries(FIRST.read_bytes())
     wrong = bytearray(found[2])
     wrong[62] ^= 0x55
-    found[2] = with_right_checksum(bytes(wrong))
+    found[2] = sealed(bytes(wrong))
     (source / FIRST.name).write_bytes(b"".join(found))
     made = convert(source, tmp_path / "x-0", "zstd", skips_damage=True)
     old = RecordBatch(found[2], 0, len(found[2]), 2, True)
@@ -120,7 +116,7 @@ def test_many_small_batches_are_compressed_as_each_alone(codec: str) -> None:
     found = entries(FIRST.read_bytes())[:3]
     wrong = bytearray(found[2])
     wrong[62] ^= 0x55
-    data = b"".join([*found * 30, with_right_checksum(bytes(wrong)), *found * 2])
+    data = b"".join([*found * 30, sealed(bytes(wrong)), *found * 2])
     target = parse_target(codec)
     together = recode(memoryview(data), frames_of(data), 0, target, 1 << 20)
     assert [type(result) for result in together] == [bytearray, Refusal, bytearray]

@@ -5,17 +5,15 @@ import shutil
 import struct
 from itertools import pairwise
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
 from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
 from kseg.conversion.options import LossError
 from kseg.errors import DamageError, UnsupportedError
-from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch
 from recovery.partitions import recover
-from segment.segments import entries
+from segment.segments import entries, sealed
 
 V2 = ("kafka-4.3.1/clients/librdkafka-txn-0", "kafka-4.3.1/codecs/codec-mix-0", "kafka-4.3.1/compacted/e-txn-0",
       "kafka-0.11.0.3/txn/lat-gzip-0", "kafka-1.1.1/txn/txn-open-0")  # fmt: skip
@@ -214,11 +212,7 @@ def test_nonsense_is_rejected_in_its_place(tmp_path: Path, magic: int | None, se
         changed = bytearray(entry)
         if rng.random() < 0.3 and len(entry) > 26:
             changed[rng.randrange(26 if entry[16] < 2 else 57, len(entry))] = rng.randrange(256)
-        if entry[16] == 2:
-            changed[17:21] = crc32c(changed[21:], 0).to_bytes(4, "big")
-        else:
-            changed[12:16] = crc32(changed[16:]).to_bytes(4, "big")
-        found.append(bytes(changed))
+        found.append(sealed(bytes(changed)))
     (source / f"{0:020d}.log").write_bytes(b"".join(found))
     made = convert(source, tmp_path / "x-0", "gzip", magic=magic, is_lossy=True, skips_damage=True)
     offsets = [record[0] for record in records_of(tmp_path / "x-0")]
@@ -235,17 +229,16 @@ def test_impossible_headers_under_a_valid_checksum_are_damage(
 ) -> None:
     source = tmp_path / "y-0"
     source.mkdir()
-    first, bad, last = (bytearray(part) for part in entries((PLAIN / f"{0:020d}.log").read_bytes())[:3])
-    struct.pack_into(form, bad, position, value)
-    struct.pack_into(">I", bad, 17, crc32c(bytes(bad[21:]), 0))
-    (source / f"{0:020d}.log").write_bytes(bytes(first + bad + last))
+    first, bad, last = entries((PLAIN / f"{0:020d}.log").read_bytes())[:3]
+    bad = sealed(bad, position, struct.pack(form, value))
+    (source / f"{0:020d}.log").write_bytes(first + bad + last)
     with pytest.raises(DamageError, match=f"at position {len(first)}, {len(bad)} bytes"):
         convert(source, tmp_path / "z-0", **asked)
     made = convert(source, tmp_path / "x-0", skips_damage=True, **asked)
     assert [(damage.position, damage.length) for _, damage in made.converted.skipped] == [(len(first), len(bad))]
     good = tmp_path / "good-0"
     good.mkdir()
-    (good / f"{0:020d}.log").write_bytes(bytes(first + last))
+    (good / f"{0:020d}.log").write_bytes(first + last)
     assert records_of(tmp_path / "x-0") == records_of(good)
 
 
@@ -253,14 +246,12 @@ def test_sequences_wrap_where_a_batch_is_split(tmp_path: Path) -> None:
     source = tmp_path / "y-0"
     source.mkdir()
     first = next(
-        bytearray(batch)
+        batch
         for batch in entries((TESTDATA / "verify/4.3.1-transactions/dtxn-0" / f"{0:020d}.log").read_bytes())
         if struct.unpack_from(">i", batch, 57)[0] >= 3 and struct.unpack_from(">i", batch, 53)[0] >= 0
     )
     count = struct.unpack_from(">i", first, 57)[0]
-    struct.pack_into(">i", first, 53, (1 << 31) - 2)
-    struct.pack_into(">I", first, 17, crc32c(bytes(first[21:]), 0))
-    (source / f"{0:020d}.log").write_bytes(bytes(first))
+    (source / f"{0:020d}.log").write_bytes(sealed(first, 53, struct.pack(">i", (1 << 31) - 2)))
     convert(source, tmp_path / "x-0", batch_bytes=1)
     sequences = [batch.header.base_sequence for batch in batches_of(tmp_path / "x-0")]
     assert sequences == [(1 << 31) - 2, (1 << 31) - 1, *range(count - 2)]

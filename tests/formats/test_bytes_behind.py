@@ -11,7 +11,8 @@ import pytest
 
 import kseg
 from formats.streams import GZIP, LZ4, SKIPPABLE, SNAPPY, ZSTD, ZSTD_MAGIC, gzip_member, lz4_frame, xerial, zstd_frame
-from verification.partitions import message, of_records, plain_record, sealed, stored_gzip
+from segment.segments import sealed
+from verification.partitions import message, of_records, plain_record, stored_gzip
 
 RECORDS = plain_record(0) + plain_record(1)
 PACKED = {

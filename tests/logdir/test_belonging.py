@@ -8,7 +8,8 @@ import pytest
 from cli.command import Kseg, caller
 from kseg.logdir.belonging import COPIES, foreign_segments
 from recovery.partitions import TESTDATA
-from verification.partitions import changed, spans
+from segment.segments import spans
+from verification.partitions import changed
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 KILLED = TESTDATA / "log-directories/4.3.1-rounds/kill"

@@ -2,12 +2,10 @@
 
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
@@ -15,6 +13,7 @@ from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
 from kseg.output.printer import Style
 from output.feeding import TESTDATA, MemorySink, feed
+from segment.segments import entries, sealed
 
 SEGMENTS = sorted(path for path in TESTDATA.glob("kafka-*/*/__*/*.log") if path.stat().st_size)
 OFFSETS = [path for path in SEGMENTS if path.match("internal/__consumer_offsets-*/*.log")]
@@ -55,24 +54,11 @@ def dumped(form: Any, skip: bool, made: Any, *paths: Path, is_terminal: bool = F
     return bytes(sink.written)
 
 
-def batches(data: bytes) -> Iterator[bytes]:
-    position = 0
-    while position < len(data):
-        size = 12 + struct.unpack_from(">i", data, position + 8)[0]
-        yield data[position : position + size]
-        position += size
-
-
-def mended(batch: bytes) -> bytes:
-    """Returns the batch with a correct checksum."""
-    return batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:]
-
-
 def compressed(batch: bytes) -> bytes:
     """Returns the batch with its records compressed with gzip."""
     packer = zlib.compressobj(wbits=31)
     body = batch[21:22] + bytes([batch[22] | 1]) + batch[23:61] + packer.compress(batch[61:]) + packer.flush()
-    return mended(batch[:8] + struct.pack(">i", len(body) + 9) + batch[12:21] + body)
+    return sealed(batch[:8] + struct.pack(">i", len(body) + 9) + batch[12:21] + body)
 
 
 @pytest.mark.sampled(3)
@@ -89,7 +75,7 @@ def test_real_segments(segment: Path, form: Any, skip: bool) -> None:
 @pytest.mark.parametrize("form, skip", FORMS, ids=FORM_NAMES)
 def test_compressed_batches(form: Any, skip: bool, tmp_path: Path) -> None:
     packed = tmp_path / OFFSETS[0].name
-    packed.write_bytes(b"".join(map(compressed, batches(OFFSETS[0].read_bytes()))))
+    packed.write_bytes(b"".join(map(compressed, entries(OFFSETS[0].read_bytes()))))
     counting = Counting("offsets")
     shown = dumped(form, skip, counting, packed)
     assert shown.count(b"currentStateTimestamp") > 5
@@ -107,10 +93,10 @@ def test_damaged_segments(form: Any, skip: bool, tmp_path: Path) -> None:
     right = tmp_path / f"{1:020}.log"
     broken.write_bytes(data)
     changed_batches = []
-    for n, batch in enumerate(batches(OFFSETS[-1].read_bytes())):
+    for n, batch in enumerate(entries(OFFSETS[-1].read_bytes())):
         changed = bytearray(batch)
         changed[61 + n % (len(batch) - 61)] ^= 1 << n % 8
-        changed_batches.append(mended(bytes(changed)))
+        changed_batches.append(sealed(bytes(changed)))
     right.write_bytes(b"".join(changed_batches))
     counting = Counting("offsets")
     assert dumped(form, skip, counting, broken, right) == dumped(form, skip, WithoutProgram("offsets"), broken, right)
@@ -120,7 +106,7 @@ def test_damaged_segments(form: Any, skip: bool, tmp_path: Path) -> None:
 def test_a_terminal_is_given_no_control_characters(tmp_path: Path) -> None:
     data = OFFSETS[0].read_bytes().replace(b"grp-", b"g\xc2\x9b-")
     changed = tmp_path / OFFSETS[0].name
-    changed.write_bytes(b"".join(map(mended, batches(data))))
+    changed.write_bytes(b"".join(map(sealed, entries(data))))
     raw = dumped(KafkaTextPrinter, False, decoder("offsets"), changed)
     shown = dumped(KafkaTextPrinter, False, decoder("offsets"), changed, is_terminal=True)
     assert raw.count(b'"group":"g\xc2\x9b-') == shown.count(rb'"group":"g\x9b-') > 10

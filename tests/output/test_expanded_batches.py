@@ -1,16 +1,15 @@
 """Compressed batches decompressed together by the kernel are printed as if each were decompressed alone."""
 
-import struct
 from pathlib import Path
 from typing import Any
 
 import lz4.frame
 import pytest
 import zstandard
-from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.rendering import batch, record
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
 from kseg.kernel import COMPILED
@@ -66,26 +65,6 @@ def test_internal_topics(form: Any, skip: bool) -> None:
             assert printed(form, skip, made, path)[:2] == each_alone(form, skip, made, path)
 
 
-def record(delta: int, key: bytes | None, value: bytes, headers: int) -> bytes:
-    def varint(number: int) -> bytes:
-        number, out = number << 1 ^ number >> 63, bytearray()
-        while number > 127:
-            out.append(number & 127 | 128)
-            number >>= 7
-        return bytes(out + bytes([number]))
-
-    body = b"\0" + varint(0) + varint(delta)
-    body += varint(-1) if key is None else varint(len(key)) + key
-    body += varint(len(value)) + value + varint(headers) + (varint(1) + b"h" + varint(2) + b"\xff\n") * headers
-    return varint(len(body)) + body
-
-
-def batch(offset: int, area: bytes, codec: int, count: int, attributes: int) -> bytes:
-    head = struct.pack(">hiqqqhii", codec | attributes, max(count - 1, 0), 5, 5, 7, 1, 3, count)
-    checked = head + area
-    return struct.pack(">qiibI", offset, len(checked) + 9, 2, 2, crc32c(checked)) + checked
-
-
 _records = st.lists(
     st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=60) | st.just(b"x" * 5000), st.integers(0, 3)),
     max_size=20,
@@ -107,7 +86,9 @@ def segment(found: Any) -> bytes:
     """Returns batches, some of them with errors that the checksums do not reveal."""
     data, offset = b"", 0
     for records, codec, attributes, wrong, where in found:
-        area = bytearray(b"".join(record(k, *fields) for k, fields in enumerate(records)))
+        area = bytearray()
+        for k, (key, value, headers) in enumerate(records):
+            area += record(k, 0, key, value, [(b"h", b"\xff\n")] * headers)
         count = len(records)
         if wrong == "count":
             count += 1 - 2 * (where & 1)
@@ -118,7 +99,10 @@ def segment(found: Any) -> bytes:
         packed = bytearray(PACKED[codec](bytes(area)) if codec else area)
         if wrong == "area" and packed:
             packed[where % len(packed)] ^= 1 << where % 8
-        data += batch(offset, bytes(packed), codec, count, attributes)
+        data += batch(
+            [bytes(packed)], offset, codec | attributes, 5, 5, 3, 7, epoch=1, leader_epoch=2, count=count,
+            last_delta=max(count - 1, 0),
+        )  # fmt: skip
         offset += max(len(records), 1) + 1
     return data
 

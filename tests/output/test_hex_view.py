@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kernel.rendering import varint
 from kseg.formats.rows import Scratch
 from kseg.output.hex_view import HexPrinter
 from kseg.output.terminal import Paint, display_width
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
-from verification.partitions import message, of_records, plain_record, sealed, varint
+from segment.segments import sealed
+from verification.partitions import message, of_records, plain_record
 
 LINE = re.compile(r"^ *(\d+)  ((?:[0-9a-f]{8} )*[0-9a-f]{2,8})(?:  |$)")
 ZEROS = re.compile(r"^ *(\d+)  \.\.\. (\d+) zero bytes$")

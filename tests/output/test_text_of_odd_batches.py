@@ -5,9 +5,9 @@ import struct
 import zlib
 from pathlib import Path
 
-import crc32c
 import pytest
 
+from kernel.rendering import batch, record
 from kseg.cli.main import main
 from kseg.formats.record_batch import parse_header
 
@@ -84,10 +84,8 @@ def test_relative_offsets_wrap_as_longs_do(tmp_path: Path) -> None:
 
 
 def test_the_sequence_of_a_record_before_its_batch(tmp_path: Path) -> None:
-    record = bytes((12, 0, 0, 85, 1, 1, 0))  # offset delta -43, no key, no value, no header
-    body = struct.pack(">Hiqqqhii", 0, 0, 1000, 1000, 7, 0, 286, 1) + record
-    head = struct.pack(">qiib", 313, 9 + len(body), 0, 2) + struct.pack(">I", crc32c.crc32c(body))
-    lines, _ = dumped(tmp_path, head + body, "--deep-iteration")
+    data = batch([record(-43)], 313, 0, 1000, 1000, 286, 7, epoch=0)
+    lines, _ = dumped(tmp_path, data, "--deep-iteration")
     assert lines[1] == ("| offset: 270 CreateTime: 1000 keySize: -1 valueSize: -1 sequence: -2147483405 headerKeys: []")
 
 
@@ -103,11 +101,10 @@ def test_the_sequence_of_a_record_before_its_batch(tmp_path: Path) -> None:
     ],
 )
 def test_the_last_sequence_is_kafkas_in_header_and_text(tmp_path: Path, base: int, delta: int, last: int) -> None:
-    body = struct.pack(">Hiqqqhii", 0, delta, 1000, 1000, 7, 0, base, 1) + bytes((12, 0, 0, 0, 1, 1, 0))
-    head = struct.pack(">qiib", 313, 9 + len(body), 0, 2) + struct.pack(">I", crc32c.crc32c(body))
-    lines, _ = dumped(tmp_path, head + body)
+    data = batch([record(0)], 313, 0, 1000, 1000, base, 7, epoch=0, last_delta=delta)
+    lines, _ = dumped(tmp_path, data)
     assert f" baseSequence: {base} lastSequence: {last} " in lines[0]
-    assert parse_header(head + body).last_sequence == last
+    assert parse_header(data).last_sequence == last
 
 
 def test_bytes_after_max_bytes_are_not_reported(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from segment.segments import entries
+
 Segments = dict[int, list[bytes]]
 """Chunks of bytes in the order of the file, by base offset."""
 
@@ -120,17 +122,6 @@ KINDS: dict[str, Callable[[Damage, list[bytes], list[bytes]], None]] = {
 }
 
 
-def batches(data: bytes) -> list[bytes]:
-    """The batches of an intact .log by their lengths; AssertionError where something else is there."""
-    found, at = [], 0
-    while at < len(data):
-        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
-        assert 26 <= size <= len(data) - at, f"no batch at {at}"
-        found.append(data[at : at + size])
-        at += size
-    return found
-
-
 def first_offset(batch: bytes) -> int:
     """As the header tells it; of a compressed message of v0 or v1 that is its last one."""
     return int.from_bytes(batch[:8], "big", signed=True)
@@ -146,7 +137,7 @@ def covered(batch: bytes) -> bytes:
 
 
 def read(directory: Path) -> Segments:
-    return {int(path.stem): batches(path.read_bytes()) for path in sorted(directory.glob("*.log"))}
+    return {int(path.stem): entries(path.read_bytes()) for path in sorted(directory.glob("*.log"))}
 
 
 def write(directory: Path, segments: Segments) -> None:

@@ -1,17 +1,17 @@
 """Partitions to recover: copies of real ones, and such as are made of a real batch with other offsets."""
 
 import shutil
-import struct
 from dataclasses import replace
 from pathlib import Path
 
+from kernel.rendering import batch, record
 from kseg.changes.apply import Keeping, apply
-from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition_plans import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from kseg.recovery.salvage.segment_sources import KEEP_ALL, Dropping
-from recovery.damages import batches, write
+from recovery.damages import write
+from segment.segments import entries, sealed
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
@@ -45,29 +45,18 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def real_batches(base: int) -> list[bytes]:
     """The batches of a real segment, each with its own offsets; that at 46 follows the one at 0."""
-    return batches((PLAIN / f"{base:020d}.log").read_bytes())
+    return entries((PLAIN / f"{base:020d}.log").read_bytes())
 
 
 def keyed_batch(first: int, keys: bytes) -> bytes:
     """A v2 batch from an offset on, of one record a key, each of a byte."""
-    records = b""
-    for delta, key in enumerate(keys):
-        body = bytes([0, 0, 2 * delta, 2, key, 2]) + b"v\0"
-        records += bytes([2 * len(body)]) + body
-    head = struct.pack(">hiqqqhii", 0, len(keys) - 1, 1000, 1000, -1, -1, -1, len(keys))
-    length = struct.pack(">qii", first, 9 + len(head) + len(records), 0)
-    return length + b"\2" + crc32c(head + records).to_bytes(4, "big") + head + records
+    records = [record(delta, key=bytes([key]), value=b"v") for delta, key in enumerate(keys)]
+    return batch(records, first, max_timestamp=1000)
 
 
 def at_offset(batch: bytes, offset: int) -> bytes:
     """The batch with another base offset, which lies outside its checksum."""
     return offset.to_bytes(8, "big", signed=True) + batch[8:]
-
-
-def sealed(batch: bytes, at: int, new: bytes) -> bytes:
-    """The batch with other bytes at a position behind the checksum, and the right checksum."""
-    changed = batch[:at] + new + batch[at + len(new) :]
-    return changed[:17] + crc32c(changed[21:]).to_bytes(4, "big") + changed[21:]
 
 
 def up_to(batch: bytes, last: int) -> bytes:

@@ -3,10 +3,8 @@
 import struct
 from pathlib import Path
 
-from crc32c import crc32c
-
 from kseg.segment.files import SegmentFile, segment_file
-from segment.segments import TESTDATA, entries
+from segment.segments import TESTDATA, entries, sealed
 
 BASE_OFFSET = 7_000
 FIRST_TIMESTAMP = 1_700_000_000_000
@@ -19,11 +17,8 @@ def batch_at(index: int, template: bytes) -> bytes:
     count = struct.unpack_from(">i", template, 23)[0] + 1
     base_timestamp, max_timestamp = struct.unpack_from(">qq", template, 27)
     moved = FIRST_TIMESTAMP + index * STEP_MS - max_timestamp
-    body = bytearray(template)
-    struct.pack_into(">q", body, 0, BASE_OFFSET + index * count)
-    struct.pack_into(">qq", body, 27, base_timestamp + moved, max_timestamp + moved)
-    struct.pack_into(">I", body, 17, crc32c(bytes(body[21:])))
-    return bytes(body)
+    body = struct.pack(">q", BASE_OFFSET + index * count) + template[8:]
+    return sealed(body, 27, struct.pack(">qq", base_timestamp + moved, max_timestamp + moved))
 
 
 def template() -> bytes:

@@ -3,6 +3,9 @@
 import struct
 from functools import cache
 from pathlib import Path
+from zlib import crc32
+
+from crc32c import crc32c
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 
@@ -25,15 +28,30 @@ SAMPLES = {
 }
 
 
-def entries(data: bytes) -> list[bytes]:
-    """Returns the batches or messages of an intact .log, by their length fields alone."""
-    found = []
-    at = 0
+def spans(data: bytes) -> list[tuple[int, int]]:
+    """(position, size) of each batch or message of an intact .log, by the length fields alone. AssertionError where
+    something else is there."""
+    found, at = [], 0
     while at < len(data):
         size = 12 + struct.unpack_from(">i", data, at + 8)[0]
-        found.append(data[at : at + size])
+        assert 26 <= size <= len(data) - at, f"no batch at {at}"
+        found.append((at, size))
         at += size
     return found
+
+
+def entries(data: bytes) -> list[bytes]:
+    """The batches or messages of an intact .log."""
+    return [data[at : at + size] for at, size in spans(data)]
+
+
+def sealed(entry: bytes, at: int = 0, new: bytes = b"") -> bytes:
+    """A batch or message with other bytes at a position, and the checksum that it then has."""
+    made = bytearray(entry)
+    made[at : at + len(new)] = new
+    start, checksum = (21, crc32c) if made[16] == 2 else (16, crc32)
+    made[start - 4 : start] = checksum(bytes(made[start:])).to_bytes(4, "big")
+    return bytes(made)
 
 
 @cache

@@ -10,6 +10,7 @@ from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import CheckSettings, Partition, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
+from segment.segments import entries as batches_of
 from verification.partitions import TESTDATA
 
 DAMAGED = TESTDATA / "side-files" / "damaged"
@@ -69,14 +70,7 @@ def entries(index: Path) -> list[tuple[int, int]]:
 def repeated_batch(count: int, least_bytes: int = 0) -> bytes:
     """A log of ``count`` times one real batch of 3 records or more, base offsets going on (no checksum covers them)."""
     log = (TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / f"{STEM}.log").read_bytes()
-    start, batch = 0, bytearray()
-    while len(batch) < max(least_bytes, 61) or int.from_bytes(batch[23:27], "big") < 2:
-        batch = bytearray(log[start : start + 12 + int.from_bytes(log[start + 8 : start + 12], "big")])
-        start += len(batch)
-        assert batch, "there is no such batch"
+    large = (batch for batch in batches_of(log) if len(batch) >= least_bytes)
+    batch = next(batch for batch in large if int.from_bytes(batch[23:27], "big") >= 2)
     step = int.from_bytes(batch[23:27], "big") + 1
-    made = bytearray()
-    for i in range(count):
-        batch[:8] = (i * step).to_bytes(8, "big")
-        made += batch
-    return bytes(made)
+    return b"".join((i * step).to_bytes(8, "big") + batch[8:] for i in range(count))

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kseg.kernel.scan.checksums import crc32c
+from kernel import rendering
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
@@ -13,7 +13,7 @@ from kseg.verification.checkpoints import EpochRule
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.transactions import ProducerRule
-from verification.partitions import TESTDATA, varint
+from verification.partitions import TESTDATA
 
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
 DAMAGED = TESTDATA / "side-files" / "damaged"
@@ -57,8 +57,7 @@ def codes(found: Iterable[Finding]) -> list[str]:
 
 
 def record(delta: int, key: bytes = b"key", value: bytes = b"value") -> bytes:
-    body = b"\0\0" + varint(delta) + varint(len(key)) + key + varint(len(value)) + value + b"\0"
-    return varint(len(body)) + body
+    return rendering.record(delta, key=key, value=value)
 
 
 def batch(
@@ -98,12 +97,10 @@ def sealed(
 ) -> bytes:  # fmt: skip
     if producer_id < 0:
         epoch = sequence = -1
-    body = struct.pack(
-        ">hiqqqhii", attributes, max(count, 1) - 1, timestamp, timestamp, producer_id, epoch, sequence, count
-    )
-    body += records
-    head = struct.pack(">qiib", offset, 9 + len(body), leader_epoch, 2)
-    return head + struct.pack(">I", crc32c(body, 0)) + body
+    return rendering.batch(
+        [records], offset, attributes, timestamp, timestamp, sequence, producer_id, epoch=epoch, count=count,
+        last_delta=max(count, 1) - 1, leader_epoch=leader_epoch,
+    )  # fmt: skip
 
 
 def log_of(place: Path, *segments: Iterable[bytes], first: int = 0) -> Path:

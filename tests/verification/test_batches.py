@@ -11,8 +11,9 @@ from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
+from segment.segments import sealed, spans
 from verification.log_directories import TESTDATA, check
-from verification.partitions import Found, batch_of, of_records, plain_record, sealed, spans
+from verification.partitions import Found, batch_of, of_records, plain_record
 
 # The good offsets before and behind a batch with something wrong: what a consumer can seek to.
 

@@ -11,6 +11,7 @@ from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.recovery.planner import node_file_problems
 from kseg.verification.log_directories import topic_partition
+from segment.segments import spans
 from verification.log_directories import OTHER_ID, REAL, check, checkpoint, copied, kraft
 
 
@@ -232,10 +233,7 @@ def test_a_snapshot_that_is_cut_short(tmp_path: Path) -> None:
 def test_a_snapshot_without_its_footer(tmp_path: Path) -> None:
     logs = kraft(tmp_path)
     data = (logs / "bootstrap.checkpoint").read_bytes()
-    sizes, at = [], 0
-    while at < len(data):
-        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-        sizes.append(at)
+    sizes = [at + size for at, size in spans(data)]
     (logs / "bootstrap.checkpoint").write_bytes(data[: sizes[-2]])
     found = check(logs).one("bad-metadata-snapshot")
     assert ("no footer" in found.message, found.position) == (True, sizes[-2])

@@ -7,8 +7,9 @@ import pytest
 
 from kseg.segment import survey
 from kseg.segment.survey import DEEP, FULL, QUICK
+from segment.segments import sealed
 from verification.log_directories import TESTDATA, Checked, check, checkpoint, copied, kraft
-from verification.partitions import batch_of, message, sealed
+from verification.partitions import batch_of, message
 
 # What the log cleaner would meet in a compacted partition.
 

@@ -17,7 +17,8 @@ from kseg.verification import manifest as manifest_check
 from kseg.verification.manifest import Block, check_manifest, write_manifest
 from kseg.verification.partition import CheckSettings
 from segment.header_rows import header_row
-from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spans
+from segment.segments import spans
+from verification.partitions import PLAIN, TESTDATA, Found, changed, copied
 
 # The blocks of a manifest: a block ends at the first batch that fills it, in bytes or in batches.
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kernel.rendering import varint
 from kseg.limits import MAX_HEADERS
 from kseg.segment.file_types import is_packed_segment, named_like_segment, packing_of
 from kseg.segment.survey import DEEP
 from kseg.verification.repairs import Repairs
 from verification.log_directories import REAL, check, copied
-from verification.partitions import PLAIN, of_records, varint
+from verification.partitions import PLAIN, of_records
 
 SEGMENT = PLAIN / "00000000000000000116.log"
 ODD = [

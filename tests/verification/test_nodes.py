@@ -12,6 +12,7 @@ from kseg.errors import PathError
 from kseg.output.findings.text import start_text
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
+from segment.segments import TESTDATA, entries, sealed, spans
 from verification.log_directories import (
     OTHER_ID,
     REAL,
@@ -25,7 +26,6 @@ from verification.log_directories import (
     second,
 )
 from verification.log_directories import TOPIC_ID as DPLAIN
-from verification.partitions import TESTDATA, sealed, spans
 
 # What the records of internal topics say about other partitions.
 
@@ -73,10 +73,9 @@ def test_timestamps_that_retention_takes_for_old(tmp_path: Path, timestamp: int,
     partition = tmp_path / "dplain-0"
     partition.mkdir()
     for path in (REAL / partition.name).glob("*.log"):
-        data = path.read_bytes()
-        batches = [data[at : at + size] for at, size in spans(data)]
         stamps = struct.pack(">qq", timestamp, timestamp)
-        (partition / path.name).write_bytes(b"".join(sealed(one[:27] + stamps + one[43:]) for one in batches))
+        batches = entries(path.read_bytes())
+        (partition / path.name).write_bytes(b"".join(sealed(one, 27, stamps) for one in batches))
     found = check(partition)
     assert ("early-timestamp" in found.serious) == is_told
     if is_told:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.rendering import varint
 from kseg.errors import PathError
 from kseg.verification import replicas
 from kseg.verification.replicas import compare_path
 from kseg.verification.report import Comparison
-from verification.partitions import PLAIN, TESTDATA, Found, batch_of, changed, copied, sealed, spans, varint
+from segment.segments import sealed, spans
+from verification.partitions import PLAIN, TESTDATA, Found, batch_of, changed, copied
 
 REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
 LAST = "00000000000000000116.log"

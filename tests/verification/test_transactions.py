@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
-from kseg.kernel.scan.checksums import crc32c
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, build_transaction_index
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry, build_producer_snapshot
+from segment.segments import entries as batches_of
+from segment.segments import sealed as resealed
 from verification.partitions import copied as copy_of
 from verification.producer_cases import (
     ABORT,
@@ -572,7 +573,7 @@ def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
     whole = last.read_bytes()
     (copied / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 190\n")
     cut = {"producer-snapshot-beyond-end", "leader-epochs-beyond-end", "transaction-index-wrong-entry"}
-    last.write_bytes(whole[: 12 + int.from_bytes(whole[8:12], "big")])
+    last.write_bytes(batches_of(whole)[0])
     assert cut <= set(codes(findings(copied)))
     assert cut & set(codes(findings(copied, progress=lambda _: last.write_bytes(whole)))) == set()
 
@@ -582,14 +583,8 @@ def test_control_batches_that_end_no_transaction(tmp_path: Path) -> None:
     consumers pass over what was data."""
     data = [batch(0, 5), batch(1), batch(2, 5, sequence=1), batch(3, 5, sequence=2)]
     for number, attributes in ((1, 32), (2, 32 | 1)):
-        data[number] = resealed(data[number], 21, ">h", attributes)
-    data[3] = resealed(resealed(data[3], 21, ">h", 48), 57, ">i", -1)
+        data[number] = resealed(data[number], 21, struct.pack(">h", attributes))
+    data[3] = resealed(resealed(data[3], 21, struct.pack(">h", 48)), 57, struct.pack(">i", -1))
     found = [finding for finding in findings(log_of(tmp_path, data)) if finding.code == "bad-control-record"]
     assert [finding.offset for finding in found] == [1, 2, 3]
     assert "consumers skip its records" in found[0].message
-
-
-def resealed(data: bytes, at: int, form: str, value: int) -> bytes:
-    """A batch with another field, and the checksum that it then has."""
-    data = data[:at] + struct.pack(form, value) + data[at + struct.calcsize(form) :]
-    return data[:17] + struct.pack(">I", crc32c(data[21:], 0)) + data[21:]

@@ -13,6 +13,7 @@ from kseg.recovery.workspace import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
 from recovery.partitions import flip, recover
+from segment.segments import sealed as resealed
 from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 
 ABORT, COMMIT = 0, 1
@@ -22,12 +23,6 @@ NOW_MS = START_MS + 1000
 def producers(partition: Path, offset: int) -> dict[int, ProducerStateEntry]:
     data = (partition / f"{offset:020d}.snapshot").read_bytes()
     return {entry.producer_id: entry for entry in entries_of(read_producer_snapshot(data))}
-
-
-def with_field(data: bytes, at: int, form: str, value: int) -> bytes:
-    """A batch with another field, and the checksum that it then has."""
-    data = data[:at] + struct.pack(form, value) + data[at + struct.calcsize(form) :]
-    return data[:17] + struct.pack(">I", crc32c(data[21:], 0)) + data[21:]
 
 
 def test_a_segment_is_replayed_to_its_end_where_the_next_name_cuts_through_it(tmp_path: Path) -> None:
@@ -40,7 +35,7 @@ def test_a_segment_is_replayed_to_its_end_where_the_next_name_cuts_through_it(tm
 
 
 def test_a_batch_that_ends_before_it_begins_counts_for_its_producer(tmp_path: Path) -> None:
-    odd = with_field(batch(4, 9, sequence=3), 23, ">i", -1)
+    odd = resealed(batch(4, 9, sequence=3), 23, struct.pack(">i", -1))
     partition = log_of(tmp_path, [batch(0, 5, count=4), odd])
     recover(partition, now_ms=NOW_MS)
     found = producers(partition, 4)[9]
@@ -55,7 +50,7 @@ def test_an_empty_control_batch_makes_its_producer_known(tmp_path: Path) -> None
 
 
 def test_the_timestamp_of_a_marker_is_that_of_its_record(tmp_path: Path) -> None:
-    odd = with_field(marker(1, COMMIT, 5), 35, ">q", -5)
+    odd = resealed(marker(1, COMMIT, 5), 35, struct.pack(">q", -5))
     partition = log_of(tmp_path, [batch(0, 5, transactional=True), odd])
     recover(partition, now_ms=NOW_MS)
     assert producers(partition, 2)[5].timestamp == START_MS
@@ -87,10 +82,10 @@ def test_aborts_that_do_not_rise_stop_a_scan(second: int, tmp_path: Path) -> Non
 
 BAD_MARKERS = {
     "type": (marker(1, 5, 6), "its type is 5"),
-    "count": (with_field(marker(1, COMMIT, 6), 57, ">i", -1), "it counts -1 records"),
+    "count": (resealed(marker(1, COMMIT, 6), 57, struct.pack(">i", -1)), "it counts -1 records"),
     "key": (sealed(1, 48, 1, START_MS, 6, 0, -1, record(0, b"\0", b"x" * 6), 0), "a key of 1 bytes"),
     "value": (sealed(1, 48, 1, START_MS, 6, 0, -1, record(0, b"\0\0\0\1", b"\0"), 0), "ends too early"),
-    "data under a control bit": (with_field(batch(1, 6), 21, ">h", 32), "a key of 3 bytes"),
+    "data under a control bit": (resealed(batch(1, 6), 21, struct.pack(">h", 32)), "a key of 3 bytes"),
 }
 
 

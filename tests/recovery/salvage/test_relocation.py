@@ -1,17 +1,17 @@
 """Misplaced runs that compete for a gap: the order in which they are placed, and runs that fit nowhere."""
 
 import struct
-import zlib
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 
+from kernel.rendering import message
 from kseg.recovery.salvage import relocation, segment_draft
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_draft import MisplacedRun, SalvagedBatches, SegmentDraft
 from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
+from segment.segments import sealed
 
 FAR = 1 << 20
 
@@ -181,14 +181,11 @@ def test_the_single_batches_of_misplaced_runs_are_limited(
 
 
 def v2(timestamp: int) -> bytes:
-    batch = keyed_batch(0, b"x")
-    rest = batch[21:27] + struct.pack(">qq", timestamp, timestamp) + batch[43:]
-    return batch[:17] + crc32c(rest).to_bytes(4, "big") + rest
+    return sealed(keyed_batch(0, b"x"), 27, struct.pack(">qq", timestamp, timestamp))
 
 
 def v1(timestamp: int) -> bytes:
-    rest = struct.pack(">bbqii", 1, 0, timestamp, -1, 0)
-    return struct.pack(">qiI", 0, 4 + len(rest), zlib.crc32(rest)) + rest
+    return message(0, 1, None, b"", timestamp)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from kseg.segment.items import Damage
 from kseg.stores.source import open_source
 from recovery.damages import first_offset, last_offset
 from recovery.partitions import TESTDATA, real_batches
+from segment.segments import spans
 
 BASE = 1000
 LARGEST = 0xFFFFFFFF
@@ -123,12 +124,11 @@ def test_the_batches_of_a_part(log: Path) -> None:
 @pytest.mark.parametrize("folder", ["kafka-0.10.2.2/codecs/compact-lz4-0", "kafka-1.1.1/format-switch/sw-lz4-0"])
 def test_the_batches_of_a_part_of_old_formats(folder: str) -> None:
     path = min((TESTDATA / folder).glob("*.log"))
-    data, found, at, before = path.read_bytes(), [], 0, -1
-    while at < len(data):
-        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+    data, found, before = path.read_bytes(), [], -1
+    for at, size in spans(data):
         last = last_offset(data[at : at + size])
         found.append(SalvagedBatches(at, at + size, before + 1, last))
-        at, before = at + size, last
+        before = last
     with open_source(str(path)) as source:
         assert list(batches_of(source, SalvagedBatches(0, len(data), 0, before))) == found
 

@@ -14,19 +14,9 @@ from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.salvage import plan_salvage
 from recovery.damages import first_offset, last_offset
-from recovery.partitions import (
-    PLAIN,
-    START,
-    TESTDATA,
-    TRANSACTIONS,
-    copy_of,
-    make,
-    real_batches,
-    salvage,
-    sealed,
-    up_to,
-)
+from recovery.partitions import PLAIN, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches, salvage, up_to
 from recovery.salvage.test_salvage import errors_of
+from segment.segments import sealed
 
 _OLD = ("*.log", "*.log.swap", "*.log.cleaned")
 

@@ -16,8 +16,9 @@ from kseg.recovery.salvage.segment_draft import NO_OFFSET, Parts, SalvagedBatche
 from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
-from recovery.damages import KINDS, Damage, batches, first_offset, last_offset, read
+from recovery.damages import KINDS, Damage, first_offset, last_offset, read
 from recovery.partitions import TESTDATA, TRANSACTIONS, at_offset, keyed_batch, real_batches
+from segment.segments import entries, sealed
 
 # The choice among batches for the same offsets, against all choices there are.
 
@@ -136,7 +137,7 @@ def count_of(batch: bytes) -> int:
 
 def assert_intact(data: bytes, part: SalvagedBatches) -> list[bytes]:
     """The batches of a part are intact, with contiguous offsets from its first to its last one."""
-    found = batches(part.head + data[part.start + len(part.head) : part.end])
+    found = entries(part.head + data[part.start + len(part.head) : part.end])
     assert all(crc32c(batch[21:]) == int.from_bytes(batch[17:21], "big") for batch in found)
     assert (first_offset(found[0]), last_offset(found[-1])) == (part.first, part.last)
     assert all(last_offset(one) + 1 == first_offset(two) for one, two in pairwise(found))
@@ -271,8 +272,7 @@ def test_leader_epochs(epochs: tuple[int, ...], has_epochs: bool, falls: bool, p
 
 def wide(batch: bytes, last_delta: int) -> bytes:
     """A batch with more offsets than records."""
-    body = batch[21:23] + last_delta.to_bytes(4, "big") + batch[27:]
-    return batch[:17] + crc32c(body).to_bytes(4, "big") + body
+    return sealed(batch, 23, last_delta.to_bytes(4, "big"))
 
 
 @pytest.mark.parametrize(("last_delta", "is_doubted"), [(1, False), (2, True), (5, True)])

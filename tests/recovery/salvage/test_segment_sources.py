@@ -17,8 +17,9 @@ from kseg.recovery.salvage.segment_sources import Dropping, broken_batches, file
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import Damage, read, write
-from recovery.partitions import NOW_MS, PLAIN, START, TRANSACTIONS, copy_of, make, real_batches, salvage, sealed
+from recovery.partitions import NOW_MS, PLAIN, START, TRANSACTIONS, copy_of, make, real_batches, salvage
 from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied, errors_of
+from segment.segments import sealed
 
 # Whatever was done to a partition, what is dug out of it are records in broken batches, and lines of JSON.
 

@@ -9,7 +9,7 @@ by how seldom another log would have it by chance; one that several logs or part
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import comb, gcd, log2
 from typing import Any
 
@@ -24,6 +24,7 @@ from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_HEADER
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
 from kseg.sidefiles.hash_order import string_hash
+from kseg.stores.remote.recognition import is_topic
 
 NAME_BITS = 7
 """The names that chance gives to the logs of an image are at most one in 128 images."""
@@ -38,6 +39,9 @@ CLOCK_SKEW_MS = 100
 
 KNOWN_MARKERS = 3 / 4
 """The part of a producer's markers that must fall into transactions that are known, or the clocks differ more."""
+
+MOST_NEAR = 64
+"""Of more transactions whose markers may stand between two times, none is known."""
 
 TELLING_KEYS = 10
 """Comparisons of keys of one log after which the number of partitions that fits all of them is hardly too large."""
@@ -166,10 +170,10 @@ class _Transactions:
                 start, before = prepared.pop(name, (0, {}))
                 if before and before["transactionStartTimestampMs"] == told["transactionStartTimestampMs"]:
                     written = before["transactionPartitions"] or ()
-                    partitions = frozenset(
-                        (part["topic"], number) for part in written for number in part["partitionIds"]
-                    )
-                    self._of[before["producerId"]].append((start, record.timestamp, partitions))
+                    partitions = ((part["topic"], number) for part in written for number in part["partitionIds"])
+                    first = frozenset(islice(partitions, TELLING_PARTITIONS + 1))
+                    if all(is_topic(topic) and number >= 0 for topic, number in first):  # names become directories
+                        self._of[before["producerId"]].append((start, record.timestamp, first))
 
     def candidates(self, log: CarvedLog) -> set[Partition] | None:
         """Returns the partitions to which all transactions whose markers the log holds have written; None if none of
@@ -183,11 +187,12 @@ class _Transactions:
             expected += 1
             low = bisect_left(transactions, (time - self._longest[producer] - CLOCK_SKEW_MS,))
             high = bisect_right(transactions, time + CLOCK_SKEW_MS, key=lambda transaction: transaction[0])
-            near = [each for each in transactions[low:high] if each[1] >= time - CLOCK_SKEW_MS]
-            if any(start <= time <= end for start, end, _ in near):
+            near = [each for each in transactions[low:high][:MOST_NEAR] if each[1] >= time - CLOCK_SKEW_MS]
+            if high - low <= MOST_NEAR and any(start <= time <= end for start, end, _ in near):
                 known += 1
-                partitions = frozenset().union(*(each for _, _, each in near))
-                found = set(partitions) if found is None else found & partitions
+                if all(len(each) <= TELLING_PARTITIONS for _, _, each in near):
+                    partitions = {partition for _, _, each in near for partition in each}
+                    found = partitions if found is None else found & partitions
         return found or None if known >= KNOWN_MARKERS * expected else None
 
 
@@ -216,7 +221,7 @@ class _Commits:
                     partition = commit.topic, commit.partition
                     found.tell(partition, commit.offset, "commits")
                     self.ends[partition] = max(self.ends[partition], commit.offset)
-                    if commit.leader_epoch is not None:
+                    if commit.leader_epoch is not None and len(self._epochs[partition]) < TELLING_PARTITIONS:
                         self._epochs[partition].append((commit.offset - 1, commit.leader_epoch))
 
     def contradict(self, log: CarvedLog, partition: Partition) -> bool:

@@ -48,6 +48,8 @@ _EFFORT = 8
 _WINDOW_BYTES = 4 << 20
 _CHECKPOINT = re.compile(rb"0\n([0-9]{1,7})\n")
 _MAX_TEXT_BYTES = 4 << 20
+_METADATA_BYTES = 128
+"""A partition.metadata has 43."""
 _TIME_ENTRY = struct.Struct(">qi")
 _MAX_TIME_INDEX_BYTES = 10 << 20
 """Brokers' default of segment.index.bytes."""
@@ -93,7 +95,7 @@ class SideFiles:
         search = _Search(self, source)
         step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
         start = block_shift(pieces) % step
-        while start < source.size:
+        while start < source.size and self.has_room:
             written = next_data(source.extent, start, source.size)
             start += (written - start) // step * step
             window = memoryview(source.buffer[start : start + _WINDOW_BYTES])
@@ -105,6 +107,11 @@ class SideFiles:
             start += _WINDOW_BYTES
         for partition, offset in search.segments():
             self.tell(partition, offset, "directory")
+
+    @property
+    def has_room(self) -> bool:
+        """Whether less than MOST_ENTRIES are held."""
+        return self._left > 0
 
     def take(self, entries: int) -> bool:
         """Whether so many entries more are held."""
@@ -126,7 +133,7 @@ class _Search:
 
     def _read(self, at: int, size: int) -> bytes:
         self._effort -= size
-        return bytes(self._source.buffer[at : at + size]) if self._effort > 0 else b""
+        return bytes(self._source.buffer[at : at + size]) if self._effort > 0 and self._found.has_room else b""
 
     def _is_new(self, content: bytes) -> bool:
         """Whether this was not read before: journals and old blocks have many copies."""
@@ -207,14 +214,15 @@ class _Search:
 
     def partition_metadata(self, at: int) -> None:
         if self._source.buffer[at : at + 9] == b"version: ":
-            topic_id = topic_id_in(self._text(at))
+            topic_id = topic_id_in(self._read(at, _METADATA_BYTES).partition(b"\0")[0])
             if topic_id is not None and topic_id not in self._found.topic_ids and self._found.take(1):
                 self._found.topic_ids.add(topic_id)
 
     def meta_properties(self, at: int) -> None:
-        if b"\ncluster.id=" not in bytes(self._source.buffer[at : at + SMALL_BLOCK_BYTES]):
+        text = self._read(at, SMALL_BLOCK_BYTES).partition(b"\0")[0]
+        if b"\ncluster.id=" not in text or not self._is_new(text):
             return
-        items = list(read_meta_properties(self._text(at)))
+        items = list(read_meta_properties(text))
         properties = items[0]
         if isinstance(properties, MetaProperties) and not items[1:] and properties.cluster_id is not None:
             if properties.number is not None and self._found.take(1):
@@ -232,6 +240,8 @@ class _Search:
                 return
             size += length
         block = head[:size]
+        if not self._is_new(block):
+            return
         for match in _EXT4_NAME.finditer(block):
             start = match.start() - 6
             if start >= 0 and start % 4 == 0:
@@ -247,7 +257,7 @@ class _Search:
         if head not in _XFS_BLOCKS:
             return
         block = self._read(at, BLOCK_BYTES)
-        if len(block) < BLOCK_BYTES:
+        if len(block) < BLOCK_BYTES or not self._is_new(block):
             return
         self._has_files(be64(block, _XFS_OWNER), block)
         start = _XFS_ENTRIES

@@ -92,8 +92,12 @@ def batch(offset: int, count: int, time: int, epoch: int = 0, producer: int = -1
     if producer >= 0:
         struct.pack_into(">qhi", data, 43, producer, 0, -1 if is_marker else offset)
         data[22] |= 0x10
-        data[17:21] = struct.pack(">I", crc32c(bytes(data[21:])))
-    return bytes(data)
+    return checked(bytes(data))
+
+
+def checked(data: bytes) -> bytes:
+    """The batch with a right checksum."""
+    return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
 
 
 def ext4(folder: Path, logs: Path, image: Path, megabytes: int = 24, block: int = BLOCK) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, ext4, files_one_by_one, padded, truth_of
+from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, checked, ext4, files_one_by_one, padded, truth_of
 from cli.command import TESTDATA, Kseg
 
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
@@ -134,6 +134,16 @@ def test_other_markers_give_candidates_at_most(
     found = names(kseg, image, STATES.read_bytes(), data)
     (evidence,) = [evidence for evidence in found.values() if evidence["name"] is None]
     assert evidence["candidates"] == candidates
+
+
+@pytest.mark.parametrize("name", ["a/../../bin", "../", "a\0b"])
+def test_names_of_hostile_records_become_no_directories(kseg: Kseg, image: Path, name: str) -> None:
+    old = b"txn-compressed"
+    states = STATES.read_bytes()
+    hostile = b"".join(checked(each.replace(old, name.encode().ljust(len(old), b"/"))) for each in batches_in(states))
+    data = batch(0, 5, TIME, producer=PRODUCER) + batch(5, 1, PREPARED + 5, producer=PRODUCER, is_marker=True)
+    found = names(kseg, image, hostile, data)
+    assert not [directory for directory in found if "carved" not in directory]
 
 
 def test_transactions_decide_between_partitions_of_one_end(kseg: Kseg, image: Path) -> None:

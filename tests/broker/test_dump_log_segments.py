@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker import jars
-from broker.mutations import mutated
+from fuzz.batches import mutated
 from kseg.cli.main import main
 
 KAFKA = "4.4.0"

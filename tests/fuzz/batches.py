@@ -260,3 +260,15 @@ def out_of_place(data: bytes, chance: random.Random) -> bytes:
         else:
             data = twist(data, chance)
     return data
+
+
+def mutated(seed: int) -> bytes:
+    """A few real batches of 0.8 or later: one or two of them twisted, or the whole damaged."""
+    chance, known = random.Random(seed), real_batches()
+    kinds = [kind for kind in known if kind[0] >= 0]
+    parts = [chance.choice(known[chance.choice(kinds)]) for _ in range(3)]
+    if chance.random() < 0.3:
+        return out_of_place(b"".join(parts), chance)
+    for at in chance.sample(range(3), chance.choice((1, 1, 2))):
+        parts[at] = twisted(parts[at], chance)
+    return b"".join(parts)

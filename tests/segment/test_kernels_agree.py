@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.batches import out_of_place
 from kseg.kernel import COMPILED
 from segment.segments import SAMPLES, TESTDATA, entries, sample
 
@@ -35,26 +36,9 @@ for name in sorted(os.listdir(sys.argv[1])):
 
 def mutated(seed: int) -> bytes:
     """A few batches of any era with one to eight seeded changes, of the kinds that disks and people make."""
-    rng = random.Random(seed)
-    data = bytearray(b"".join(rng.choices([part for name in SAMPLES for part in entries(sample(name))], k=6)))
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        if not data:
-            break
-        at = rng.randrange(len(data))
-        kind = rng.randrange(6)
-        if kind == 0:
-            data[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            data[at : at + 4] = rng.choice((b"\xff" * 4, b"\x7f\xff\xff\xff", bytes(4), b"\x80\0\0\0"))
-        elif kind == 2:
-            del data[at + 20 :]
-        elif kind == 3:
-            data[at:at] = rng.randbytes(rng.randrange(1, 500))
-        elif kind == 4:
-            del data[at : at + rng.randrange(1, 60)]
-        else:
-            data[at : at + 200] = bytes(len(data[at : at + 200]))
-    return bytes(data)
+    chance = random.Random(seed)
+    pool = [part for name in SAMPLES for part in entries(sample(name))]
+    return out_of_place(b"".join(chance.choices(pool, k=6)), chance)
 
 
 def lines(mode: str, command: list[str], folder: Path) -> list[str]:

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -187,7 +188,7 @@ class KraftNode(Node):
         super().__init__(folder, client)
         self.RELEASE, self.roles = release, roles
         self._class_path = jars.class_path("kafka_2.13", self.RELEASE, LOGGING)
-        settings = (_SETTINGS + self.settings()).format(logs=self.logs, port=1, controller=2)
+        settings = (_SETTINGS + KraftNode.settings(self)).format(logs=self.logs, port=1, controller=2)
         self.properties.write_text(settings)
         format_it = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties), *flags]
         subprocess.run(java(self._class_path, *format_it), check=True, stdout=subprocess.DEVNULL)
@@ -206,9 +207,12 @@ class Cluster:
     def __init__(self, folder: Path, client: Client, release: str, is_dynamic: bool) -> None:
         self.is_dynamic = is_dynamic
         self.controller_id, (self.port,) = 1, free_ports(1)
-        flags = (["--standalone"], ["--no-initial-controllers"]) if is_dynamic else ([], [])
-        self.controller = KraftNode(folder / "controller", client, release, self._controller_roles, *flags[0])
-        self.broker = KraftNode(folder / "broker", client, release, self._broker_roles, *flags[1])
+        makings = [
+            (folder / "controller", client, release, self._controller_roles, *["--standalone"] * is_dynamic),
+            (folder / "broker", client, release, self._broker_roles, *["--no-initial-controllers"] * is_dynamic),
+        ]
+        with ThreadPoolExecutor() as pool:
+            self.controller, self.broker = pool.map(lambda making: KraftNode(*making), makings)
 
     def __enter__(self) -> Self:
         return self

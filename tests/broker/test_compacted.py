@@ -24,10 +24,6 @@ PAIR_OF = {pair.name.removesuffix("-0"): pair for pair in PAIRS if pair.release 
 class CleaningNode(KraftNode):
     """A broker of a release whose log cleaner is at work."""
 
-    def __init__(self, folder: Path, client: Client, release: str) -> None:
-        self.RELEASE = release
-        super().__init__(folder, client)
-
     def settings(self) -> str:
         cleaner = ("enable=true", "backoff.ms=100", "dedupe.buffer.size=4194304", "io.buffer.size=524288")
         return super().settings() + "".join(f"log.cleaner.{setting}\n" for setting in cleaner)

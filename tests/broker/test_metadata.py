@@ -35,9 +35,9 @@ def fill(node: KraftNode, client: Client, topic: str) -> None:
     client.ask("produce", node.address, topic, "none", 0, RECORDS)
 
 
-def serves_as_before(node: KraftNode, client: Client, new_topic: str) -> None:
+def serves_as_before(node: KraftNode, client: Client, new_topic: str, topics: tuple[str, ...] = TOPICS) -> None:
     """Old records are consumed, old and new topics take new ones."""
-    for topic in TOPICS:
+    for topic in topics:
         served = client.consume(node.address, topic, 0)
         assert len(served) >= RECORDS
         client.ask("produce", node.address, topic, "none", 0, RECORDS, f"of-{new_topic}", "commit")
@@ -75,6 +75,21 @@ def test_a_node_alone_starts_on_a_new_snapshot(node: KraftNode, client: Client) 
     assert len(client.consume(node.address, "third", 0)) == RECORDS
 
 
+def test_a_node_alone_starts_on_a_new_quorum_beside_its_partitions(node: KraftNode, client: Client) -> None:
+    """The new log directory is its metadata.log.dir."""
+    node.kill()
+    for path in (node.logs / "__cluster_metadata-0", *node.logs.glob("*-stray")):
+        shutil.rmtree(path)
+    (port,) = free_ports(1)
+    metadata = node.folder / "metadata"
+    listener = f"CONTROLLER://127.0.0.1:{port}"
+    words = ("recover", "--new-quorum", 1, "--listener", listener, "--topics-from", node.logs, "--output", metadata)
+    assert "broker and controller in one process" in kseg(*words).stderr
+    node.roles = node.roles.replace("{controller}", str(port)) + f"metadata.log.dir={metadata}\n"
+    node.start()
+    serves_as_before(node, client, "fourth", ("first", "third"))
+
+
 @pytest.fixture(scope="module", params=CLUSTERS, ids=lambda param: f"{param[0]}-{'dynamic' if param[1] else 'static'}")
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: Client
@@ -98,10 +113,10 @@ def new_quorum(cluster: Cluster, *sources: object) -> dict[str, object]:
 
 
 def test_a_new_quorum_out_of_a_brokers_copy(cluster: Cluster, client: Client) -> None:
-    """With dynamic voters the controller gets a new id."""
+    """The controller gets a new id, with dynamic and with static voters."""
     ids = topic_ids(cluster.broker.logs)
     cluster.kill()
-    cluster.controller_id = 9 if cluster.is_dynamic else 1
+    cluster.controller_id = 9
     new_quorum(cluster, cluster.broker.logs)
     cluster.start()
     serves_as_before(cluster.broker, client, "third")
@@ -120,4 +135,4 @@ def test_a_new_quorum_out_of_the_partitions_alone(cluster: Cluster, client: Clie
     assert not list(cluster.broker.logs.glob("*-stray"))
     cluster.kill()
     cluster.start()
-    serves_as_before(cluster.broker, client, "fifth")
+    assert client.consume(cluster.broker.address, "fourth", 0)

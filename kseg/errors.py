@@ -14,6 +14,8 @@ Readers never raise for bad bytes: items and problems describe them (see `kseg.s
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class KsegError(Exception):
@@ -103,3 +105,12 @@ class StoppedHalfwayError(KsegError):
     """A change stopped before its end. Repeat the command, or run ``kseg undo``."""
 
     exit_status = 4
+
+
+@contextmanager
+def errors_at(place: str, kind: type[KsegError] = PathError, then: str = "") -> Iterator[None]:
+    """Raises an OSError within as another kind of error: the place, the system's message, and ``then``."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{place}: {error.strerror or error}{then}") from error

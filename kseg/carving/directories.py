@@ -18,7 +18,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.conversion.rewriting import make_side_files
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOG
 from kseg.limits import WINDOW_BYTES
@@ -113,12 +113,10 @@ def carve(
 
 def open_image(path: str) -> Source:
     """Opens a file or a block device that the user has named. Raises PathError."""
-    try:
+    with errors_at(path):
         if trees.find(path) is None and stat.S_ISBLK(os.stat(path).st_mode):
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             return _BlockDevice(Extent(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END)), path)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror or error}") from error
     return open_source(path)
 
 

@@ -51,7 +51,7 @@ from kseg.changes.manifest import (
     write_change,
 )
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, text_of
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, directory_status, open_with_status, status_of
@@ -471,10 +471,8 @@ def free_bytes(place: str) -> int:
     """Returns the bytes that this user may still write to the file system of a path. Raises KsegError; nothing has
     changed.
     """
-    try:
+    with errors_at(place, KsegError, "; nothing was changed"):
         status = os.statvfs(place)
-    except OSError as error:
-        raise KsegError(f"{place}: {error.strerror}; nothing was changed") from error
     blocks = status.f_bfree if hasattr(os, "geteuid") and os.geteuid() == 0 else status.f_bavail
     return blocks * status.f_frsize
 

@@ -9,7 +9,7 @@ from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
-from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.formats.suffixes import LOGS
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
@@ -66,12 +66,8 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     except BaseException:
         _drop(staged, disk)
         raise
-    try:
+    with errors_at(f"{target}: was written, but a power cut may remove it", StoppedHalfwayError):
         disk.sync_directory(output)
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{target}: was written, but a power cut may remove it: {error.strerror or error}"
-        ) from error
     return target
 
 
@@ -82,13 +78,11 @@ def write_root_files(contents: dict[str, bytes], output: str, source: str = "", 
     Raises StoppedHalfwayError if a file cannot be written.
     """
     disk = disk or Disk()
-    try:
+    with errors_at(output, StoppedHalfwayError):
         names = [name for name in _file_states(source) if not name.startswith(".kseg-")] if source else []
         for name in sorted({*names, *contents} - {LOCK_NAME, CLEAN_SHUTDOWN}):
             path = os.path.join(source, name) if source else ""
             _write_root_file(path, contents.get(name), os.path.join(output, name), disk)
-    except OSError as error:
-        raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
 
 
 def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) -> None:
@@ -104,10 +98,8 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
 
 
 def _drop(staged: str, disk: Disk) -> None:
-    try:
+    with errors_at(f"{staged}: cannot be removed", KsegError):
         disk.remove_tree(staged)
-    except OSError as error:
-        raise KsegError(f"{staged}: cannot be removed: {error.strerror or error}") from error
 
 
 def _file_states(directory: str) -> dict[str, FileState]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import is_plain_name
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX, parse_partition_name
@@ -228,20 +228,16 @@ def remove_temporary_files(directory: str, disk: Disk) -> None:
 
 def journals(directory: str) -> list[Journal]:
     """Returns the journals of a log directory, oldest first. Raises KsegError if one cannot be read."""
-    try:
+    with errors_at(directory, KsegError):
         names = os.listdir(directory)
-    except OSError as error:
-        raise KsegError(f"{directory}: {error.strerror}") from error
     numbers = (int(found[1]) for found in map(_NAME.fullmatch, names) if found)
     return [_read(directory, number) for number in sorted(numbers)]
 
 
 def _read(directory: str, number: int) -> Journal:
     path = os.path.join(directory, f".kseg-change-{number}.jsonl")
-    try:
+    with errors_at(path, KsegError):
         data, status = read_file(path, MAX_MANIFEST_BYTES)
-    except OSError as error:
-        raise KsegError(f"{path}: {error.strerror}") from error
     check_owner(path, status, directory)
     whole = data[: data.rfind(b"\n") + 1]
     try:
@@ -368,13 +364,11 @@ def checkpoint_offset(directory: str, name: str, known: Known, partition: TopicP
 def planned_move(root: str, name: str, target: str) -> DirectoryMove:
     """Raises PathError if ``name`` is no directory."""
     path = os.path.join(root, name)
-    try:
+    with errors_at(path):
         status = os.lstat(path)
         if not stat.S_ISDIR(status.st_mode):
             raise PathError(f"{path}: is no directory")
         return DirectoryMove(name, target, status.st_ino, _log_bytes(path))
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
 
 
 def carry_out(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:

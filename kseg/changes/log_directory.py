@@ -37,7 +37,7 @@ from kseg.changes.journal import (
 )
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
-from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
 from kseg.quantities import named_path, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
 
@@ -345,11 +345,8 @@ def partitions_of(directory: str, group: str) -> list[str]:
 
 def changed_partitions(directory: str) -> list[str]:
     """Returns the paths of the partitions with a quarantine in a log directory, sorted by name. Raises KsegError."""
-    try:
-        with os.scandir(directory) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError as error:
-        raise KsegError(f"{directory}: {error.strerror}") from error
+    with errors_at(directory, KsegError), os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     paths = (os.path.join(directory, name) for name in names)
     return [path for path in paths if os.path.lexists(quarantine.folder_of(path))]
 

@@ -39,7 +39,7 @@ from kseg.changes.manifest import Change, ChangedSinceError, write_change
 from kseg.changes.new_directories import complete_new_directories
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, revert_entries, undo
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, text_of
 from kseg.quantities import shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
@@ -258,17 +258,13 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     """
     disk, messages = disk or Disk(), []
     directory = os.path.abspath(directory)
-    try:
+    with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         _sync_last(directory, disk)
         for change in quarantine.pending(directory):
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
                 messages.append(f"{directory}: {_complete(change, disk, before_undo)}")
         if quarantine.remove_leftovers(directory, disk):
             messages.append(f"{directory}: temporary files of an interrupted command were removed")
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
-        ) from error
     return messages
 
 
@@ -308,7 +304,7 @@ def complete_interrupted_in_log_directory(
     Syncs the names in the directory and all journals first: what a killed process has written counts as done.
     """
     directory, disk, messages = os.path.abspath(directory), disk or Disk(), []
-    try:
+    with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         if found := journals(directory):
             for journal in found:
                 journal.sync(disk)
@@ -327,8 +323,4 @@ def complete_interrupted_in_log_directory(
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
             elif journal.state == DONE and not journal.keeps:
                 forget(journal, disk)
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
-        ) from error
     return messages

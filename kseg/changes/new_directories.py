@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from kseg.changes.disk import Disk
 from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
 from kseg.stores.stored_object import is_url, shown
@@ -167,10 +167,8 @@ def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitSta
     """Creates a staging folder in a directory, and locks it as long as ``held``. Raises KsegError."""
     for attempt in range(_ATTEMPTS):
         folder = os.path.join(place, f".kseg-{name}.{uuid4().hex}.new")
-        try:
+        with errors_at(folder):
             disk.make_directory(folder)
-        except OSError as error:
-            raise PathError(f"{folder}: {error.strerror}") from error
         try:
             if model:
                 disk.copy_owner_if_allowed(folder, model, as_directory=True)

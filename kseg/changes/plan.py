@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.stores import trees
 
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
@@ -293,10 +293,8 @@ class Plan:
             if not is_plain_name(file):
                 raise ValueError(f"{file!r} is no name of a file in the directory")
             path = os.path.join(self.directory, file)
-            try:
+            with errors_at(path):
                 now = file_state(path) if self._listed is None or file in self._listed else None
-            except OSError as error:
-                raise PathError(f"{path}: {error.strerror}") from error
             self._names[file] = None if now is None else PlannedFile(now, file)
         return self._names[file]
 

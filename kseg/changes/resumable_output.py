@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.changes.disk import Disk, is_temporary, umask
 from kseg.changes.lock import LOCK_NAME, locked
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved
 
@@ -185,15 +185,13 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
     """
     directory = os.path.abspath(resolved(directory))
     output = _LocalOutput(directory, directory, request)
-    try:
+    with errors_at(directory):
         if not os.path.lexists(directory):
             output.disk.make_directory(directory)
             os.chmod(directory, 0o777 & ~umask())
         elif not is_directory(directory):
             raise PathError(f"{directory}: is no directory")
         is_begun = _check(directory)
-    except OSError as error:
-        raise PathError(f"{directory}: {error.strerror}") from error
     with locked(directory, takes_lock):
         output.begin(is_begun)
         try:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
-from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
 from kseg.stores.no_follow import resolved
 
 _NAME = f"0{quarantine.PREPARING}"
@@ -27,10 +27,8 @@ class Staging:
         """Creates an empty folder in the staging folder. Raises KsegError."""
         self._made += 1
         path = os.path.join(self.folder, str(self._made))
-        try:
+        with errors_at(path, KsegError, "; nothing was changed"):
             self._disk.make_directory(path)
-        except OSError as error:
-            raise KsegError(f"{path}: {error.strerror}; nothing was changed") from error
         return path
 
     def adopt(self, path: str, model: str) -> None:
@@ -61,15 +59,13 @@ def staging(directory: str, output: str | None = None, disk: Disk | None = None)
     output = output and resolved(output)
     name = os.path.basename(directory)
     folder = os.path.join(inside, _NAME) if inside else os.path.join(str(output), f".kseg-{name}.staged")
-    try:
+    with errors_at(folder, KsegError, "; nothing was changed"):
         if inside and not os.path.lexists(inside):
             disk.make_directory(inside)
             disk.copy_owner(inside, directory, as_directory=True)
         disk.remove_tree(folder)
         disk.make_directory(folder)
         disk.copy_owner(folder, directory, as_directory=True)
-    except OSError as error:
-        raise KsegError(f"{folder}: {error.strerror}; nothing was changed") from error
     try:
         yield Staging(directory, folder, disk)
     except BaseException:

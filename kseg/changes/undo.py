@@ -10,7 +10,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.journal import ShutdownMarker
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.sidefiles.checkpoints import build_offset_checkpoint, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
@@ -94,12 +94,10 @@ def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = Non
     changed since the change, KsegError if the kept bytes are missing.
     """
     found = later or {}
-    try:
+    with errors_at(change.directory, KsegError, "; nothing was undone"):
         _check_files(change, found)
         _check_kept(change, is_checked)
         return _Reversal(change, found).plan
-    except OSError as error:
-        raise KsegError(f"{change.directory}: {error.strerror or error}; nothing was undone") from error
 
 
 def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
@@ -127,7 +125,7 @@ def undo(
     """
     disk = disk or Disk()
     plan = plan_undo(change, is_checked=is_checked)
-    try:
+    with errors_at(change.folder, StoppedHalfwayError, "; repeat the command"):
         if plan:
             keeping = Keeping(keeps=False)
             apply(
@@ -138,8 +136,6 @@ def undo(
             return
         accepted_gaps.withdraw(change.directory, change.gaps, disk)
         quarantine.end(change, disk=disk)  # there is nothing to restore
-    except OSError as error:
-        raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
 
 
 def _check_files(change: Change, later: Mapping[str, FileState | None]) -> None:
@@ -289,10 +285,8 @@ def purge(change: Change, disk: Disk | None = None) -> int:
     """
     quarantine.check_kept_path(change)
     freed = change.kept_bytes
-    try:
+    with errors_at(change.folder, StoppedHalfwayError, "; repeat the command"):
         accepted_gaps.end(change, disk=disk or Disk())
-    except OSError as error:
-        raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
     return freed
 
 

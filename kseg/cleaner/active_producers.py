@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kseg.cleaner.log import CleanerSegment, segments_between
 from kseg.cleaner.reading import windows
-from kseg.errors import PathError
+from kseg.errors import errors_at
 from kseg.formats.suffixes import SNAPSHOT
 from kseg.kernel.layout.headers import CONTROL
 from kseg.limits import MAX_ROOT_FILE_BYTES
@@ -83,12 +83,10 @@ def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
         if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
             found.append((file.base_offset, file.path))
     for offset, path in sorted(found, reverse=True):
-        try:
+        with errors_at(path):
             if trees.getsize(path) > MAX_ROOT_FILE_BYTES:
                 continue
             items = list(read_producer_snapshot(read_regular(path, MAX_ROOT_FILE_BYTES)))
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
         if not problems_of(items):
             return entries_of(items), offset
     return [], 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kseg.cleaner.settings import CleanerSettings
-from kseg.errors import PathError, UnsupportedError
+from kseg.errors import UnsupportedError, errors_at
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, LOG, SEGMENT_SUFFIXES, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.limits import MAX_ROOT_FILE_BYTES
@@ -72,10 +72,8 @@ class CleanerSegment:
 
 
 def _content(path: str) -> bytes:
-    try:
+    with errors_at(path):
         return read_regular(path, MAX_ROOT_FILE_BYTES)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
 
 
 def read_segments(directory: str) -> list[CleanerSegment]:
@@ -98,11 +96,9 @@ def read_segments(directory: str) -> list[CleanerSegment]:
             continue
         stem = file.path.removesuffix(LOG)
         paths = {suffix: stem + suffix for suffix in SEGMENT_SUFFIXES if trees.lexists(stem + suffix)}
-        try:
+        with errors_at(file.path):
             sizes = {suffix: trees.status(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
             found.append(CleanerSegment(file.base_offset, trees.status(file.path).st_mtime_ns, paths, sizes))
-        except OSError as error:
-            raise PathError(f"{file.path}: {error.strerror}") from error
     return found
 
 

@@ -27,7 +27,7 @@ from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.rewriting import make_side_files
 from kseg.conversion.rows_writer import NewRecord, RowsWriter, rows_of
-from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError
+from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES
@@ -500,7 +500,5 @@ def _open(path: str, opened: ExitStack) -> BinaryIO:
         if sys.stdin is None:
             raise PathError("standard input is closed")
         return sys.stdin.buffer
-    try:
+    with errors_at(path):
         return opened.enter_context(open(path, "rb"))
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.suffixes import INDEX, LOG
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
@@ -58,18 +58,15 @@ class FilesOnDisk:
         self._sizes: dict[str, int] = {}
         self.statuses: dict[str, os.stat_result] = {}
         self.others: set[str] = set()
-        try:
-            with trees.scandir(directory) as entries:
-                for entry in entries:
-                    if entry.is_symlink():
-                        raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
-                    if entry.is_file(follow_symlinks=False):
-                        self.statuses[entry.name] = status = entry.stat(follow_symlinks=False)
-                        self._sizes[entry.name] = status.st_size
-                    else:
-                        self.others.add(entry.name)
-        except OSError as error:
-            raise PathError(f"{directory}: {error.strerror}") from error
+        with errors_at(directory), trees.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
+                if entry.is_file(follow_symlinks=False):
+                    self.statuses[entry.name] = status = entry.stat(follow_symlinks=False)
+                    self._sizes[entry.name] = status.st_size
+                else:
+                    self.others.add(entry.name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._sizes
@@ -84,12 +81,9 @@ class FilesOnDisk:
     def read_range(self, name: str, position: int, length: int) -> bytes:
         """Returns bytes of a file; fewer at its end. Raises KsegError."""
         path = os.path.join(self.directory, name)
-        try:
-            with open_regular(path) as stream:
-                stream.seek(position)
-                return stream.read(length)
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
+        with errors_at(path), open_regular(path) as stream:
+            stream.seek(position)
+            return stream.read(length)
 
     def is_original(self, name: str) -> bool:
         """Whether it is a real file, not new content."""

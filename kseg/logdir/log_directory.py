@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOG_DIRECTORY_FILES,
@@ -203,15 +203,12 @@ def read_log_directory(path: str) -> LogDirectory | None:
     read."""
     files: list[str] = []
     directories: list[str] = []
-    try:
-        with trees.scandir(path) as entries:
-            for entry in entries:
-                if leads_to_directory(entry):
-                    directories.append(entry.name)
-                elif is_regular_file(entry):  # opening a FIFO could block for ever
-                    files.append(entry.name)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
+    with errors_at(path), trees.scandir(path) as entries:
+        for entry in entries:
+            if leads_to_directory(entry):
+                directories.append(entry.name)
+            elif is_regular_file(entry):  # opening a FIFO could block for ever
+                files.append(entry.name)
     found = LogDirectory(path, frozenset(files), tuple(sorted(directories)))
     if not found.files & LOG_DIRECTORY_FILES:
         return None

@@ -6,7 +6,7 @@ Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, properties
 from kseg.stores.regular_files import open_regular
 
@@ -102,11 +102,8 @@ class ServerProperties:
 
 def read_server_properties(path: str) -> ServerProperties:
     """Reads the file. Raises PathError if it cannot be read."""
-    try:
-        with open_regular(path) as stream:
-            data = stream.read(MAX_TEXT_BYTES + 1)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
+    with errors_at(path), open_regular(path) as stream:
+        data = stream.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
         raise PathError(f"{path}: is too large for a file of properties")
     return ServerProperties(path, {found.key: found.value for found in properties(data)})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from kseg.errors import PathError, StoppedHalfwayError
+from kseg.errors import PathError, StoppedHalfwayError, errors_at
 from kseg.formats.rows import BytesLike
 from kseg.limits import OUTPUT_BYTES
 from kseg.runtime.write_behind import WriteBehind
@@ -195,10 +195,8 @@ def open_report(is_dry: bool, report_error: Callable[[str], None]) -> Iterator[S
 
 @contextmanager
 def _open_special(target: str, path: str) -> Iterator[Sink]:
-    try:
+    with errors_at(path):
         descriptor = os.open(target, os.O_WRONLY)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
     try:
         if stat.S_ISBLK(os.fstat(descriptor).st_mode):
             raise PathError(f"{path}: is a block device")
@@ -213,10 +211,8 @@ def _open_special(target: str, path: str) -> Iterator[Sink]:
 def _replace(target: str, path: str) -> Iterator[Sink]:
 
     with ExitStack() as stack:
-        try:
+        with errors_at(path):
             temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
         sink = Sink(temporary.descriptor, path)
         sink.write_behind()
         yield sink
@@ -227,14 +223,12 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
 def _put_in_place(temporary: "TemporaryFile", target: str, path: str) -> None:
     from kseg.changes.disk import umask
 
-    try:
+    with errors_at(path, StoppedHalfwayError):
         if hasattr(os, "fchmod"):  # Windows has no permissions of that kind
             os.fchmod(temporary.descriptor, 0o666 & ~umask())
         os.fsync(temporary.descriptor)
         temporary.close()
         os.replace(temporary.path, target)
-    except OSError as error:
-        raise StoppedHalfwayError(f"{path}: {error.strerror}") from error
 
 
 class TemporaryFile:

@@ -30,7 +30,7 @@ from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
-from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError
+from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError, errors_at
 from kseg.formats.control import ControlRecord, control_record, parse_control
 from kseg.formats.json_values import name_value
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
@@ -439,10 +439,8 @@ def _reason(name: str, snapshot: NewSnapshot) -> str:
 
 def _properties(directory: str) -> MetaProperties:
     path = os.path.join(directory, META_PROPERTIES)
-    try:
+    with errors_at(path):
         found = next(read_meta_properties(read_regular(path, MAX_PROPERTIES_BYTES)))
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
     if not isinstance(found, MetaProperties):
         raise PathError(f"{path}: cannot be read")
     return found

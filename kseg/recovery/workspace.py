@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
-from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
 from kseg.logdir.index_interval import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.stores.regular_files import open_regular
@@ -161,13 +161,10 @@ class Workspace(FilesOnDisk):
         if not isinstance(piece, Range):
             return bytes(piece)
         path, found = os.path.join(self.directory, piece.file), bytearray()
-        try:
-            with open_regular(path) as stream:
-                stream.seek(piece.position)
-                while len(found) < piece.length and (part := stream.read(piece.length - len(found))):
-                    found += part
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
+        with errors_at(path), open_regular(path) as stream:
+            stream.seek(piece.position)
+            while len(found) < piece.length and (part := stream.read(piece.length - len(found))):
+                found += part
         if len(found) < piece.length:
             raise KsegError(f"{path}: has become shorter while it was read")
         return bytes(found)
@@ -278,10 +275,8 @@ class Workspace(FilesOnDisk):
         if file is None or file.origin is None or file.size <= len(content):
             return False
         path = self.path(name)
-        try:
+        with errors_at(path):
             windows = EntryWindows(path, 1)
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
         windows.close()
         return windows.used_bytes <= len(content) and self.read_range(name, 0, len(content)) == content
 

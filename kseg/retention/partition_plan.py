@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.changes.plan import Plan, Removed
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.topics import POLICY
@@ -270,10 +270,8 @@ def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> 
     entry = last_time_entry(log_path.removesuffix(LOG) + TIME_INDEX, base_offset) if has_time_index else None
     if entry is not None and entry.timestamp >= 0:
         return Largest(*entry)
-    try:
+    with errors_at(log_path):
         return Largest(trees.status(log_path).st_mtime_ns // 1_000_000, None)
-    except OSError as error:
-        raise PathError(f"{log_path}: {error.strerror}") from error
 
 
 class RetentionSegment(NamedTuple):
@@ -329,10 +327,8 @@ def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     base = file.base_offset
     if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
-    try:
+    with errors_at(file.path):
         size = trees.status(file.path).st_size
-    except OSError as error:
-        raise PathError(f"{file.path}: {error.strerror}") from error
     return RetentionSegment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
 
 
@@ -461,10 +457,8 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
     if LEADER_EPOCHS not in log.names:
         return
     path = os.path.join(log.directory, LEADER_EPOCHS)
-    try:
+    with errors_at(path):
         items = list(read_leader_epochs(read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
     if problems := problems_of(items):
         raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
     entries = entries_of(items)

@@ -2,7 +2,7 @@
 
 import re
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.scan.plausibility import continues
 from kseg.stores import trees
@@ -71,10 +71,8 @@ def read_head(source: Source) -> bytes:
     if source.is_in_place:
         source.need(0, HEAD_BYTES)
         return bytes(source.buffer[:HEAD_BYTES])
-    try:
+    with errors_at(source.path):
         return source.head(HEAD_BYTES)
-    except OSError as error:
-        raise PathError(f"{source.path}: {error.strerror or error}") from error
 
 
 def holds_batches(source: Source, name: str) -> bool:
@@ -95,10 +93,8 @@ def holds_batches(source: Source, name: str) -> bool:
 
 def has_intact_batch(source: Source) -> bool:
     """Whether a batch whose checksum is right starts near the start of the file. Raises PathError."""
-    try:
+    with errors_at(source.path):
         return next_frame(source.extent, 0, source.size, FIRST_LOOK_BYTES) >= 0
-    except OSError as error:
-        raise PathError(f"{source.path}: {error.strerror or error}") from error
 
 
 def first_base_offset(source: Source) -> int | None:

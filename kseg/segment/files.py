@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import errors_at
 from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
@@ -162,12 +162,9 @@ def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
     """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
     files: list[str] = []
     others: list[str] = []
-    try:
-        with trees.scandir(directory) as entries:
-            for entry in entries:
-                (files if is_regular_file(entry) else others).append(entry.name)
-    except OSError as error:
-        raise PathError(f"{directory}: {error.strerror}") from error
+    with errors_at(directory), trees.scandir(directory) as entries:
+        for entry in entries:
+            (files if is_regular_file(entry) else others).append(entry.name)
     return files, others
 
 
@@ -227,11 +224,8 @@ def holds_segments(directory: str) -> bool:
 
 def list_partitions(directory: str, with_links: bool = True) -> list[str]:
     """Returns the paths of a log directory's partition directories, and of links to such, by topic and number."""
-    try:
-        with trees.scandir(directory) as entries:
-            names = [entry.name for entry in entries if leads_to_directory(entry, with_links)]
-    except OSError as error:
-        raise PathError(f"{directory}: {error.strerror}") from error
+    with errors_at(directory), trees.scandir(directory) as entries:
+        names = [entry.name for entry in entries if leads_to_directory(entry, with_links)]
     parsed = [(parse_partition_name(name), name) for name in names]
     return [os.path.join(directory, name) for place, name in sorted((p, n) for p, n in parsed if p)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.errors import PathError
+from kseg.errors import errors_at
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, SIDE_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.segment.files import (
@@ -106,11 +106,8 @@ def list_side_files(directory: str) -> list[SideFile]:
 
     Raises PathError if a directory cannot be read.
     """
-    try:
-        with trees.scandir(directory) as entries:
-            names = [entry.name for entry in entries if is_regular_file(entry)]
-    except OSError as error:
-        raise PathError(f"{directory}: {error.strerror}") from error
+    with errors_at(directory), trees.scandir(directory) as entries:
+        names = [entry.name for entry in entries if is_regular_file(entry)]
     files = [file for name in names if (file := side_file(os.path.join(directory, name)))]
     found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
     cache = os.path.join(directory, REMOTE_INDEX_CACHE)

@@ -22,7 +22,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, RowsWriter, write_side_files
-from kseg.errors import KsegError, PathError, text_of
+from kseg.errors import KsegError, PathError, errors_at, text_of
 from kseg.export.arrow import batchable_rows
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
@@ -67,10 +67,8 @@ class LocalOutput:
         path = os.path.join(self.root, partition or "")
         if partition is not None and os.path.lexists(path):
             raise PathError(f"{path}: already exists; nothing was written")
-        try:
+        with errors_at(f"{self.root}: nothing was written"):
             os.mkdir(self._staging)  # not in tasks: a late task must not recreate a folder that `remove` has removed
-        except OSError as error:
-            raise PathError(f"{self.root}: nothing was written: {error.strerror}") from error
 
     def new_attempt(self) -> str:
         """Returns a new local folder, in which an attempt of a task writes segments."""

@@ -10,7 +10,7 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_with_status
@@ -157,14 +157,12 @@ class LocalObjects(Objects):
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
-        try:
+        with errors_at(path):
             extent = Extent(open_with_status(path)[0])
             try:
                 return read_all(extent, start, start + length)
             finally:
                 extent.close()
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror or error}") from error
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, *name.split("/")) if name else self.root

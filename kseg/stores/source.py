@@ -13,7 +13,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
@@ -124,12 +124,10 @@ class Source:
             return b""
         if self.size > SMALL_BYTES and not system.CAN_GUARD:
             return FileBytes(self._extent, self.size)
-        try:
+        with errors_at(self.path):
             if self.size <= SMALL_BYTES:
                 return memoryview(self._small().ljust(self.size, b"\0"))
             found = _map(self._extent, self.size) or _map_copy(self._extent, self.size)
-        except OSError as error:
-            raise PathError(f"{self.path}: {error.strerror or error}") from error
         self._mapping, buffer = found
         return buffer
 
@@ -161,10 +159,8 @@ class Source:
 
     def _look_through(self) -> None:
         self._was_looked_through = True
-        try:
+        with errors_at(self.path):
             self.unreadable = unreadable_ranges(self._extent, self.size)
-        except OSError as error:
-            raise PathError(f"{self.path}: {error.strerror or error}") from error
 
     def behind_proven(self) -> "Source":
         """Returns a source for readers of only the last proven batch and the bytes after it; `close` closes it, too."""
@@ -363,7 +359,7 @@ def _unmap(mapping: mmap.mmap) -> None:
 
 def open_source(path: str) -> Source:
     """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError if it cannot."""
-    try:
+    with errors_at(path):
         if path == STANDARD_INPUT and trees.find(path) is None:
             if sys.stdin is None:
                 raise PathError("standard input is closed")
@@ -375,8 +371,6 @@ def open_source(path: str) -> Source:
             return place.tree.source(place.inner, path) or Source(place.open(), path)
         descriptor, status = open_with_status(path)
         return Source(Extent(descriptor), path, status.st_size)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror or error}") from error
 
 
 def check_readable(path: str) -> None:
@@ -385,10 +379,8 @@ def check_readable(path: str) -> None:
     For callers that would take unreadable bytes for damage.
     """
     with open_source(path) as source:
-        try:
+        with errors_at(path):
             found = unreadable_ranges(source.extent, source.size)
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror or error}") from error
     if found:
         raise unreadable_error(path, found)
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from kseg.errors import KsegError, PathError, text_of
+from kseg.errors import KsegError, PathError, errors_at, text_of
 from kseg.positioned import write_all
 from kseg.stores.archives.spool import Spool
 from kseg.stores.extent import Extent
@@ -91,10 +91,8 @@ class UrlTree(Tree):
 
     def source(self, inner: str, path: str) -> "ObjectSource":
         """Opens an object whose ranges are fetched when they are needed. Raises PathError."""
-        try:
+        with errors_at(path):
             return ObjectSource(self, inner, path, self._size(inner))
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror or error}") from error
 
     def new_file(self, size: int) -> int:
         """Returns the descriptor of a temporary file for an object of this size. Raises KsegError."""

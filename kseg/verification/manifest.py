@@ -27,7 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from kseg.errors import PathError, RequestError
+from kseg.errors import PathError, RequestError, errors_at
 from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.scan.checksums import crc32c
@@ -518,10 +518,8 @@ def check_manifest(
     present = _segments(paths)
     known: set[bytes] = set()
     compared = 0
-    try:
+    with errors_at(path):
         stream = open_regular(path)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
     with stream, Pipeline(settings.jobs) as pipeline:
         missing = []
         for entry in ManifestReader(stream, path).entries():

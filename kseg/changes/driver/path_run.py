@@ -25,7 +25,7 @@ from kseg.changes.log_directory_undo import complete_interrupted_in_log_director
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
-from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.quantities import plural
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions
 from kseg.segment.paths import partition_count, warn_of_skipped_files
@@ -298,11 +298,9 @@ class CopyRun(PathRun):
 def _create_output(output: str, model: str) -> None:
     """Creates a directory with the owner and mode of another, as far as this user may set them. Raises PathError."""
     disk = Disk()
-    try:
+    with errors_at(output):
         disk.make_directory(output)
         disk.copy_owner_if_allowed(output, model, as_directory=True)
-    except OSError as error:
-        raise PathError(f"{output}: {error.strerror}") from error
 
 
 def _warn(lines: list[str], state: RunState) -> None:

@@ -11,7 +11,7 @@ from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.changes.lock import all_locked, log_directory_of
 from kseg.changes.log_directory import changed_partitions
 from kseg.changes.log_directory_undo import complete_interrupted, complete_interrupted_in_log_directory
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.logdir.topics import Topics
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.paths import hint, is_log_directory
@@ -123,7 +123,5 @@ def locked_and_completed(
 
 def _remove_marker(root: str) -> None:
     """Raises KsegError if the marker cannot be removed; nothing was changed then."""
-    try:
+    with errors_at(os.path.join(root, CLEAN_SHUTDOWN), KsegError, "; nothing was changed"):
         journal.remove_marker(root, Disk())
-    except OSError as error:
-        raise KsegError(f"{os.path.join(root, CLEAN_SHUTDOWN)}: {error.strerror}; nothing was changed") from error

@@ -33,7 +33,7 @@ from kseg.changes.log_directory_undo import (
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, purge
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.segment.paths import partition_count
 from kseg.stores.no_follow import resolved, resolved_to_change
@@ -149,12 +149,8 @@ def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
     elif why:
         state.reporter.warning(f"{os.path.join(root, CLEAN_SHUTDOWN)}: is not restored: {why}")
     if not options.is_dry:
-        try:
+        with errors_at(f"{path}: stopped half-way", StoppedHalfwayError, "; repeat the command"):
             undo_partition(changes)
-        except OSError as error:
-            raise StoppedHalfwayError(
-                f"{path}: stopped half-way: {error.strerror or error}; repeat the command"
-            ) from error
         state.applied()
 
 
@@ -314,7 +310,5 @@ def _purge(found: _Finished, kept_in: str) -> int:
 
 
 def _forget(journal: Journal, kept_in: str) -> int:
-    try:
+    with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
         return forget(journal, Disk(), kept_in)
-    except OSError as error:
-        raise StoppedHalfwayError(f"{journal.path}: {error.strerror or error}; repeat the command") from error

@@ -9,7 +9,7 @@ import errno
 import os
 from functools import partial
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG
 from kseg.positioned import write_all
 from kseg.stores.remote.chunk_index import ManifestError
@@ -34,18 +34,13 @@ class RemoteSource(FetchedSource):
     def _new_file(self) -> int:
         import tempfile
 
-        try:
-            with tempfile.TemporaryFile() as spool:
-                spool.truncate(self.size)
-                return os.dup(spool.fileno())
-        except OSError as error:
-            raise PathError(f"{self.path}: no temporary file: {error.strerror}") from error
+        with errors_at(f"{self.path}: no temporary file"), tempfile.TemporaryFile() as spool:
+            spool.truncate(self.size)
+            return os.dup(spool.fileno())
 
     def _fetch(self, first: int, stop: int, descriptor: int) -> None:
-        try:
+        with errors_at(f"{self.path}: cannot be spooled"):
             self.failures |= write_chunks(self._segment, descriptor, first, stop)
-        except OSError as error:
-            raise PathError(f"{self.path}: cannot be spooled: {error.strerror}") from error
 
     def look_for_unreadable(self) -> bool:
         if len(self.failures) == self._failures_listed:

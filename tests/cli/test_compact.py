@@ -407,6 +407,15 @@ def test_a_retention_without_end_keeps_tombstones_for_good(kseg: Kseg, tmp_path:
         write_checkpoint(tmp_path, "t-0", 0)
 
 
+def test_segments_become_one_while_their_indexes_fit(kseg: Kseg, tmp_path: Path) -> None:
+    batches = [build_record_batch(new_records([(b"%d" % i, b"x" * 200)], i), BatchFields()) for i in range(40)]
+    write_log(tmp_path / "t-0", batches, 1000)
+    options = ("compact", "-n", "-v", "--include-active", "--format", "json", tmp_path / "t-0")
+    assert len(kseg(*options).of_type("cleanedSegment")) == 1
+    for limit in (("--max-index-bytes", "60"), ("--segment-bytes", "2000")):
+        assert len(kseg(*options, *limit).of_type("cleanedSegment")) > 2
+
+
 @pytest.mark.parametrize(("options", "magics"), [((), {2}), (("--keep-format",), {0}), (("--era", "3.9"), {0})])
 def test_old_messages_become_batches_unless_their_format_is_kept(
     kseg: Kseg, tmp_path: Path, options: tuple[str, ...], magics: set[int]

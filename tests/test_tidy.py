@@ -13,6 +13,7 @@ TOP_LEVEL = {
     "pyproject.toml",
     "kseg",
     "tests",
+    "benchmarks",
     "testdata",
     "man",
     "README.md",

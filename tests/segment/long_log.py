@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 from kseg.segment.files import SegmentFile, segment_file
-from segment.segments import TESTDATA, entries, sealed
+from segment.segments import TESTDATA, entries, sealed, spans
 
 BASE_OFFSET = 7_000
 FIRST_TIMESTAMP = 1_700_000_000_000
@@ -43,3 +43,16 @@ def write_long_log(directory: Path, size: int, by_first_offset: bool = False, wi
         path.with_suffix(".index").write_bytes(index + bytes(8000))
         path.with_suffix(".timeindex").write_bytes(times + bytes(12000))
     return segment_file(str(path))
+
+
+def repeated(batches: bytes, least_bytes: int, path: Path) -> Path:
+    """Writes a segment of at least that size: the batches over and over, their base offsets rising."""
+    data, next_offset = bytearray(batches), 0
+    places = [(at, 1 + int.from_bytes(data[at + 23 : at + 27], "big")) for at, _ in spans(batches)]
+    with path.open("wb") as out:
+        while out.tell() < least_bytes:
+            for at, offsets in places:
+                struct.pack_into(">q", data, at, next_offset)
+                next_offset += offsets
+            out.write(data)
+    return path

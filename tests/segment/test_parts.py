@@ -5,15 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.segments import SEEDS, grown
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
 from kseg.segment import slices
 from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, Windows, next_frame
+from segment.long_log import repeated
+from segment.segments import TESTDATA
 
+SEEDS = TESTDATA / "speed"
 pytestmark = pytest.mark.skipif(not COMPILED, reason="an interpreted kernel reads no parts")
+
+
+def grown(name: str, mib: int, folder: Path) -> Path:
+    """A segment of real batches of a kind."""
+    return repeated((SEEDS / f"{name}.log").read_bytes(), mib << 20, folder / f"{0:020}.log")
 
 
 def positions(extent: Extent, start: int, end: int) -> tuple[int, list[int]]:
@@ -40,7 +47,7 @@ def in_parts(extent: Extent, end: int, jobs: int) -> tuple[int, list[int], int]:
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_parts_hold_what_one_pass_finds(name: str, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "PART_BYTES", 200_000)
-    path = grown(SEEDS, name, 3, tmp_path)
+    path = grown(name, 3, tmp_path)
     size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
     reached, found, count = in_parts(extent, size, jobs)
@@ -52,7 +59,7 @@ def test_parts_hold_what_one_pass_finds(name: str, jobs: int, tmp_path: Path, mo
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
 def test_parts_end_where_one_pass_does(share: float, tmp_path: Path) -> None:
-    path = grown(SEEDS, "tiny", 20, tmp_path)
+    path = grown("tiny", 20, tmp_path)
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(int(size * share))
@@ -65,7 +72,7 @@ def test_parts_end_where_one_pass_does(share: float, tmp_path: Path) -> None:
 def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = grown(SEEDS, "100b", 8, tmp_path)
+    path = grown("100b", 8, tmp_path)
     size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
     begins = [*positions(extent, 0, size)[1], size]
@@ -91,7 +98,7 @@ def test_a_search_for_a_cut_ends_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_many_threads_read_smaller_parts_ahead(tmp_path: Path) -> None:
-    path = grown(SEEDS, "tiny", 40, tmp_path)
+    path = grown("tiny", 40, tmp_path)
     size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
     for jobs in (2, 16, 100):

@@ -1,4 +1,4 @@
-"""Recovery of many small partitions of a killed broker: ``python -m benchmarks.killed`` in tests/.
+"""Recovery of many small partitions of a killed broker: ``python -m benchmarks.killed``.
 
 Prints the seconds of ``kseg recover`` beside those of a loop in Python that reads each segment, takes its CRC and
 replaces its indexes, and the system calls for each segment, where strace is installed.

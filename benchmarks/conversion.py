@@ -1,4 +1,4 @@
-"""Conversions beside what they cannot do without: ``python -m benchmarks.conversion`` in tests/.
+"""Conversions beside what they cannot do without: ``python -m benchmarks.conversion``.
 
 Recompression against the bare codecs, tables against a loop of Python. Whole processes, which take turns: processor's
 seconds for a recompression on one core; the seconds of a clock on all cores for tables, and where two threads are

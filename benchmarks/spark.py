@@ -1,4 +1,4 @@
-"""Spark beside what it is compared with: ``python -m benchmarks.spark`` in tests/.
+"""Spark beside what it is compared with: ``python -m benchmarks.spark``.
 
 All cases take turns in one session; the first rounds, in which the JVM compiles most, are printed and left out, and of
 the others the median counts. The processor's time is that of driver, JVM and Python workers; what a read of an empty
@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.process import adopt_orphans, peaks, spent_so_far
 from benchmarks.segments import SEEDS, grown
 
-TESTS = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 VALUE_BYTES = 190
 ROWS = 20_000
 WARM_UP = 2
@@ -41,7 +41,7 @@ def session(cores: int = 1, **settings: str) -> Any:
     import kseg.spark
     from benchmarks.ready_source import ReadySource
 
-    os.environ |= {"PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", "PYSPARK_PYTHON": sys.executable}
+    os.environ |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYSPARK_PYTHON": sys.executable}
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key in ("spark.driver.host", "spark.driver.bindAddress"):
         builder = builder.config(key, "127.0.0.1")

@@ -1,4 +1,4 @@
-"""Speed of kseg.scan beside its peers: ``python -m benchmarks.scans`` in tests/.
+"""Speed of kseg.scan beside its peers: ``python -m benchmarks.scans``.
 
 All columns to Arrow, against a loop over aiokafka's parser into pyarrow, and pyarrow reading the same rows from
 uncompressed Parquet; and a count by DuckDB, against a full check. ``--memory`` prints what a process holds that scans a

@@ -1,4 +1,4 @@
-"""Carving beside a loop that reads an image and takes its CRC32C: ``python -m benchmarks.carving`` in tests/.
+"""Carving beside a loop that reads an image and takes its CRC32C: ``python -m benchmarks.carving``.
 
 The image has segments of one kind, each followed by random blocks, and a fifth of foreign bytes in all.
 """

@@ -1,4 +1,4 @@
-"""Speed of kseg beside Kafka's own tools: ``python -m benchmarks`` in tests/.
+"""Speed of kseg beside Kafka's own tools: ``python -m benchmarks``.
 
 Every number is the best of some rounds, in which all programs take turns; only the ratios mean something elsewhere.
 """

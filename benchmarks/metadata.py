@@ -1,4 +1,4 @@
-"""The image of a metadata log of many partitions: ``python -m benchmarks.metadata`` in tests/.
+"""The image of a metadata log of many partitions: ``python -m benchmarks.metadata``.
 
 The log is made field by field: topics of 1,000 partitions each, and a change of the leader of every tenth. Prints the
 seconds and the peak memory of ``kseg dump --image --format json``.

@@ -1,4 +1,4 @@
-"""Compaction beside Kafka's own cleaner: ``python -m benchmarks.compaction`` in tests/.
+"""Compaction beside Kafka's own cleaner: ``python -m benchmarks.compaction``.
 
 Processor's seconds of the same work on one core, and the memory of both processes; the seconds of a clock only where
 two threads are compared with one. Kafka's process has cleaned a smaller log before, so that its code is compiled;

@@ -1,4 +1,4 @@
-"""Plans a read of many segments in a store that makes them up: ``python -m benchmarks.spark_planning`` in tests/.
+"""Plans a read of many segments in a store that makes them up: ``python -m benchmarks.spark_planning``.
 
 The store answers a listing after a wait for each thousand names, as object stores do. Spark's driver plans in a process
 of Python, which this is; what it returns is pickled for the JVM, and counted.

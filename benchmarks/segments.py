@@ -6,9 +6,11 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.process import KSEG
+from segment.long_log import repeated
+from segment.segments import spans
 
 KINDS = ("1k", "100b", "tiny", "lz4", "zstd", "offsets")
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+TESTDATA = Path(__file__).resolve().parent.parent / "testdata"
 SEEDS = TESTDATA / "speed"
 SEGMENTS = {"offsets": sorted(TESTDATA.glob("kafka-4.3.1/internal/__consumer_offsets-*/*.log"))}
 """Kinds that are grown from whole segments."""
@@ -22,26 +24,13 @@ def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
     if path.exists() and path.stat().st_size >= mib << 20:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    seed = bytearray(b"".join(part.read_bytes() for part in SEGMENTS.get(kind, [seeds / f"{kind}.log"])))
-    places = batches(seed)
-    next_offset = 0
-    with path.open("wb") as out:
-        while out.tell() < mib << 20:
-            for position, _, offsets in places:
-                seed[position : position + 8] = next_offset.to_bytes(8, "big")
-                next_offset += offsets
-            out.write(seed)
-    return path
+    seed = b"".join(part.read_bytes() for part in SEGMENTS.get(kind, [seeds / f"{kind}.log"]))
+    return repeated(seed, mib << 20, path)
 
 
 def batches(data: bytes | bytearray) -> list[tuple[int, int, int]]:
     """Position and bytes of each batch, and how many offsets it takes."""
-    found, position = [], 0
-    while position < len(data):
-        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
-        found.append((position, size, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
-        position += size
-    return found
+    return [(at, size, 1 + int.from_bytes(data[at + 23 : at + 27], "big")) for at, size in spans(data)]
 
 
 def texts(chosen: random.Random, records: int, value_bytes: int, partition: Path, *options: str) -> None:

@@ -19,9 +19,10 @@ MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
 _BROKER, _BROKER_GONE, _TOPIC, _PARTITION, _CONFIG = 0, 1, 2, 3, 4
-_PARTITION_CHANGE, _REMOVE_TOPIC, _CONTROLLER, _CONTROLLER_GONE = 5, 9, 27, 29
+_PARTITION_CHANGE, _REMOVE_TOPIC, _BROKER_CHANGE, _CONTROLLER, _CONTROLLER_GONE = 5, 9, 17, 27, 29
 """Record types, by their api keys."""
-_OF_TOPICS = frozenset({_BROKER, _BROKER_GONE, _TOPIC, _CONFIG, _REMOVE_TOPIC, _CONTROLLER, _CONTROLLER_GONE})
+_OF_TOPICS = frozenset({_BROKER, _BROKER_GONE, _BROKER_CHANGE, _TOPIC, _CONFIG, _REMOVE_TOPIC})
+_OF_TOPICS |= {_CONTROLLER, _CONTROLLER_GONE}
 _OF_PARTITIONS = frozenset({_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC})
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 """Resource types of a config record (ConfigResource.Type)."""

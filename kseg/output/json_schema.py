@@ -69,8 +69,9 @@ PARTS = {
     "cleaner": ("state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop"),
     "node": (
         "logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?, "
-        "deletes: []bytes, deletedFiles: int"
+        "deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition"
     ),
+    "assignedPartition": "partition: bytes, logDirectory: bytes?",
     "place": "logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?",
     "command": "argv: []text, purpose: text",
     "evidence": "kind: text, weight: int, text: text",

@@ -9,6 +9,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from kseg.errors import KsegError
@@ -37,7 +39,7 @@ from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
 from kseg.verification.partition import CheckSettings
-from kseg.verification.report import Finding, NodeStart, Report, effect_of
+from kseg.verification.report import AssignedPartition, Finding, NodeStart, Report, effect_of
 
 # Checks a log directory itself: its own files, names in it, and partitions that contradict each other.
 #
@@ -219,6 +221,8 @@ def _mismatch(directory: LogDirectory, names: list[str], topic_id: str, text: st
         report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)
 
 
+_UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""The directory of a partition for which the node has to choose one (DirectoryId)."""
 _RESERVED_IDS = 100
 """Uuids below this number mean something else than a directory (DirectoryId)."""
 
@@ -497,6 +501,42 @@ class _Node:
             if not is_assigned(name, topic_id)
         ]
 
+    def absent(self, offline: Collection[str]) -> tuple[list[AssignedPartition] | None, list[AssignedPartition]]:
+        """Returns the partitions of the node that no directory has: those that the start creates empty (None: not
+        known), and those that it does not create because their directory may be among the ``offline`` ones, or that a
+        directory lacks while others are not here."""
+        topics = None if self.metadata is None else self.metadata.topics
+        if topics is None or self.number is None or not topics.brokers or not topics.knows_partitions:
+            return None, []
+        held: set[tuple[str | None, int]] = set()
+        unread = {name for directory in self.directories for name in directory.directories}
+        for name, topic_id in (item for one in self.found for item in one.topic_ids.items()):
+            held.add((topic_id, place[1] if (place := topic_partition(name)) else -1))
+            unread.discard(name)
+        ids = {one.meta.directory_id: one.path for one in self.directories if one.meta and one.meta.directory_id}
+        is_whole = self._has_all_directories(topics.image.brokers.get(self.number, {}).get("logDirs", ()), ids)
+        creates, lacks = list[AssignedPartition](), list[AssignedPartition]()
+        for (topic_id, number), partition in topics.partitions.items():
+            if self.number not in partition.replicas or (topic_id, number) in held:
+                continue
+            assigned = partition.directories[partition.replicas.index(self.number)]
+            here = ids.get(assigned)
+            found = AssignedPartition(f"{topics.image.topics[topic_id].name}-{number}", here)
+            is_created = not offline or assigned == _UNASSIGNED or (here is not None and here not in offline)
+            if found.name not in unread and (is_whole or here is not None):
+                (creates if is_whole and is_created else lacks).append(found)
+        is_known = is_whole or not any(self.number in each.replicas for each in topics.partitions.values())
+        in_order = partial(sorted, key=itemgetter(0))
+        return in_order(creates) if is_known else None, in_order(lacks)
+
+    def _has_all_directories(self, registered: Collection[str], ids: Collection[str]) -> bool:
+        """Whether all log directories of the node are here, or known to be offline. ``registered``: their ids by the
+        broker's registration."""
+        if self.server is not None and self.server.log_dirs:
+            here = {os.path.realpath(path) for path in self.roots}
+            return {os.path.realpath(path) for path in self.server.log_dirs} <= here
+        return bool(registered) and set(registered) <= set(ids)
+
     def _partitions(self) -> list[str]:
         return [name for one in self.found for name in one.topic_ids]
 
@@ -526,10 +566,11 @@ class _Start:
         unclean = [os.path.join(one.path, name) for one in node.directories if not one.was_clean
                    for name in one.directories if self._is_loaded(name)]  # fmt: skip
         recovered = list(dict.fromkeys([*unclean, *self._partitions_of(RECOVERED)]))
+        offline = {*self._report.absent, *(_root_of(finding.file, node) or "" for finding in self._of[OFFLINE])}
         files = sum(finding.details.get("count", 1) for finding in self._of[DELETED])
         return NodeStart(
             node.roots, starts, because, recovered, node.strays(),
-            [*deleted, *emptied], files,
+            [*deleted, *emptied], files, *node.absent(offline),
         )  # fmt: skip
 
     def _obstacles(self) -> Iterator[str]:

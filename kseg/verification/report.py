@@ -107,12 +107,20 @@ class Need(NamedTuple):
     removed: int = 0
 
 
+class AssignedPartition(NamedTuple):
+    """A partition that the cluster's metadata assign to a node, and the log directory, None if that is not known."""
+
+    name: str
+    directory: str | None
+
+
 class NodeStart(NamedTuple):
     """What the start of a node does with its log directories.
 
     ``starts`` is None if that is not known; ``because``: why it does not start, or why that is not known. The others
     are paths of partitions: scanned and cut where they are damaged, set aside as -stray (None: not known), deleted.
-    ``deleted_files``: the number of files that it deletes in other partitions.
+    ``deleted_files``: the number of files that it deletes in other partitions. ``creates``: the partitions of the node
+    that no directory has, and that are created empty (None: not known); ``lacks``: those that are not, or may not be.
     """
 
     directories: list[str]
@@ -122,6 +130,8 @@ class NodeStart(NamedTuple):
     sets_aside: list[str] | None
     deletes: list[str]
     deleted_files: int
+    creates: list[AssignedPartition] | None
+    lacks: list[AssignedPartition]
 
 
 def effect_of(finding: Finding) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from kseg.errors import PathError
+from kseg.output.findings.jsonl import node_row
 from kseg.output.findings.text import start_text
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
+from kseg.verification.report import AssignedPartition
 from segment.segments import TESTDATA, entries, sealed, spans
 from verification.log_directories import (
     OTHER_ID,
@@ -382,6 +384,69 @@ def test_a_metadata_log_without_one_of_its_segments(tmp_path: Path, number: int)
     assert "unknown-topic" not in found.codes
     assert found.report.totals.errors
     assert found.report.starts[0].sets_aside is None
+
+
+# The partitions that the metadata assign to the node, and no directory has.
+
+ASSIGNED = 41
+"""Partitions of INTERNAL, all in the log directory of the fixture `node` that has the metadata."""
+
+
+def names_of(partitions: list[AssignedPartition] | None) -> list[str]:
+    assert partitions is not None
+    return [partition.name for partition in partitions]
+
+
+@pytest.mark.parametrize("has_server", [False, True])
+def test_partitions_that_a_start_creates(node: tuple[Path, Path], has_server: bool) -> None:
+    a, b = node
+    server = f"node.id=1\nlog.dirs={a},{b}" if has_server else None
+    (start,) = check_node(*node, server=server).report.starts
+    created = names_of(start.creates)
+    assert len(created) == len(set(created)) == ASSIGNED - 2
+    assert not {OFFSETS, MORE_OFFSETS} & set(created)
+    assert {partition.directory for partition in start.creates or ()} == {str(a)}
+    assert start.lacks == []
+    assert f"; creates empty {ASSIGNED - 2} partitions (" in start_text(start)
+    row = node_row(start)
+    assert row["creates"][0] == {"partition": created[0], "logDirectory": str(a)}
+    assert (len(row["creates"]), row["lacks"]) == (ASSIGNED - 2, [])
+
+
+def test_a_partition_of_another_topic_is_created_anew(node: tuple[Path, Path]) -> None:
+    (node[1] / MORE_OFFSETS / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    (start,) = check_node(*node).report.starts
+    assert start.sets_aside == [str(node[1] / MORE_OFFSETS)]
+    assert MORE_OFFSETS in names_of(start.creates)
+
+
+def test_what_is_in_a_directory_that_is_not_here_is_not_known(node: tuple[Path, Path], tmp_path: Path) -> None:
+    a, b = node
+    server = f"node.id=1\nlog.dirs={a},{tmp_path / 'elsewhere'}"
+    (start,) = check_node(a, server=server).report.starts
+    assert start.creates is None
+    assert (len(start.lacks), start.lacks[0].directory) == (ASSIGNED - 1, str(a))
+    assert f"; has no directory here for {ASSIGNED - 1} partitions (" in start_text(start)
+    edited(a, directory_id=OTHER_ID)
+    for found in (check_node(a), check_node(a, server=server), check_node(b)):
+        assert (found.report.starts[0].creates, found.report.starts[0].lacks) == (None, [])
+
+
+def test_what_may_be_in_an_offline_directory_is_not_created(node: tuple[Path, Path], tmp_path: Path) -> None:
+    a, gone = node[0], tmp_path / "gone"
+    server = f"node.id=1\nlog.dirs={a},{gone}"
+    (start,) = check_node(a, gone, server=server).report.starts
+    assert (len(names_of(start.creates)), start.lacks) == (ASSIGNED - 1, [])
+    edited(a, directory_id=OTHER_ID)
+    (start,) = check_node(a, gone, server=server).report.starts
+    assert (start.creates, len(start.lacks), start.lacks[0].directory) == ([], ASSIGNED - 1, None)
+
+
+def test_damaged_metadata_assign_nothing(node: tuple[Path, Path]) -> None:
+    log = max((node[0] / "__cluster_metadata-0").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-5])
+    (start,) = check_node(*node).report.starts
+    assert (start.creates, start.lacks, start.sets_aside) == (None, [], None)
 
 
 # The voters of the metadata log, and what the node's files say of them.

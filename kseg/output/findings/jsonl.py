@@ -7,7 +7,7 @@ from kseg.formats.json_values import name_value
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.verification.report import Finding, NodeStart, Report
+from kseg.verification.report import AssignedPartition, Finding, NodeStart, Report
 
 if TYPE_CHECKING:
     from kseg.verification.report import Comparison
@@ -48,7 +48,7 @@ class JsonFindings(FindingsPrinter):
                 "ok": totals.errors == 0 and report.is_whole,
                 "next": [step.argv for step in report.steps],
                 "notJudged": totals.not_judged,
-                "nodes": [_node(start) for start in report.starts],
+                "nodes": [node_row(start) for start in report.starts],
             }
         )
         self.sink.flush()
@@ -93,7 +93,8 @@ def comparison_row(comparison: "Comparison") -> dict[str, Any]:
     }
 
 
-def _node(start: NodeStart) -> dict[str, object]:
+def node_row(start: NodeStart) -> dict[str, Any]:
+    """Returns the start of a node as a JSON object."""
     return {
         "logDirectories": [name_value(path) for path in start.directories],
         "starts": start.starts,
@@ -102,4 +103,13 @@ def _node(start: NodeStart) -> dict[str, object]:
         "setsAside": None if start.sets_aside is None else [name_value(path) for path in start.sets_aside],
         "deletes": [name_value(path) for path in start.deletes],
         "deletedFiles": start.deleted_files,
+        "creates": None if start.creates is None else _assigned(start.creates),
+        "lacks": _assigned(start.lacks),
     }
+
+
+def _assigned(partitions: list[AssignedPartition]) -> list[dict[str, object]]:
+    return [
+        {"partition": name_value(name), "logDirectory": None if directory is None else name_value(directory)}
+        for name, directory in partitions
+    ]

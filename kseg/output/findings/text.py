@@ -201,6 +201,10 @@ def start_text(start: NodeStart) -> str:
         if paths:
             names = some([os.path.basename(path) for path in paths])
             text += f"; {verb} {plural(len(paths), 'partition', 'partitions')} ({names})"
+    for lead, assigned in (("; creates empty", start.creates), ("; has no directory here for", start.lacks)):
+        if assigned:
+            names = some([partition.name for partition in assigned])
+            text += f"{lead} {plural(len(assigned), 'partition', 'partitions')} ({names})"
     if start.sets_aside is None:
         text += "; which it sets aside as -stray is not known"
     if start.deleted_files:

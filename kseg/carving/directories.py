@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.carving.evidence import Joining
-from kseg.carving.image import Piece, TornBatches, batch_rows, pieces_of
+from kseg.carving.image import Piece, TornBatches, batch_rows, block_shift, pieces_of
 from kseg.carving.logs import CarvedLog, carved_logs
 from kseg.carving.names import name_logs
-from kseg.carving.side_files import SideFiles
+from kseg.carving.side_files import SideFiles, SideFileSearch
 from kseg.changes.apply import free_bytes
 from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
+from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT
 from kseg.conversion.rewriting import make_side_files
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import name_value
@@ -25,6 +26,7 @@ from kseg.limits import WINDOW_BYTES
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
+from kseg.sidefiles.meta_properties import META_PROPERTIES
 from kseg.sidefiles.partition_metadata import (
     PARTITION_METADATA,
     PartitionMetadata,
@@ -85,11 +87,10 @@ def carve(
         pieces, mended, side_files = [], [], SideFiles()
         torn = 0
         for source in sources:
-            found = pieces_of(source, batch_rows(source, jobs, advance))
+            found = _pieces_of_image(source, side_files, jobs, advance)
             torn_batches = TornBatches(found)
             mended += list(torn_batches.mended())
             torn += torn_batches.count
-            side_files.find(source, found)
             pieces += found
         for number, piece in enumerate(pieces):
             piece.number = number
@@ -111,6 +112,25 @@ def carve(
         return carved
 
 
+def _pieces_of_image(source: Source, side_files: SideFiles, jobs: int, advance: Callable[[int], None]) -> list[Piece]:
+    """Returns the pieces, and finds side files in each part that was just searched for batches: one pass."""
+    search, end = SideFileSearch(side_files, source), 0
+
+    def searched(count: int) -> None:
+        nonlocal end
+        search.find(end, end + count)
+        end += count
+        advance(count)
+
+    pieces = pieces_of(source, batch_rows(source, jobs, searched))
+    shift = block_shift(pieces)
+    if search.is_shifted(shift):  # as of a partition that begins at sector 63
+        search = SideFileSearch(side_files, source, shift)
+        search.find(0, source.size)
+    search.finish()
+    return pieces
+
+
 def open_image(path: str) -> Source:
     """Opens a file or a block device that the user has named. Raises PathError."""
     with errors_at(path):
@@ -118,6 +138,12 @@ def open_image(path: str) -> Source:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             return _BlockDevice(Extent(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END)), path)
     return open_source(path)
+
+
+def image_bytes(path: str) -> int:
+    """Returns the size of an image. Raises PathError."""
+    with open_image(path) as source:
+        return source.size
 
 
 class _BlockDevice(Source):
@@ -194,6 +220,8 @@ def _write(
             )
             plan.facts.append(_row(log, directory))
             carved.plans.append(plan)
+        if not change.is_dry and not trees.lexists(os.path.join(output, META_PROPERTIES)):
+            Disk().write_file(os.path.join(made.folder, OUTPUT_MARK), OUTPUT_TEXT, made.folder)
 
 
 def _planned(log: CarvedLog) -> dict[str, int]:

@@ -7,9 +7,9 @@ every length is checked, and at most MOST_ENTRIES entries are held.
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from kseg.carving.image import BLOCK_BYTES, Piece, block_shift
+from kseg.carving.image import BLOCK_BYTES
 from kseg.kernel.layout.rows import be32, be64
 from kseg.segment.files import parse_partition_name
 from kseg.sidefiles.checkpoints import read_offset_checkpoint
@@ -90,24 +90,6 @@ class SideFiles:
         if offset >= 0 and partition[1] >= 0 and is_topic(partition[0]):
             self.told[offset].setdefault(partition, kind)
 
-    def find(self, source: Source, pieces: list[Piece]) -> None:
-        """Adds those of an image."""
-        search = _Search(self, source)
-        step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
-        start = block_shift(pieces) % step
-        while start < source.size and self.has_room:
-            written = next_data(source.extent, start, source.size)
-            start += (written - start) // step * step
-            window = memoryview(source.buffer[start : start + _WINDOW_BYTES])
-            for i, (first, fifth, eighth) in enumerate(zip(*(window[byte::step] for byte in (0, 4, 7)), strict=False)):
-                if first in _BY_FIRST_BYTE:
-                    _BY_FIRST_BYTE[first](search, start + i * step)
-                if fifth == _DOT[0] or eighth == _DOT[3]:
-                    search.ext4_directory(start + i * step)
-            start += _WINDOW_BYTES
-        for partition, offset in search.segments():
-            self.tell(partition, offset, "directory")
-
     @property
     def has_room(self) -> bool:
         """Whether less than MOST_ENTRIES are held."""
@@ -119,17 +101,45 @@ class SideFiles:
         return self._left >= 0
 
 
-class _Search:
-    """Reads what stands at positions of one image."""
+class SideFileSearch:
+    """Searches one image. ``shift``: where blocks begin, modulo their size."""
 
-    def __init__(self, found: SideFiles, source: Source) -> None:
+    def __init__(self, found: SideFiles, source: Source, shift: int = 0) -> None:
         self._found, self._source = found, source
+        self._step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
+        self._shift = shift % self._step
         self._effort = _EFFORT * source.size
         self._seen: set[int] = set()
         self._index_end = 0
         self._is_xfs = False
         self._directories: dict[int, set[Partition]] = defaultdict(set)
         self._files: dict[int, set[int]] = defaultdict(set)
+
+    def is_shifted(self, shift: int) -> bool:
+        """Whether blocks with this shift would begin elsewhere."""
+        return shift % self._step != self._shift
+
+    def find(self, start: int, stop: int) -> None:
+        """Reads what stands at blocks that begin in [start, stop)."""
+        step, source = self._step, self._source
+        start += (self._shift - start) % step
+        while start < stop and self._found.has_room:
+            start += (next_data(source.extent, start, stop) - start) // step * step
+            window = memoryview(source.buffer[start : min(start + _WINDOW_BYTES, stop)])
+            for i, (first, fifth, eighth) in enumerate(zip(*(window[byte::step] for byte in (0, 4, 7)), strict=False)):
+                if first in _BY_FIRST_BYTE:
+                    _BY_FIRST_BYTE[first](self, start + i * step)
+                if fifth == _DOT[0] or eighth == _DOT[3]:
+                    self.ext4_directory(start + i * step)
+            start += _WINDOW_BYTES
+
+    def finish(self) -> None:
+        """Tells the offsets in the names of files, with the partition whose directory has them: none if several
+        directories had its inode, one after the other or on several file systems."""
+        for inode, partitions in self._directories.items():
+            if len(partitions) == 1:
+                for offset in self._files.get(inode, ()):
+                    self._found.tell(next(iter(partitions)), offset, "directory")
 
     def _read(self, at: int, size: int) -> bytes:
         self._effort -= size
@@ -298,20 +308,12 @@ class _Search:
             if inode and self._found.take(1):
                 self._files[inode].add(int(name))
 
-    def segments(self) -> Iterator[tuple[Partition, int]]:
-        """Yields the offsets in the names of files, with the partition whose directory has them: none if several
-        directories had its inode, one after the other or on several file systems."""
-        for inode, partitions in self._directories.items():
-            if len(partitions) == 1:
-                for offset in self._files.get(inode, ()):
-                    yield next(iter(partitions)), offset
 
-
-_BY_FIRST_BYTE: dict[int, Callable[[_Search, int], None]] = {
-    0: _Search.binary,
-    ord("0"): _Search.checkpoint,
-    ord("v"): _Search.partition_metadata,
-    ord("#"): _Search.meta_properties,
-    ord("X"): _Search.xfs_block,
-    ord("I"): _Search.xfs_inodes,
+_BY_FIRST_BYTE: dict[int, Callable[[SideFileSearch, int], None]] = {
+    0: SideFileSearch.binary,
+    ord("0"): SideFileSearch.checkpoint,
+    ord("v"): SideFileSearch.partition_metadata,
+    ord("#"): SideFileSearch.meta_properties,
+    ord("X"): SideFileSearch.xfs_block,
+    ord("I"): SideFileSearch.xfs_inodes,
 }

@@ -29,7 +29,6 @@ from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, UnusedSegment
 from kseg.runtime.threads import usable_cores
-from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
 from kseg.stores.remote.keys import private_keys
@@ -285,7 +284,7 @@ def _carve(
     images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
-    from kseg.carving.directories import carve  # few recoveries carve
+    from kseg.carving.directories import carve, image_bytes  # few recoveries carve
     from kseg.output.changes.plans import CarvedTable
     from kseg.output.progress import Progress
 
@@ -295,7 +294,7 @@ def _carve(
             printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
         else:
             printer = CarvedTable(sink, notices, change.is_dry, keeps=False, is_quiet=presentation.quiet)
-        with Progress(sum(map(trees.getsize, images)), presentation.quiet) as progress:
+        with Progress(sum(map(image_bytes, images)), presentation.quiet) as progress:
             notices.before = progress.erase
             carved = carve(images, change, likes, jobs, progress.advance)
         printer.begin(1, len(carved.plans))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cli.command import TESTDATA
 from kseg.formats.record_batch import build_batch
-from kseg.kernel.scan.checksums import crc32c
+from segment.segments import sealed
 
 ROUNDS = TESTDATA / "log-directories" / "4.3.1-rounds"
 CLEAN, KILLED = ROUNDS / "clean", ROUNDS / "kill"
@@ -92,12 +92,7 @@ def batch(offset: int, count: int, time: int, epoch: int = 0, producer: int = -1
     if producer >= 0:
         struct.pack_into(">qhi", data, 43, producer, 0, -1 if is_marker else offset)
         data[22] |= 0x10
-    return checked(bytes(data))
-
-
-def checked(data: bytes) -> bytes:
-    """The batch with a right checksum."""
-    return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
+    return sealed(bytes(data))
 
 
 def ext4(folder: Path, logs: Path, image: Path, megabytes: int = 24, block: int = BLOCK) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, checked, ext4, files_one_by_one, padded, truth_of
+from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, ext4, files_one_by_one, padded, truth_of
 from cli.command import TESTDATA, Kseg
+from segment.segments import sealed
 
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
 COMMITTED = TESTDATA / "kafka-4.3.1" / "committed"
@@ -140,7 +141,7 @@ def test_other_markers_give_candidates_at_most(
 def test_names_of_hostile_records_become_no_directories(kseg: Kseg, image: Path, name: str) -> None:
     old = b"txn-compressed"
     states = STATES.read_bytes()
-    hostile = b"".join(checked(each.replace(old, name.encode().ljust(len(old), b"/"))) for each in batches_in(states))
+    hostile = b"".join(sealed(each.replace(old, name.encode().ljust(len(old), b"/"))) for each in batches_in(states))
     data = batch(0, 5, TIME, producer=PRODUCER) + batch(5, 1, PREPARED + 5, producer=PRODUCER, is_marker=True)
     found = names(kseg, image, hostile, data)
     assert not [directory for directory in found if "carved" not in directory]

@@ -10,7 +10,7 @@ import pytest
 
 from carving.images import BLOCK, CLEAN, batch, padded
 from cli.command import Kseg
-from kseg.carving.side_files import MOST_ENTRIES, SideFiles
+from kseg.carving.side_files import MOST_ENTRIES, SideFiles, SideFileSearch
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
 from kseg.stores.source import open_source
 
@@ -27,7 +27,9 @@ def found_in(image: Path, *parts: bytes) -> SideFiles:
     image.write_bytes(b"".join(map(padded, parts)))
     found = SideFiles()
     with open_source(str(image)) as source:
-        found.find(source, [])
+        search = SideFileSearch(found, source)
+        search.find(0, source.size)
+        search.finish()
     return found
 
 
@@ -102,7 +104,9 @@ def test_hostile_side_files_are_read_in_linear_time_and_bounded_memory(
     with open_source(str(image)) as source:
         buffer: Any = source.buffer
         monkeypatch.setattr(source, "_buffer", Counted())
-        found.find(source, [])
+        search = SideFileSearch(found, source)
+        search.find(0, source.size)
+        search.finish()
         assert read < 12 * source.size
     held = [*found.snapshots, *found.epochs, *found.time_indexes, found.topic_ids, found.nodes, *found.told.values()]
     assert sum(map(len, held)) <= 1000 < MOST_ENTRIES

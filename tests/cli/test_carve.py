@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import struct
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from carving.images import (
     HAS_EXT4,
     KILLED,
     Truth,
+    batch,
     batches_in,
     ext4,
     files_one_by_one,
@@ -24,7 +26,9 @@ from carving.images import (
     truth_of,
 )
 from cli.command import TESTDATA, Kseg, Outcome
+from kseg.signals import Terminated
 
+TIME = 1_790_000_000_000
 LEGACY = TESTDATA / "kafka-0.10.2.2" / "codecs"
 
 
@@ -59,8 +63,7 @@ def check(found: dict[str, list[bytes]], truth: Truth, content: bytes, mended: b
 
 def errors(kseg: Kseg, directory: Path) -> set[str]:
     rows = kseg("verify", "--format", "json", directory).of_type("finding")
-    codes = {row["code"] for row in rows if row["severity"] == "error" and not row["code"].startswith("gap")}
-    return codes - {"meta-properties-missing", "topic-id-missing"}
+    return {row["code"] for row in rows if row["severity"] == "error" and not row["code"].startswith("gap")}
 
 
 @pytest.mark.parametrize("logs", [CLEAN, KILLED], ids=["clean", "killed"])
@@ -192,6 +195,53 @@ def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path)
     assert parts <= {batch for batches in carved_batches(image.parent / "out").values() for batch in batches}
 
 
+def test_a_block_device_is_read_by_its_own_size(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    expected = carve(kseg, image, "--dry-run").of_type("carved")
+    monkeypatch.setattr("kseg.carving.directories.stat.S_ISBLK", lambda _: True)
+    assert carve(kseg, image, "--dry-run").of_type("carved") == expected
+
+
+@pytest.mark.parametrize("before", [0, 512, 63 * 512, 4095])
+@pytest.mark.parametrize("cut", [1, 700])
+def test_images_begin_and_end_at_any_byte(kseg: Kseg, image: Path, before: int, cut: int) -> None:
+    truth = truth_of(CLEAN)
+    content = b"\1" * before + files_one_by_one(CLEAN).rstrip(b"\0")[:-cut]
+    image.write_bytes(content)
+    assert carve(kseg, image).status == 0
+    check(carved_batches(image.parent / "out"), truth, content)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"\0" * 60])
+def test_images_smaller_than_a_batch_have_none(kseg: Kseg, image: Path, content: bytes) -> None:
+    image.write_bytes(content)
+    carve(kseg, image).expect(1, "found no batches")
+
+
+def test_pieces_that_nothing_decides_stay_apart_and_are_named(kseg: Kseg, image: Path) -> None:
+    pieces = [
+        b"".join(batch(at, n, TIME) for at in range(start, start + 10, n)) for start in (500, 510) for n in (10, 5)
+    ]
+    image.write_bytes(b"".join(padded(piece) + bytes(BLOCK) for piece in pieces))
+    done = carve(kseg, image)
+    found = carved_batches(image.parent / "out")
+    pairs = [tuple(map(os.path.basename, (pair["one"], pair["two"]))) for pair in done.objects[-1]["undecided"]]
+    assert pairs
+    assert {name for pair in pairs for name in pair} <= set(found)
+    assert "may be parts of one log" in done.err
+
+
+def test_the_result_is_whole_for_other_commands(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    output = image.parent / "out"
+    carve(kseg, image)
+    kseg("reindex", "--check", output).expect(0)
+    for name in (path for path in output.iterdir() if path.is_dir()):
+        files = {path.suffix or path.name for path in name.iterdir()}
+        assert files >= {".log", ".index", ".timeindex", "leader-epoch-checkpoint"}
+    kseg("recover", "--mode", "salvage", output).expect(1, "nothing to change")  # some topic ids are unknown
+
+
 def test_bytes_without_batches_end_with_status_1(kseg: Kseg, image: Path) -> None:
     image.write_bytes(b"lorem ipsum " * 20000 + bytes(BLOCK))
     kseg("recover", "--carve", "--output", image.parent / "out", image).expect(1, "found no batches")
@@ -272,13 +322,24 @@ def test_slices_of_several_threads_find_what_one_finds(
     assert carve(kseg, image, "--dry-run", "--jobs", "3").of_type("carved") == expected
 
 
-def test_an_output_that_fails_leaves_nothing(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("at", "error", "status"),
+    [
+        ("kseg.carving.image.frames.scan", KeyboardInterrupt(), 130),
+        ("kseg.carving.directories.make_side_files", KeyboardInterrupt(), 130),
+        ("kseg.carving.directories.make_side_files", Terminated(signal.SIGTERM), 143),
+        ("kseg.carving.directories.make_side_files", OSError(28, "No space left on device"), 3),
+    ],
+)
+def test_an_output_that_fails_or_is_cancelled_leaves_nothing(
+    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch, at: str, error: BaseException, status: int
+) -> None:
     def fail(*_: object) -> bytes:
-        raise OSError(28, "No space left on device")
+        raise error
 
     image.write_bytes(files_one_by_one(CLEAN))
-    monkeypatch.setattr("kseg.carving.directories.make_side_files", fail)
-    assert carve(kseg, image).status == 3
+    monkeypatch.setattr(at, fail)
+    assert carve(kseg, image).status == status
     assert os.listdir(image.parent) == ["disk.img"]
 
 

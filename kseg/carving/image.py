@@ -49,7 +49,7 @@ from kseg.stores.extent import NEAR_BYTES, next_data
 from kseg.stores.source import Source
 
 HELD_BYTES = 256 << 20
-"""ImageBytes of tables of batches that are held in memory: two million batches."""
+"""Bytes of tables of batches that are held in memory: two million batches."""
 
 LARGEST_OFFSET = 1 << 56
 """A larger offset is that of a batch whose first bytes are foreign: checksums leave out the offset and the length."""
@@ -57,17 +57,22 @@ LARGEST_OFFSET = 1 << 56
 SMALLEST_BLOCK_BYTES = 512
 """Files begin at multiples of this."""
 
-SLICE_BYTES = 256 << 20
-"""ImageBytes that one thread searches at a time. A slice of a small image is smaller, so that each core has some."""
+SLICE_BYTES = 16 << 20
+"""Bytes that one thread searches at a time, which bounds the rows of all threads. A slice of a small image is smaller,
+so that each core has some."""
 
 BLOCK_BYTES = 4096
 """The block of nearly every file system: files begin at multiples of it, and cuts between extents are there."""
 
-LEAST_SLICE_BYTES = 8 << 20
+LEAST_SLICE_BYTES = 4 << 20
 
 REACH_BYTES = 64 << 20
 """How far behind its slice a batch may end. A header that claims more is none: prefix checksums of that range are all
 that keeps hostile headers linear, and no broker's limit of messages comes near it."""
+
+VAIN_SHARE, VAIN_BYTES = 4, 1 << 20
+"""Headers behind whole batches may claim so much that is none, beside what was searched; then prefix checksums serve
+for these too."""
 
 _LEADING_ZEROS = 64
 """More zeros than a batch may begin with."""
@@ -97,6 +102,7 @@ def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Ite
                 if first < len(table):
                     yield table[first:]
                     end = table[-BATCH_WIDTH + BATCH_POSITION] + table[-BATCH_WIDTH + BATCH_SIZE]
+            source.forget(start, stop)
             advance(stop - start)
 
 
@@ -104,10 +110,15 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
     """Returns tables of the batches that begin in [start, stop)."""
     buffer, found = source.buffer, []
     end = min(source.size, stop + REACH_BYTES)
-    follower, searcher = FrameScan(), FrameScan()
+    direct, searcher = FrameScan(), FrameScan()
     rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
-    position, searched = start, start - REACH_BYTES
+    position, searched, vain = start, start - REACH_BYTES, 0
     while position < stop:
+        # Checksums of claims that prove wrong are taken only as far as what was found pays for them.
+        follower = direct if vain <= VAIN_SHARE * (position - start) + VAIN_BYTES else searcher
+        if follower is searcher and not searcher.has_prefixes:
+            searcher.use_prefixes(position, end - position)
+            searched = position
         follower.position = position
         status = frames.scan(follower, buffer, end, rows)
         count = follower.count
@@ -121,15 +132,25 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
             break
         before, position = position, follower.position
         if status == IRREGULAR:
+            vain += _claimed_bytes(source, position, end)
             block = position - position % BLOCK_BYTES
-            if before < block < position and _begins(follower, source, block, end):
+            if before < block < position:
                 # By chance the first bytes of another file can be right for the end of a cut batch.
-                position = block
-                continue
+                if _begins(follower, source, block, end):
+                    position = block
+                    continue
+                vain += _claimed_bytes(source, block, end)
             if position - searched >= REACH_BYTES:  # what lies between needs no prefix checksums
                 searcher.use_prefixes(position, end - position)
             position = searched = _next_batch(source, searcher, position + 1, stop, end)
     return found
+
+
+def _claimed_bytes(source: Source, position: int, end: int) -> int:
+    """Returns the length that a header at the position claims, if it is one."""
+    head = bytes(source.buffer[position : min(position + MIN_BYTES, end)])
+    size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if len(head) == MIN_BYTES else 0
+    return size if 0 < size <= end - position and head[ENTRY_MAGIC] <= MAGIC_V2 else 0
 
 
 def _begins(follower: FrameScan, source: Source, position: int, end: int) -> bool:

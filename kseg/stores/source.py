@@ -200,6 +200,13 @@ class Source:
         if self._mapping is not None and hasattr(mmap, "MADV_RANDOM"):
             self._mapping.madvise(mmap.MADV_RANDOM if is_so else mmap.MADV_NORMAL)
 
+    def forget(self, start: int, end: int) -> None:
+        """Takes these bytes of a mapped file out of this process's memory: they are read again when they are needed."""
+        if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+            before = len(self._mapping) - self.size
+            first = (before + start) // mmap.PAGESIZE * mmap.PAGESIZE
+            self._mapping.madvise(mmap.MADV_DONTNEED, first, before + end - first)
+
     @property
     def has_lost_pages(self) -> bool:
         """Whether ``buffer`` has zeros for bytes that could not be read, after truncation or a disk failure."""

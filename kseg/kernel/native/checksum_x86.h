@@ -43,30 +43,43 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
     return (uint64_t)_mm_cvtsi128_si64(product) << 1;
 }
 
-/* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. */
+enum { KSEG_LONGEST_LANE = 1024, KSEG_CACHE_LINE = 64 };
+
+/* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. The processor does not see so
+ * short streams: what follows is prefetched, which doubles the speed on bytes that no cache holds. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsigned char *p, size_t lane,
                                                       uint32_t by_one, uint32_t by_two) {
     uint64_t second = 0, third = 0, merged;
-    size_t i;
-    for (i = 0; i < lane; i += 8) {
-        uint64_t a, b, c;
-        memcpy(&a, p + i, 8);
-        memcpy(&b, p + lane + i, 8);
-        memcpy(&c, p + 2 * lane + i, 8);
-        reg = _mm_crc32_u64(reg, a);
-        second = _mm_crc32_u64(second, b);
-        third = _mm_crc32_u64(third, c);
+    size_t i, line;
+    for (line = 0; line < lane; line += KSEG_CACHE_LINE) {
+        const char *ahead = (const char *)p + 3 * KSEG_LONGEST_LANE + line;
+        _mm_prefetch(ahead, _MM_HINT_T0);
+        _mm_prefetch(ahead + lane, _MM_HINT_T0);
+        _mm_prefetch(ahead + 2 * lane, _MM_HINT_T0);
+        for (i = line; i < line + KSEG_CACHE_LINE; i += 8) {
+            uint64_t a, b, c;
+            memcpy(&a, p + i, 8);
+            memcpy(&b, p + lane + i, 8);
+            memcpy(&c, p + 2 * lane + i, 8);
+            reg = _mm_crc32_u64(reg, a);
+            second = _mm_crc32_u64(second, b);
+            third = _mm_crc32_u64(third, c);
+        }
     }
     merged = kseg_product_sse(reg, by_two) ^ kseg_product_sse(second, by_one);
     return merged >> 32 ^ _mm_crc32_u32(0, (uint32_t)merged) ^ third;
 }
 
 KSEG_SSE static inline uint32_t kseg_crc32c_sse(uint32_t reg, const unsigned char *p, size_t n) {
-    enum { LANE = 1024 };
-    const uint32_t *power = kseg_castagnoli.power[1];
+    enum { LONG = KSEG_LONGEST_LANE, MIDDLE = 256, SHORT = KSEG_CACHE_LINE };
+    const uint32_t *bytes = kseg_castagnoli.power[0], *blocks = kseg_castagnoli.power[1];
     uint64_t wide = reg;
-    for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE)
-        wide = kseg_streams_sse(wide, p, LANE, power[LANE / 256], power[2 * LANE / 256]);
+    for (; n >= 3 * LONG; p += 3 * LONG, n -= 3 * LONG)
+        wide = kseg_streams_sse(wide, p, LONG, blocks[LONG / 256], blocks[2 * LONG / 256]);
+    for (; n >= 3 * MIDDLE; p += 3 * MIDDLE, n -= 3 * MIDDLE)
+        wide = kseg_streams_sse(wide, p, MIDDLE, blocks[MIDDLE / 256], blocks[2 * MIDDLE / 256]);
+    for (; n >= 3 * SHORT; p += 3 * SHORT, n -= 3 * SHORT)
+        wide = kseg_streams_sse(wide, p, SHORT, bytes[SHORT], bytes[2 * SHORT]);
     return kseg_serial_sse(wide, p, n);
 }
 

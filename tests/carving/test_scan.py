@@ -1,0 +1,54 @@
+"""Batches in hostile images are found in a time that grows with the image, whatever its headers claim."""
+
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from carving.images import CLEAN, batches_in, segments
+from kseg.carving.image import batch_rows
+from kseg.kernel.layout.rows import BATCH_WIDTH
+from kseg.stores.source import open_source
+
+
+def smallest_batch() -> bytes:
+    return min((batch for _, file in segments(CLEAN) for batch in batches_in(file.read_bytes())), key=len)
+
+
+def found_in(path: Path, jobs: int) -> tuple[int, float]:
+    """The number of batches in an image, and the seconds that the search took."""
+    with open_source(str(path)) as source:
+        start = time.process_time()
+        count = sum(len(table) for table in batch_rows(source, jobs, lambda _: None)) // BATCH_WIDTH
+        return count, time.process_time() - start
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("at_blocks", [False, True], ids=["adjacent", "in blocks"])
+def test_claims_behind_whole_batches_cost_no_checksums_of_all_that_follows(
+    tmp_path: Path, jobs: int, at_blocks: bool
+) -> None:
+    path, batch, took = tmp_path / "disk.img", smallest_batch(), []
+    for mib in (1, 8):
+        claim = struct.pack(">qiib", 5, mib << 19, 0, 2) + bytes(44)
+        unit = (batch + claim).ljust(512 if at_blocks else 0, b"\1")
+        count = (mib << 20) // len(unit)
+        path.write_bytes(unit * count)
+        found, seconds = found_in(path, jobs)
+        assert found == count
+        took.append(seconds)
+    assert took[1] < 24 * took[0] + 0.5  # eightfold if linear, 64-fold if each claim is followed
+
+
+def test_what_was_found_leaves_memory(tmp_path: Path) -> None:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        pytest.skip("the system does not tell how much of a file is in memory")
+    path = tmp_path / "disk.img"
+    path.write_bytes(smallest_batch().ljust(4096, b"\1") * (64 << 8))
+    shared = []
+    with open_source(str(path)) as source:
+        for _ in batch_rows(source, 1, lambda _: None):
+            shared.append(int(statm.read_text().split()[2]) * 4096)
+    assert max(shared) - shared[0] < 48 << 20

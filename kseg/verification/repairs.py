@@ -165,10 +165,10 @@ class Repairs:
         others. A node that is not its only voter fetches again what its start cuts off; the only voter has a snapshot
         of what can be read. A hole would stop either."""
         is_snapshot_left = finding.code == "metadata-lost" and "hasSnapshots" in finding.details
+        settings = ["--server-properties", named_path(self._server.path)] if self._server is not None else []
+        argv = ["kseg", "recover", _SNAPSHOT, *settings, named_path(target.path)]
         if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
-            return self._deciding(
-                finding, target, ["kseg", "recover", _SNAPSHOT, named_path(target.path)], 0, is_listed
-            )
+            return self._deciding(finding, target, argv, 0, is_listed)
         kind = KINDS[finding.code]
         if not kind.repair.startswith(SALVAGE):
             return None
@@ -177,7 +177,7 @@ class Repairs:
             if is_listed:
                 self._wanted.setdefault((target.path, "recover"), _Wanted(target, "recover")).add(_FULL, [finding.code])
             return finding
-        return self._deciding(finding, target, ["kseg", "recover", _SNAPSHOT, named_path(target.path)], 0, is_listed)
+        return self._deciding(finding, target, argv, 0, is_listed)
 
     def _deciding(
         self, finding: Finding, target: "RepairTarget", argv: list[str], removed: int, is_listed: bool

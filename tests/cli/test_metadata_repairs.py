@@ -325,6 +325,19 @@ def test_a_new_log_directory_is_not_made_inside_another(logs: Path, kseg: Kseg) 
     assert not (logs / "new").exists()
 
 
+def test_the_advice_names_the_settings_that_it_goes_by(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    """quorum-state, which is older than the settings, has other voters."""
+    damage(logs)
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"process.roles=controller\nnode.id=1\n{VOTERS}\n")
+    rows = kseg("verify", "--format", "json", "--server-properties", settings, logs).objects
+    advised = {tuple(row["details"].get("otherRepair", ())) for row in rows if row.get("needs") == "decision"}
+    assert advised == {
+        ("kseg", "recover", "--metadata-snapshot", "--server-properties", str(settings), f"{logs}/__cluster_metadata-0")
+    }
+    kseg(*next(iter(advised))[1:]).expect(1)
+
+
 def test_the_settings_of_the_node_say_that_it_is_no_voter(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("process.roles=broker\nnode.id=1\n")

@@ -2,8 +2,7 @@
 
 1. Prepare: new content is staged, and the bytes to be removed are copied or linked, all in the folder of the change.
    Up to here nothing has changed; `complete_interrupted` removes the folder.
-2. Commit: for a change of a single partition, the clean shutdown marker is removed; then the folder gets its final
-   name. From now on the change is rolled forward, or undone.
+2. Commit: the folder gets its final name. From now on the change is rolled forward, or undone.
 3. Steps: each step is idempotent, because files are identified by inode. A large file that is rewritten from a delta
    (`kseg.changes.delta`) is written now, so that only one such file needs space beside its old version.
 4. The manifest is marked as done.
@@ -32,8 +31,6 @@ from kseg.changes.content import copy_owner, created_state, make_file, write_pie
 from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, end_with_parent, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
-from kseg.changes.journal import ShutdownMarker, root_state
-from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import (
     COMMITTED,
     DONE,
@@ -252,20 +249,18 @@ def apply(
     disk: Disk | None = None,
     group: str = "",
     undoes: int = 0,
-    shutdown_marker: ShutdownMarker | None = None,
 ) -> Change | None:
     """Applies a plan. Returns None if there is nothing to do.
 
-    The caller holds the lock and has called `complete_interrupted`. ``group``: the change of a log directory that this
-    change belongs to; its folder then stays, even if nothing is kept. ``shutdown_marker``: the clean shutdown marker,
-    which is removed before the first file changes, unless the caller has removed it.
+    The caller holds the lock, has called `complete_interrupted`, and has removed the clean shutdown marker if a log
+    changes. ``group``: the change of a log directory that this change belongs to; its folder then stays, even if
+    nothing is kept.
 
-    Raises KsegError if nothing was changed, StoppedHalfwayError if `complete_interrupted` must finish the change, or if
-    no log was changed but the marker cannot be restored.
+    Raises KsegError if nothing was changed, StoppedHalfwayError if `complete_interrupted` must finish the change.
     """
     if not plan:
         return None
-    [found] = apply_all([plan], command, keeping, disk, group, undoes, shutdown_marker)
+    [found] = apply_all([plan], command, keeping, disk, group, undoes)
     if isinstance(found, KsegError):
         raise found
     return found
@@ -282,7 +277,6 @@ def apply_all(
     disk: Disk | None = None,
     group: str = "",
     undoes: int = 0,
-    shutdown_marker: ShutdownMarker | None = None,
 ) -> list[Outcome]:
     """Applies plans for different partitions of a file system phase by phase: a phase's bytes are synced together.
 
@@ -291,7 +285,7 @@ def apply_all(
     """
     disk, keeping = disk or Disk(), keeping or Keeping()
     places = [plan.directory for plan in plans]
-    dropped = partial(_dropped, disk=disk, shutdown_marker=shutdown_marker)
+    dropped = partial(_dropped, disk=disk)
     with directories_held():
         changes = [
             _begun(plan, partial(_new_change, plan, command, keeping, group, undoes), keeping, disk) for plan in plans
@@ -300,8 +294,6 @@ def apply_all(
 
         def prepare(change: Change) -> None:
             _prepare(change, planned[change.directory], disk)
-            if shutdown_marker is not None:
-                _remove_marker(shutdown_marker, change)
             change.state = COMMITTED
             write_change(change, disk)
 
@@ -416,20 +408,9 @@ def _begun(plan: Plan, new: Callable[[], Change], keeping: Keeping, disk: Disk) 
     return change
 
 
-def _dropped(change: Change, cause: BaseException, disk: Disk, shutdown_marker: ShutdownMarker | None) -> KsegError:
-    """Removes what was prepared of a change, and restores the marker. Returns the error that says so."""
+def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
+    """Removes what was prepared of a change. Returns the error that says so."""
     remark = _drop(change, disk)
-    if shutdown_marker is not None:
-        try:
-            shutdown_marker.restore()
-        except OSError as error:
-            return caused(
-                StoppedHalfwayError(
-                    f"{change.directory}: {text_of(cause)}; no log was changed, but the clean shutdown marker was "
-                    f"removed and cannot be restored: {text_of(error)}"
-                ),
-                cause,
-            )
     if isinstance(cause, KsegError):
         return caused(type(cause)(f"{cause}; nothing was changed{remark}"), cause)
     return caused(KsegError(f"{change.directory}: nothing was changed: {text_of(cause)}{remark}"), cause)
@@ -618,14 +599,6 @@ def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:
         return
     with disk.new_file(kept, path, os.path.dirname(kept)) as target:
         write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
-
-
-def _remove_marker(shutdown_marker: ShutdownMarker, change: Change) -> None:
-    """Raises OSError."""
-    shutdown_marker.remove()
-    if shutdown_marker.file is not None:
-        change.marker = shutdown_marker.file
-        change.root = root_state(log_directory_of(change.directory))
 
 
 def _drop(change: Change, disk: Disk) -> str:

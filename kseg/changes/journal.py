@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -100,9 +100,10 @@ class Journal:
     ``keeps``: removed bytes are kept, and so is the journal. ``known``: the root's files before the command, None if
     absent; ``planned``: their new contents; ``left``: the files at the end. ``partitions``: names of the finished
     partitions, in order; ``moves``: renames of partition directories, after these were changed, in order. ``begun_ns``:
-    modification time of the log directory before the first partition changed, None until then. ``restored``: files that
-    an undo restores; ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was
-    given as PATH, "" for the log directory. ``size``: bytes of the complete lines.
+    modification time of the log directory before the first partition changed, None until then; ``root``: its
+    `root_state` at that moment, "" in journals of older versions. ``restored``: files that an undo restores;
+    ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was given as PATH, ""
+    for the log directory. ``size``: bytes of the complete lines.
     """
 
     directory: str
@@ -113,6 +114,7 @@ class Journal:
     known: dict[str, RootFile | None]
     state: str = OPEN
     begun_ns: int | None = None
+    root: str = ""
     partitions: list[str] = field(default_factory=list)
     moves: list[DirectoryMove] = field(default_factory=list)
     planned: dict[str, bytes] = field(default_factory=dict)
@@ -171,7 +173,7 @@ class Journal:
     def update(self, row: dict[str, Any]) -> None:
         """Updates the fields from a line. Raises ValueError for an invalid line."""
         if "begunNs" in row:
-            self.begun_ns = int(row["begunNs"])
+            self.begun_ns, self.root = int(row["begunNs"]), str(row.get("root", ""))
         if "partition" in row and row["partition"] not in self.partitions:
             self.partitions.append(_plain(row["partition"]))
         if "undone" in row:
@@ -283,38 +285,23 @@ def remove_marker(directory: str, disk: Disk) -> None:
     disk.sync_directory(directory)  # a killed process may have removed it without a sync
 
 
-def root_state(directory: str) -> str:
-    """Returns a digest of a log directory's names, and of sizes and times of its files, without the marker, the lock
-    and kseg's own files. A broker that runs there changes it; a change of kseg that is undone does not."""
-    found = []
+def root_state(directory: str, without: Collection[str], moves: Iterable[DirectoryMove] = ()) -> str:
+    """Returns a digest of a log directory's names, and of sizes and times of its files, without the lock, kseg's own
+    files and the files ``without``. A broker that runs there changes it.
+
+    ``moves``: renames of partition directories, whose old names count.
+    """
+    found, old_names = [], {move.target: move.name for move in moves}
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name not in (CLEAN_SHUTDOWN, LOCK_NAME) and not entry.name.startswith(OWN_PREFIX):
-                status = entry.stat(follow_symlinks=False)
-                is_file = stat.S_ISREG(status.st_mode)
-                found.append((os.fsencode(entry.name), *((status.st_size, status.st_mtime_ns) if is_file else ())))
+            if entry.name not in (*without, LOCK_NAME) and not entry.name.startswith(OWN_PREFIX):
+                name, status = os.fsencode(old_names.get(entry.name, entry.name)), ()
+                if entry.is_file(follow_symlinks=False):
+                    status = (entry.stat().st_size, entry.stat().st_mtime_ns)
+                found.append((name, *status))
     from hashlib import sha256  # OpenSSL's: commands that only look for journals do without
 
     return sha256(repr(sorted(found)).encode()).hexdigest()
-
-
-class ShutdownMarker:
-    """The marker of a log directory while one of its partitions is changed. ``file`` is None if it does not exist."""
-
-    def __init__(self, directory: str, disk: Disk | None = None) -> None:
-        """Raises KsegError if the marker cannot be read."""
-        self._directory, self._disk = directory, disk or Disk()
-        self.file = read_root_file(directory, CLEAN_SHUTDOWN)
-
-    def remove(self) -> None:
-        """Raises OSError."""
-        remove_marker(self._directory, self._disk)
-
-    def restore(self) -> None:
-        """Restores the marker, if there was one. Raises OSError."""
-        path = os.path.join(self._directory, CLEAN_SHUTDOWN)
-        if self.file is not None and not os.path.lexists(path):
-            replace_file(path, self.file.content, self._disk, self.file)
 
 
 # Reads the files in the root of a log directory, as they are before a command's first change.

@@ -1,4 +1,5 @@
 """One command's change of a log directory: each partition is changed completely or not at all, then the root's files.
+A change of one partition is the smallest.
 
 1. The journal is created. It records the root's files as the command found them.
 2. If a .log will change, the clean shutdown marker is removed.
@@ -34,6 +35,7 @@ from kseg.changes.journal import (
     remove_marker,
     remove_temporary_files,
     replace_file,
+    root_state,
 )
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
@@ -74,9 +76,14 @@ class LogDirectoryChange:
         self._changes: list[Change] = []
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
-        for name in sorted({*names, CLEAN_SHUTDOWN}):
+        self._restorable = {*names, CLEAN_SHUTDOWN}
+        for name in sorted(self._restorable):
             if name not in self.known:
                 self.known[name] = read_root_file(self.directory, name)
+
+    def leave_root_files(self) -> None:
+        """Leaves the root's files to others, except for the marker: an undo does not restore them."""
+        self._restorable = {CLEAN_SHUTDOWN}
 
     @property
     def is_begun(self) -> bool:
@@ -207,13 +214,10 @@ class LogDirectoryChange:
             found = read_root_file(self.directory, name)
             if found is None or found.content != content:
                 replace_file(os.path.join(self.directory, name), content, disk)
-        left = {name: read_root_file(self.directory, name) for name in {*self.known, *contents}}
-        journal.append({"left": {k: found.row() if found else None for k, found in left.items()}, "state": DONE}, disk)
-        if not journal.keeps:
-            names = {os.path.basename(change.directory) for change in self._changes}
-            forget(
-                journal, disk, changes=self._changes if names == {*journal.partitions} and not journal.moves else None
-            )
+        names = {os.path.basename(change.directory) for change in self._changes}
+        end_journal(
+            journal, disk, changes=self._changes if names == {*journal.partitions} and not journal.moves else None
+        )
 
     def _halfway(self, run: Callable[[], object]) -> None:
         """Calls ``run``. Raises StoppedHalfwayError for its errors."""
@@ -235,8 +239,9 @@ class LogDirectoryChange:
                 self._halfway(lambda: stale.append({"state": ABANDONED}, disk))
             number = max((found.number for found in journals(self.directory)), default=0) + 1
             now = time.time_ns() // 1_000_000
+            known = {name: found for name, found in self.known.items() if name in self._restorable}
             journal = Journal(
-                self.directory, number, self.command, now, self._keeping.keeps, self.known, path_name=self._path_name
+                self.directory, number, self.command, now, self._keeping.keeps, known, path_name=self._path_name
             )
             try:
                 journal.create(disk)
@@ -257,7 +262,8 @@ class LogDirectoryChange:
     def _remove_marker_and_record_start(self, journal: Journal) -> None:
         if not self._keeps_marker:
             remove_marker(self.directory, self._disk)
-        journal.append({"begunNs": os.stat(self.directory).st_mtime_ns}, self._disk)
+        state = root_state(self.directory, journal.known)
+        journal.append({"begunNs": os.stat(self.directory).st_mtime_ns, "root": state}, self._disk)
 
     def _resumed(self) -> Journal | None:
         """Returns the journal of an interrupted run of this command, if the files still match it.
@@ -367,6 +373,14 @@ def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change
         accepted_gaps.end(*changes, disk=disk)
     journal.remove(disk)
     return sum(change.kept_bytes for change in changes)
+
+
+def end_journal(journal: Journal, disk: Disk, changes: list[Change] | None = None) -> None:
+    """Marks a journal as done; one that keeps nothing is removed. ``changes``: as in `forget`. Raises OSError."""
+    left = {name: read_root_file(journal.directory, name) for name in {*journal.known, *journal.planned}}
+    journal.append({"left": {k: found.row() if found else None for k, found in left.items()}, "state": DONE}, disk)
+    if not journal.keeps:
+        forget(journal, disk, changes=changes)
 
 
 def has_changed_anything(journal: Journal) -> bool:

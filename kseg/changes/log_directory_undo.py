@@ -14,7 +14,6 @@ from kseg.changes.journal import (
     DirectoryMove,
     Journal,
     RootFile,
-    ShutdownMarker,
     check_log_bytes,
     journals,
     move_back,
@@ -28,6 +27,7 @@ from kseg.changes.journal import (
 from kseg.changes.lock import log_directory_of
 from kseg.changes.log_directory import (
     changed_partitions,
+    end_journal,
     forget,
     has_changed_anything,
     partitions_now,
@@ -57,7 +57,7 @@ class LogDirectoryUndo:
     ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
     files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
     partitions that were undone earlier; ``kept_in``: as in `last_change`; ``moves``: renames of directories that are
-    undone.
+    undone; ``used_since``: why the clean shutdown marker is not restored although it has not changed.
     """
 
     journal: Journal
@@ -67,6 +67,7 @@ class LogDirectoryUndo:
     skipped: list[str]
     kept_in: str = ""
     moves: tuple[DirectoryMove, ...] = ()
+    used_since: str = ""
 
 
 def last_journal(directory: str) -> Journal | None:
@@ -106,9 +107,12 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             continue
         is_restorable = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
         (restored if is_restorable else not_restored).append(name)
+    why = ""
     if CLEAN_SHUTDOWN in restored and (not_restored or any(_has_changed(journal, name) for name in restored)):
         restored.remove(CLEAN_SHUTDOWN)  # another program has changed files since: a broker must recover all logs
         not_restored.append(CLEAN_SHUTDOWN)
+    elif CLEAN_SHUTDOWN in restored and (why := _used_since(journal)):
+        restored.remove(CLEAN_SHUTDOWN)
     names_now = partitions_now(journal)
     skipped = [name for name in journal.partitions if names_now[name] not in found]
     if missing := sorted(set(skipped) - set(journal.undone)):
@@ -116,7 +120,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             f"{os.path.join(journal.directory, missing[0])}: the bytes that {journal.command!r} kept there are "
             "missing; nothing was undone"
         )
-    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, kept_in, moves)
+    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, kept_in, moves, why)
 
 
 def _has_changed(journal: Journal, name: str) -> bool:
@@ -150,6 +154,11 @@ def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
     return revert_entries(now.content, known.content if known else b"", left.content)
 
 
+def is_sole(journal: Journal, directory: str) -> bool:
+    """Whether the change of a log directory has changed this partition and no other one."""
+    return set(partitions_now(journal).values()) == {os.path.basename(os.path.abspath(directory))}
+
+
 def sole_change(directory: str, group: str) -> Journal | None:
     """Returns the change of the surrounding log directory named by ``group``, if this partition is the only one it
     changed.
@@ -159,7 +168,7 @@ def sole_change(directory: str, group: str) -> Journal | None:
     root, name = os.path.split(os.path.abspath(directory))
     for journal in journals(root):
         if group and journal.group == group:
-            if set(partitions_now(journal).values()) == {name}:
+            if is_sole(journal, directory):
                 return journal
             if any(move.target == name for move in moved_now(root, journal.moves)):
                 text = f"{directory}: was restored together with others; undo all of them with"
@@ -170,43 +179,45 @@ def sole_change(directory: str, group: str) -> Journal | None:
 def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     """Undoes changes of one partition, the newest first, as planned by `plan_all`.
 
-    The undo is recorded in the journal of the log directory. The clean shutdown marker is restored if nothing else in
-    the log directory has changed since it was removed. The caller holds the lock. Raises KsegError if nothing was
-    undone, otherwise StoppedHalfwayError, OSError.
+    The undo is recorded in the journal of the log directory. The clean shutdown marker is removed if a log changes. The
+    caller holds the lock. Raises KsegError if nothing was undone, otherwise StoppedHalfwayError, OSError.
     """
     disk, root = disk or Disk(), log_directory_of(changes[0].directory)
     name = os.path.basename(changes[0].directory)
     for journal in journals(root):
         if journal.group == changes[0].group and name not in journal.undone:
             journal.append({"undone": name}, disk)
-    marker, is_of_log = restorable_marker(changes)[0], any(change.changes_a_log for change in changes)
-    undo(changes[0], disk, is_checked=True, shutdown_marker=ShutdownMarker(root, disk) if is_of_log else None)
-    try:
-        for change in changes[1:]:
+    marker = read_root_file(root, CLEAN_SHUTDOWN)
+    if any(change.changes_a_log for change in changes):
+        remove_marker(root, disk)
+    for k, change in enumerate(changes):
+        try:
             undo(change, disk, is_checked=True)
-    except KsegError as error:
-        raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
-    if marker is not None:
-        replace_file(os.path.join(root, CLEAN_SHUTDOWN), marker.content, disk, marker)
+        except StoppedHalfwayError:
+            raise
+        except KsegError as error:
+            if k:
+                raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
+            if marker is not None and not os.path.lexists(path := os.path.join(root, CLEAN_SHUTDOWN)):
+                replace_file(path, marker.content, disk, marker)
+            raise
 
 
-def restorable_marker(changes: list[Change]) -> tuple[RootFile | None, str]:
-    """Returns the clean shutdown marker to restore after undoing these changes of a partition; None if they removed
-    none, or if it would be wrong, with the reason.
+def _used_since(journal: Journal) -> str:
+    """Returns how a log directory has changed since the marker was removed, apart from the files that an undo restores;
+    "" if it has not, or if there was no marker.
     """
-    first = changes[-1]
-    root = os.path.dirname(first.directory)
-    if first.marker is None:
-        return None, ""
-    if root_state(root) != first.root:
-        return None, "the log directory has changed since"
-    undone = {change.number for change in changes}
-    for path in changed_partitions(root):
+    if journal.known[CLEAN_SHUTDOWN] is None:
+        return ""
+    moves = moved_now(journal.directory, journal.moves)
+    if journal.root and root_state(journal.directory, journal.known, moves) != journal.root:
+        return "the log directory has changed since"
+    for path in changed_partitions(journal.directory):
         for other in quarantine.changes(path):
-            is_undone = other.directory == first.directory and other.number in undone
-            if not is_undone and not other.undoes and other.changes_a_log and other.time_ms >= first.time_ms:
-                return None, f"{other.command!r} has changed {path} since"
-    return first.marker, ""
+            is_later = other.group != journal.group and other.time_ms >= journal.time_ms
+            if is_later and not other.undoes and other.changes_a_log:
+                return f"{other.command!r} has changed {path} since"
+    return ""
 
 
 def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:
@@ -260,7 +271,10 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     directory = os.path.abspath(directory)
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         _sync_last(directory, disk)
-        for change in quarantine.pending(directory):
+        pending = quarantine.pending(directory)
+        if any(change.changes_a_log for change in pending):
+            remove_marker(log_directory_of(directory), disk)
+        for change in pending:
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
                 messages.append(f"{directory}: {_complete(change, disk, before_undo)}")
         if quarantine.remove_leftovers(directory, disk):
@@ -312,12 +326,12 @@ def complete_interrupted_in_log_directory(
         remove_temporary_files(directory, disk)
         messages += complete_new_directories(directory, disk)
         for path in changed_partitions(directory):
-            if any(change.changes_a_log for change in quarantine.pending(path)):
-                remove_marker(directory, disk)
             messages += complete_interrupted(path, disk, before_undo)
         for journal in found:
             if journal.state == OPEN and not has_changed_anything(journal):
                 roll_back_journal(journal, disk)
+            elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
+                end_journal(journal, disk)  # its partition is complete, and no file of the root changes
             elif journal.state == UNDOING:
                 continue_undo(journal, disk)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk, open_to_read, stored_end
-from kseg.changes.journal import RootFile
 from kseg.changes.plan import (
     ACTIONS,
     DELETE,
@@ -70,8 +69,7 @@ class Change:
     change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
     end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
     each file rewritten from a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the
-    user. ``marker``: the clean shutdown marker, if it was removed for this change of a single partition; ``root``: the
-    `root_state` of the log directory at that moment.
+    user.
     """
 
     number: int
@@ -92,8 +90,6 @@ class Change:
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
     expected: "ExpectedStates | None" = field(default=None, repr=False, compare=False)
-    marker: RootFile | None = None
-    root: str = ""
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
@@ -207,8 +203,6 @@ def _row(change: Change) -> dict[str, Any]:
         "kept": os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept,
         "group": change.group,
         "undoes": change.undoes,
-        "marker": change.marker.row() if change.marker else None,
-        "root": change.root,
         "gaps": [list(gap) for gap in change.gaps],
         "after": {name: list(found) if found else None for name, found in change.after.items()},
         "steps": [_step_row(change, k, step) for k, step in enumerate(change.steps)],
@@ -259,7 +253,6 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         number, folder, directory, row["state"], str(row["command"]), int(row["timeMs"]), kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
     )  # fmt: skip
-    change.marker, change.root = RootFile.of(row["marker"]), str(row["root"])
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)
     for k, item in enumerate(row["steps"]):

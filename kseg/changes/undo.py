@@ -7,7 +7,6 @@ from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.apply import Keeping, apply, check_intermediate
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.journal import ShutdownMarker
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
@@ -116,21 +115,16 @@ def changes_of(directory: str, group: str, kept_in: str = "") -> list[Change]:
     return [change for change in reversed(found) if not change.undoes and change.state != ABANDONED]
 
 
-def undo(
-    change: Change, disk: Disk | None = None, is_checked: bool = False, shutdown_marker: ShutdownMarker | None = None
-) -> None:
+def undo(change: Change, disk: Disk | None = None, is_checked: bool = False) -> None:
     """Undoes a change and removes its quarantine. The caller holds the lock.
 
-    ``is_checked``: as in `plan_undo`; ``shutdown_marker``: as in `apply`. Raises as `plan_undo` and `apply` do.
+    ``is_checked``: as in `plan_undo`. Raises as `plan_undo` and `apply` do.
     """
     disk = disk or Disk()
     plan = plan_undo(change, is_checked=is_checked)
     with errors_at(change.folder, StoppedHalfwayError, "; repeat the command"):
         if plan:
-            keeping = Keeping(keeps=False)
-            apply(
-                plan, f"undo of {change.number}", keeping, disk, undoes=change.number, shutdown_marker=shutdown_marker
-            )
+            apply(plan, f"undo of {change.number}", Keeping(keeps=False), disk, undoes=change.number)
             if change.is_kept_path_given:
                 quarantine.remove_kept(change.kept, disk)
             return

@@ -36,6 +36,7 @@ from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, miss
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer
 from kseg.stores import trees
+from kseg.stores.no_follow import resolved
 from kseg.stores.regular_files import read_regular
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
 from kseg.verification.partition import CheckSettings
@@ -107,10 +108,10 @@ def _pending(directory: LogDirectory, report: Report) -> None:
     from kseg.changes.journal import OPEN, UNDOING, journals  # few log directories have been changed
 
     try:
-        for journal in journals(directory.path):
+        for journal in journals(resolved(directory.path)):  # nothing follows links to it
             if journal.state in (OPEN, UNDOING):
                 text = f"{journal.command!r} was interrupted: some partitions may be changed, others not"
-                report.add("pending-change", journal.path, text)
+                report.add("pending-change", os.path.join(directory.path, os.path.basename(journal.path)), text)
     except KsegError as error:
         report.add("pending-change", directory.path, str(error))
 

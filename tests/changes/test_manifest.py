@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from changes.trees import make, quarantine, random_files, random_plan
+from changes.trees import contents, make, quarantine, random_files, random_plan
 from kseg.changes import manifest
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.manifest import COMMITTED, DONE, PREPARED, Change, read_manifest, write_change
 from kseg.changes.plan import FileState, Plan, Range, Removed
 from kseg.changes.quarantine import read_change
+from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError
 
 LOG = bytes(range(256)) * 300
@@ -105,8 +106,17 @@ WRONG_VALUES: list[tuple[str, Any]] = [
     ("kept", "elsewhere"), ("kept", "/var"), ("kept", "old/../old"), ("kept", 7),
     ("gaps", [[1]]), ("gaps", [["a", 2]]), ("gaps", None), ("after", []), ("after", {"a/b": None}),
     ("after", {"a.log": [1, 2]}), ("after", {"..": None}), ("steps", None), ("steps", [{}]),
-    ("marker", {}),
 ]  # fmt: skip
+
+
+def test_a_manifest_of_an_older_version(partition: Path) -> None:
+    """It has the clean shutdown marker of the log directory, which is in the journal now."""
+    before = contents(partition)
+    applied(plan_for(partition))
+    path, row = stored(partition)
+    path.write_text(json.dumps(row | {"marker": {"content": "", "mtimeNs": 1, "mode": 420}, "root": "ab"}))
+    undo(last_change(str(partition)))
+    assert contents(partition) == before
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 from cli.command import TESTDATA, Kseg, unchanged
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
+from kseg.changes.undo import last_change, plan_undo
 from kseg.errors import KsegError
 
 # Nothing is imported from the current directory, which may belong to anyone.
@@ -363,16 +364,17 @@ def test_a_file_that_is_swapped_for_another_name_of_a_foreign_file_gives_nothing
     from kseg.changes.disk import Disk
 
     class Swapping(Disk):
-        def copy_owner(self, path: str, *arguments: Any, **named: Any) -> None:
+        def copy_owner(self, path: str, *arguments: Any, **named: Any) -> os.stat_result:
             if path.endswith("/new/0"):
                 os.replace(path, path + ".moved")
                 os.link(outside / "precious", path)
-            super().copy_owner(path, *arguments, **named)
+            return super().copy_owner(path, *arguments, **named)
 
     plan = Plan(str(logs / "dplain-0"))
     plan.write("leader-epoch-checkpoint", [b"0\n0\n"], "new")
     (outside / "precious").chmod(0o600)
     with unchanged(outside, everything):
         os.chmod(logs / "dplain-0", 0o777)
-        with pytest.raises(KsegError, match="was changed by another program"):
-            apply(plan, "test", disk=Swapping())
+        apply(plan, "test", disk=Swapping())
+        with pytest.raises(KsegError, match="has changed since"):
+            plan_undo(last_change(plan.directory))

@@ -381,6 +381,7 @@ def test_a_salvage_accepts_that_a_whole_segment_is_missing(kseg: Kseg, tmp_path:
     assert kseg("recover", "--mode", "salvage", partition).status == 0
     assert "gap-unexplained" not in kseg("verify", partition).out.decode()
     assert kseg("undo", "--purge", partition).status == 0
+    assert not list(partition.parent.glob(".kseg-change-*"))
     found = kseg("verify", "--format", "json", partition).of_type("finding")
     assert [row["severity"] for row in found if row["code"].startswith("gap-")] == ["info"]
     kseg("recover", "--mode", "salvage", "--dry-run", partition).expect(0, out=b"")

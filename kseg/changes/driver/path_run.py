@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from kseg.changes.apply import Keeping, apply
+from kseg.changes.apply import Keeping
 from kseg.changes.copies import write_copy, write_root_files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.paths import (
@@ -18,10 +18,9 @@ from kseg.changes.driver.paths import (
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Failures, Reporter
-from kseg.changes.journal import Known, ShutdownMarker, journals, known_root_files
+from kseg.changes.journal import Known, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.log_directory import LogDirectoryChange
-from kseg.changes.log_directory_undo import complete_interrupted_in_log_directory
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
@@ -158,11 +157,7 @@ class PathRun:
 
 
 class ChangeRun(PathRun):
-    """Changes a partition, or all partitions of a log directory and then its own files.
-
-    If files of its log directory change with a partition, both are one change of the log directory. Otherwise only the
-    clean shutdown marker changes there.
-    """
+    """Changes a partition, or all partitions of a log directory, and then the log directory's own files."""
 
     def _begin(self) -> LogDirectoryChange:
         planner, path_name = self.planner, os.path.basename(os.path.abspath(self.path)) if self.is_single else ""
@@ -170,6 +165,8 @@ class ChangeRun(PathRun):
             self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
             path_name=path_name,
         )  # fmt: skip
+        if self.is_single and not planner.with_root and not change.is_begun:
+            change.leave_root_files()
         _warn(change.messages, self.state)
         return change
 
@@ -181,51 +178,39 @@ class ChangeRun(PathRun):
             self.plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
 
     def apply(self) -> None:
-        if not self.is_single:
-            self._apply_log_directory()
-        elif self.planner.with_root:
-            self._apply_with_root()
-        else:
-            with closing(self.plans(self.known_files())) as plans:
-                for plan in filter(None, plans):
-                    self._apply_alone(plan)
-
-    def _apply_alone(self, plan: Plan) -> None:
-        shutdown_marker = None if self.planner.keeps_marker else ShutdownMarker(self.root)
-        self.state.applied(apply(plan, self.planner.command, self.options.keeping, shutdown_marker=shutdown_marker))
-
-    def _apply_with_root(self) -> None:
-        if journals(self.root):
-            _warn(complete_interrupted_in_log_directory(self.root), self.state)
         change = self._begin()
-        found = self.planner.plan_partition(self.path, change.known)
         with change.rolled_back_if_unchanged():
-            if isinstance(found, Plan):
-                self.report(found)
-                root_plan = self.plan_root(self.root, change.known, bool(found) or change.is_begun)
-                if root_plan or change.is_begun:
-                    self.state.applied(change.apply(found))
-                elif found:
-                    self._apply_alone(found)
-            else:
-                with closing(plans_of(found)) as plans:
-                    for plan in plans:
-                        self.report(plan)
+            (self._apply_partition if self.is_single else self._apply_log_directory)(change)
+
+    def _apply_partition(self, change: LogDirectoryChange) -> None:
+        planner, root_plan = self.planner, Plan(self.root)
+        found = planner.plan_partition(self.path, change.known)
+        if isinstance(found, Plan) and planner.with_root:
+            self.report(found)
+            if not (root_plan := self.plan_root(self.root, change.known, bool(found) or change.is_begun)):
+                change.leave_root_files()
+            if found:
+                self.state.applied(change.apply(found))
+        else:
+            with closing(plans_of(found)) as plans:
+                for plan in plans:
+                    self.report(plan)
+                    if plan:
                         self.state.applied(change.apply(plan))
+            if planner.with_root:
                 root_plan = self.plan_root(self.root, change.known, change.is_begun)
-            if root_plan or change.is_begun:
-                change.finish(root_plan)
+        if root_plan or change.is_begun:
+            change.finish(root_plan)
+            if root_plan:
                 self.state.applied()
 
-    def _apply_log_directory(self) -> None:
-        change = self._begin()
-        with change.rolled_back_if_unchanged():
-            if not self._apply_partitions(change):
-                return  # the journal stays: the same command resumes, and the checkpoints are written then
-            if change.is_begun and not change.has_changed:
-                change.roll_back()  # none of the plans could be applied
-            change.finish(self.plan_root(self.root, change.known, change.is_begun))
-            self.state.applied()
+    def _apply_log_directory(self, change: LogDirectoryChange) -> None:
+        if not self._apply_partitions(change):
+            return  # the journal stays: the same command resumes, and the checkpoints are written then
+        if change.is_begun and not change.has_changed:
+            change.roll_back()  # none of the plans could be applied
+        change.finish(self.plan_root(self.root, change.known, change.is_begun))
+        self.state.applied()
 
     def _apply_partitions(self, change: LogDirectoryChange) -> bool:
         """Returns whether no partition stopped half-way. Errors are added to the planner's failures."""

@@ -4,16 +4,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from kseg.changes import journal, quarantine
-from kseg.changes.disk import Disk
+from kseg.changes import quarantine
 from kseg.changes.driver.reporter import Failures
 from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.changes.lock import all_locked, log_directory_of
 from kseg.changes.log_directory import changed_partitions
 from kseg.changes.log_directory_undo import complete_interrupted, complete_interrupted_in_log_directory
-from kseg.errors import KsegError, PathError, errors_at
+from kseg.errors import KsegError, PathError
 from kseg.logdir.topics import Topics
-from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
+from kseg.segment.files import list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.paths import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
@@ -112,16 +111,10 @@ def locked_and_completed(
     """
     root = log_directory_of(path) if is_single else path
     with all_locked(to_lock):
-        if is_single and any(change.changes_a_log for change in quarantine.pending(path)):
-            _remove_marker(root)
-        complete = complete_interrupted if is_single else complete_interrupted_in_log_directory
-        completed = complete(path, before_undo=before_undo)
+        if is_single and not journals(root):
+            completed = complete_interrupted(path, before_undo=before_undo)
+        else:
+            completed = complete_interrupted_in_log_directory(root, before_undo=before_undo)
         for line in completed:
             warn(line)
         yield completed
-
-
-def _remove_marker(root: str) -> None:
-    """Raises KsegError if the marker cannot be removed; nothing was changed then."""
-    with errors_at(os.path.join(root, CLEAN_SHUTDOWN), KsegError, "; nothing was changed"):
-        journal.remove_marker(root, Disk())

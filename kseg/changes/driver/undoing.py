@@ -21,10 +21,10 @@ from kseg.changes.journal import ABANDONED, DONE, Journal, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.log_directory import changed_partitions, forget
 from kseg.changes.log_directory_undo import (
+    is_sole,
     last_change_beside,
     last_journal,
     plan_log_directory_undo,
-    restorable_marker,
     restored_content,
     sole_change,
     undo_log_directory,
@@ -141,13 +141,6 @@ def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
         state.planned(marker)
     for _, plan in found:
         state.planned(plan)
-    restored, why = restorable_marker(changes)
-    if restored is not None:
-        marker = Plan(root)
-        marker.write(CLEAN_SHUTDOWN, [restored.content], "was so before")
-        state.planned(marker)
-    elif why:
-        state.reporter.warning(f"{os.path.join(root, CLEAN_SHUTDOWN)}: is not restored: {why}")
     if not options.is_dry:
         with errors_at(f"{path}: stopped half-way", StoppedHalfwayError, "; repeat the command"):
             undo_partition(changes)
@@ -181,6 +174,8 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: RunState) -> No
     state.planned(root)
     for name in found.skipped:
         state.reporter.warning(f"{os.path.join(path, name)}: nothing is left to restore")
+    if found.used_since:
+        state.reporter.warning(f"{os.path.join(path, CLEAN_SHUTDOWN)}: is not restored: {found.used_since}")
     for name in found.not_restored:
         state.reporter.warning(f"{os.path.join(path, name)}: has changed since, and is not restored")
     if not options.is_dry:
@@ -292,16 +287,21 @@ def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _
     ``number``: only the change with this number; of a log directory, only its changes as a whole have numbers.
     ``kept_in``: as in `quarantine.changes`.
     """
-    finished = [] if is_single else [journal for journal in journals(path) if journal.state in (DONE, ABANDONED)]
-    found = _Finished([journal for journal in finished if number in (None, journal.number)], [], [])
-    groups = {journal.group for journal in found.journals}
+    finished = [
+        journal for journal in journals(log_directory_of(path) if is_single else path)
+        if journal.state in (DONE, ABANDONED)
+        and (is_sole(journal, path) if is_single else number in (None, journal.number))
+    ]  # fmt: skip
+    groups, parts, changes = {journal.group for journal in finished}, list[Change](), list[Change]()
     for partition in [path] if is_single else changed_partitions(path):
         for change in quarantine.changes(partition, kept_in):
-            if change.group in groups:
-                found.parts.append(change)
+            is_part = change.group in groups
+            if is_part and not is_single:
+                parts.append(change)
             elif change.state != COMMITTED and (number is None or (is_single and number == change.number)):
-                found.changes.append(change)
-    return found
+                (parts if is_part else changes).append(change)
+    chosen = {change.group for change in parts} if is_single else groups
+    return _Finished([journal for journal in finished if journal.group in chosen], parts, changes)
 
 
 def _purge(found: _Finished, kept_in: str) -> int:

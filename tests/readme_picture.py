@@ -19,6 +19,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from cli.command import read_terminal
+
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "man/images/terminal.svg"
 COLUMNS, ROWS = 104, 60
@@ -42,17 +44,8 @@ def on_terminal(arguments: tuple[str, ...]) -> str:
         stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
-    data = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # the terminal is closed when its last process ends
-            break
-        if not piece:
-            break
-        data += piece
+    data = read_terminal(ours)
     running.wait()
-    os.close(ours)
     return re.sub(r"\r\x1b\[K|\x1b\[\?25[lh]", "", data.decode().replace("\r\n", "\n"))
 
 

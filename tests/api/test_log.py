@@ -73,22 +73,6 @@ def check_record(record: kseg.Record) -> None:
     assert all(type(key) in (str, bytes) for key, _ in record.headers)
 
 
-@pytest.mark.parametrize("path", ANY, ids=lambda path: path.parent.name)
-def test_items_tile_each_file_and_hold_its_bytes(path: Path) -> None:
-    log = kseg.open(path)
-    assert log.files
-    items = list(log)
-    for file in log.files:
-        data = Path(file).read_bytes()
-        at = 0
-        for item in (item for item in items if item.file == file):
-            assert item.position == at
-            if isinstance(item, kseg.Batch):
-                assert item.data == data[at : item.end]
-            at = item.end
-        assert at == len(data)
-
-
 def test_records_know_their_place_and_their_fields() -> None:
     with kseg.open(TXN) as log:
         records = list(log.records())
@@ -138,13 +122,6 @@ def test_records_are_filtered() -> None:
     assert [record.offset for record in log.records(offsets=(None, 2))] == [0, 1, 2]
     key = next(record.key for record in everything if record.key)
     assert list(log.records(key=key)) == [record for record in everything if record.key == key]
-
-
-def test_a_day_includes_its_end() -> None:
-    stamp = next(record.timestamp for record in kseg.open(TXN).records())
-    assert stamp is not None
-    day = show_time(stamp)[:10]
-    assert list(kseg.open(TXN).records(time=(day, day))) == list(kseg.open(TXN).records())
 
 
 @pytest.mark.parametrize(
@@ -223,30 +200,6 @@ def test_what_cannot_be_read_raises(tmp_path: Path) -> None:
             kseg.open(path)
         assert isinstance(raised.value, KsegError)
         assert str(path) in str(raised.value)
-
-
-def test_bad_bytes_raise_nothing() -> None:
-    damaged = sorted(path for path in TESTDATA.glob("damaged/*/*-[0-9]*/*") if path.suffix in (".log", ".kafka"))
-    assert len(damaged) > 30
-    for path in damaged:
-        for item in kseg.open(path):
-            if isinstance(item, kseg.Batch):
-                item.check()
-                list(item)
-
-
-def test_a_batch_too_large_has_a_problem_and_no_records() -> None:
-    path = TESTDATA / SAMPLES["v0-gzip"]
-    items = list(kseg.open(path, max_batch_bytes=10))
-    assert {problem.code for item in items for problem in item.check()} == {"decompression-limit"}
-    assert [list(item) for item in items] == [[]] * len(items)
-
-
-def test_live_leaves_out_a_partial_batch_at_the_end() -> None:
-    path = TESTDATA / "damaged/4.3.1-last-trunc-half-batch/dplain-0"
-    quiet, live = list(kseg.open(path)), list(kseg.open(path, live=True))
-    assert isinstance(quiet[-1], kseg.Damage)
-    assert [item.position for item in live] == [item.position for item in quiet[:-1]]
 
 
 def open_descriptors() -> int:

@@ -68,11 +68,3 @@ def test_credentials_are_not_shown() -> None:
         with pytest.raises(kseg.KsegError) as raised:
             read(url)
         assert "secret" not in str(raised.value)
-
-
-def test_plans_over_stores_need_an_output(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(kseg.PathError, match="never changed"):
-        kseg.recover(URL)
-    for place, name in ((URL, "one"), (LOGS, "two")):
-        assert kseg.convert(place, codec="lz4", output=tmp_path / name).apply().changed
-    assert kseg.verify(tmp_path / "one", against=tmp_path / "two").ok

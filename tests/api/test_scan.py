@@ -248,12 +248,6 @@ def test_files_that_are_not_asked_for_are_not_opened(tmp_path: Path) -> None:
     assert rows == [{**row, "topic": "a"} for row in table_rows(kseg.scan(MANY, offsets=offsets))]
 
 
-def test_a_key_is_chosen() -> None:
-    everything = table_rows(kseg.scan(TXN))
-    key = everything[0]["key"]
-    assert table_rows(kseg.scan(TXN, key=key)) == [row for row in everything if row["key"] == key]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [{"columns": ["offsets"]}, {"columns": []}, {"columns": ["key", "key"]}, {"isolation": "x"}, {"on_damage": "x"}],
@@ -300,15 +294,6 @@ def test_polars_reads_it() -> None:
     scan = kseg.scan(TXN)
     assert polars.DataFrame(scan).equals(scan.to_polars())
     assert scan.to_polars()["value"].to_list() == [record.value for record in kseg.open(TXN).records()]
-
-
-def test_duckdb_reads_it() -> None:
-    duckdb = pytest.importorskip("duckdb")
-    scan = kseg.scan(TXN)
-    records = list(kseg.open(TXN).records())
-    found = duckdb.sql('select count(*), max("offset") from scan').fetchall()
-    assert found == [(len(records), records[-1].offset)]
-    del scan
 
 
 def test_it_is_shown_on_one_line() -> None:

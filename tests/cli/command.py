@@ -118,17 +118,22 @@ def on_terminal(*arguments: object) -> bytes:
     process, terminal = pty.fork()
     if process == 0:
         os.execve(sys.executable, [*COMMAND, *words], {**ENVIRONMENT, "COLUMNS": "80", "TERM": "xterm"})
-    shown = b""
-    while True:
-        try:
-            piece = os.read(terminal, 65536)
-        except OSError:  # Linux ends a terminal nobody holds any more with EIO
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(terminal)
+    shown = read_terminal(terminal)
     os.waitpid(process, 0)
+    return shown
+
+
+def read_terminal(terminal: int, watch: Callable[[bytes], object] = len) -> bytes:
+    """All that a terminal is given until its last process ends. ``watch`` gets what there is so far."""
+    shown, piece = b"", b"something"
+    with open(terminal, "rb", buffering=0) as stream:
+        while piece:
+            try:
+                piece = stream.read(65536)
+            except OSError:  # Linux ends a terminal nobody holds any more with EIO
+                break
+            shown += piece
+            watch(shown)
     return shown
 
 

@@ -2,17 +2,15 @@
 
 import os
 import pty
-import select
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA
+from cli.command import TESTDATA, read_terminal
 
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
@@ -24,33 +22,18 @@ def on_terminal(arguments: list[str], interrupt: bool = False) -> tuple[bytes, i
     ours, theirs = pty.openpty()
     code = "import kseg.output.progress as p; p.DELAY_SECONDS = p.INTERVAL_SECONDS = 0; p.PIECE_BYTES = 4096\n"
     code += "from kseg.__main__ import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stderr=theirs,
-        stdout=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    null = subprocess.DEVNULL
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, *arguments]
+    process = subprocess.Popen(command, stderr=theirs, stdout=null, stdin=null, env=environment)
     os.close(theirs)
-    written = bytearray()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if not select.select([ours], [], [], 0.1)[0]:
-            if process.poll() is not None:
-                break
-            continue
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not piece:
-            break
-        written += piece
-        if interrupt and b"%" in written:
-            interrupt = False
-            process.send_signal(signal.SIGINT)
-    os.close(ours)
-    return bytes(written), process.wait(60)
+    signals = [signal.SIGINT] * interrupt
+
+    def watch(written: bytes) -> None:
+        if signals and b"%" in written:
+            process.send_signal(signals.pop())
+
+    return read_terminal(ours, watch), process.wait(60)
 
 
 def test_progress_is_drawn_and_erased() -> None:

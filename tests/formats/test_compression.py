@@ -221,26 +221,6 @@ def test_lz4_checksums_of_blocks_are_verified_and_those_of_content_are_not():
     assert problem_of(LZ4, of_content[:-1]) == "undecodable-records"
 
 
-@pytest.mark.parametrize(
-    "stream",
-    [
-        lz4_frame(TEXT * 9, block_linked=True, block_size=4),
-        LZ4_HEADER + struct.pack("<I", 0x80010001) + bytes(65537) + bytes(4),
-        LZ4_HEADER + struct.pack("<I", 0x8001) + bytes(4),
-        bytes.fromhex("04224d18614082") + bytes(4),
-        bytes.fromhex("04224d18a04082") + bytes(4),
-        bytes.fromhex("04224d18603082") + bytes(4),
-        bytes.fromhex("04224d1860c082") + bytes(4),
-        bytes.fromhex("04224d18604182") + bytes(4),
-        SKIPPABLE + lz4_frame(TEXT),
-    ],
-    ids=["linked", "block-too-large", "short-block", "dictionary", "version", "size-code", "bd-7", "bd-0", "skippable"],
-)
-@pytest.mark.parametrize("magic", [0, 2])
-def test_lz4_frames_that_kafka_refuses(stream, magic):
-    assert problem_of(LZ4, stream, magic) == "undecodable-records"
-
-
 # zstd ----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """The reader tiles every input exactly, keeps every intact batch, and classifies the bytes between them."""
 
-import os
 import random
 import subprocess
 import sys
@@ -325,18 +324,3 @@ def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
             file.write(sample("v0"))
         ends.append(item.end)
     assert ends[-1] == len(sample("v2"))
-
-
-def test_paths_that_are_no_segments(tmp_path: Path) -> None:
-    from kseg.errors import KsegError, PathError, UnsupportedError
-
-    with pytest.raises(PathError):
-        kseg.open(tmp_path / "missing.log")
-    with pytest.raises(PathError):
-        kseg.open(tmp_path)
-    (tmp_path / "00000000000000000000.index").write_bytes(bytes(8))
-    with pytest.raises(UnsupportedError):
-        kseg.open(tmp_path / "00000000000000000000.index")
-    with pytest.raises(KsegError):
-        list(kseg.open("/dev/null"))
-    assert os.listdir(tmp_path) == ["00000000000000000000.index"]

@@ -6,12 +6,13 @@ Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import INFO, OFFLINE, REFUSED
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
-from kseg.formats.suffixes import CHECKPOINT
+from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
 from kseg.segment.batches import RecordBatch
@@ -22,6 +23,7 @@ from kseg.segment.files import (
     REMOTE_METADATA_TOPIC,
     ZERO_UUID_TEXT,
     SegmentFile,
+    list_segments,
     segments_among,
 )
 from kseg.segment.items import Damage, Record
@@ -97,6 +99,21 @@ def is_newest(snapshot: str) -> bool:
     except (KsegError, OSError):
         return True
     return os.path.basename(snapshot) >= max(names, default="")
+
+
+def start_without(snapshot: str) -> str:
+    """Returns what a node starts from if a snapshot were not there: another one, or its log; "" if they do not reach
+    far enough."""
+    from kseg.logdir.metadata_replay import snapshot_image, snapshots_among
+
+    files = list_segments(os.path.dirname(snapshot) or ".")
+    start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
+    for other in reversed(snapshots_among(files)):
+        if other.name != os.path.basename(snapshot) and start is not None and start <= (other.base_offset or 0):
+            with suppress(KsegError):
+                snapshot_image(other.path)
+                return other.name
+    return "the beginning of its log" if start == 0 else ""
 
 
 # Checks the records of internal topics against other partitions, at level deep: committed offsets, remote segments.

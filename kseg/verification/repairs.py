@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
-from kseg.formats.suffixes import SWAP
+from kseg.formats.suffixes import DELETED, SWAP
 from kseg.quantities import named_path, plural
 from kseg.verification.report import Finding, Need, RepairStep
 
@@ -38,6 +38,7 @@ _OF_METADATA = frozenset({
     "bad-metadata-snapshot", "metadata-record-refused", "metadata-snapshot-mismatch", "broker-would-not-start",
 })  # fmt: skip
 """Findings of the metadata log that a new snapshot repairs, where no other node has it."""
+_OF_SNAPSHOTS = frozenset({"bad-metadata-snapshot", "metadata-snapshot-mismatch"})
 _FOREIGN = "foreign-batches"
 _ORDER = ("undo", "recover", "reindex")
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
@@ -162,14 +163,23 @@ class Repairs:
 
     def _of_metadata(self, finding: Finding, target: "RepairTarget", is_listed: bool) -> Finding | None:
         """Returns a finding about the metadata log whose repair depends on the node's part in the quorum; None for
-        others. A node that is not its only voter fetches again what its start cuts off; the only voter has a snapshot
-        of what can be read. A hole would stop either."""
+        others. A node that is not its only voter fetches again what its start cuts off, and does without a wrong
+        snapshot; the only voter has a snapshot of what can be read. A hole would stop either."""
         is_snapshot_left = finding.code == "metadata-lost" and "hasSnapshots" in finding.details
         settings = ["--server-properties", named_path(self._server.path)] if self._server is not None else []
         argv = ["kseg", "recover", _SNAPSHOT, *settings, named_path(target.path)]
         if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
             return self._deciding(finding, target, argv, 0, is_listed)
         kind = KINDS[finding.code]
+        if finding.code in _OF_SNAPSHOTS and target.is_only_voter is False:
+            from kseg.verification.metadata import start_without
+
+            away = ["mv", named_path(finding.file), named_path(finding.file + DELETED)]
+            if begins := start_without(finding.file):
+                text = f"{finding.message}; renamed to {DELETED} it is out of the way: the node starts from {begins}"
+                return self._deciding(finding._replace(message=text), target, away, 0, is_listed)
+            text = f"{finding.message}; a node without any .log and .checkpoint here fetches them all from the others"
+            return self._needing(finding._replace(message=text), kind.needs, target) if is_listed else None
         if not kind.repair.startswith(SALVAGE):
             return None
         if target.is_only_voter is False:

@@ -15,6 +15,7 @@ from kseg.verification import repair_targets
 from kseg.verification.repair_targets import RepairTargets
 from kseg.verification.repairs import MAX_STEPS, Repairs
 from kseg.verification.report import Finding, Report
+from verification.log_directories import edited, kraft
 from verification.partitions import batch_of
 
 SALVAGE = ["kseg", "recover", "--mode", "salvage"]
@@ -220,6 +221,38 @@ def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
         "kseg: another replica, for bad-metadata-snapshot:",
         f"    {place}",
     ]
+
+
+@pytest.mark.parametrize("is_voter", [True, False])
+@pytest.mark.parametrize(
+    ("lacking", "begins"),
+    [
+        ("", f"{230:020}-{1:010}.checkpoint"),
+        ("*230-*", f"{114:020}-{1:010}.checkpoint"),
+        ("*[!5]-0*", "the beginning of its log"),
+        ("*0.log *230-*", ""),
+    ],
+)
+def test_a_node_does_without_a_damaged_snapshot_that_others_have(
+    lacking: str, begins: str, is_voter: bool, tmp_path: Path
+) -> None:
+    logs = edited(kraft(tmp_path), node_id="1" if is_voter else "7")
+    for pattern in lacking.split():
+        for path in (logs / "__cluster_metadata-0").glob(pattern):
+            path.unlink()
+    snapshot = str(logs / "__cluster_metadata-0" / f"{455:020}-{2:010}.checkpoint")
+    repairs = Repairs()
+    wrong = repairs.with_repair(found("bad-metadata-snapshot", logs)._replace(file=snapshot))
+    (need,) = repairs.needs()
+    if is_voter:
+        assert need.argv is not None
+        assert "--metadata-snapshot" in need.argv
+    elif begins:
+        assert need.argv == ["mv", snapshot, f"{snapshot}.deleted"]
+        assert wrong.message.endswith(f"the node starts from {begins}")
+    else:
+        assert (need.needs, need.argv) == ("replica", None)
+        assert "fetches them all" in wrong.message
 
 
 def test_a_damaged_log_is_repaired_with_its_indexes(logs: Path) -> None:

@@ -151,7 +151,9 @@ def is_only_voter(directory: str, server: ServerProperties | None = None) -> boo
     if not voters or number is None:
         return None if len(voters) < 2 else False
     ids = {directory_id, voters.get(number)} - {None}
-    return set(voters) == {number} and len(ids) < 2
+    if set(voters) != {number}:
+        return False
+    return True if len(ids) < 2 else None  # of the voter under another directory.id nobody has a copy for sure
 
 
 def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes, int]:

@@ -11,6 +11,7 @@ import pytest
 from kseg.errors import PathError
 from kseg.output.findings.jsonl import node_row
 from kseg.output.findings.text import start_text
+from kseg.recovery.metadata_log import is_only_voter
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
 from kseg.verification.report import AssignedPartition
@@ -514,5 +515,6 @@ def test_the_directory_of_the_only_voter_is_another(tmp_path: Path) -> None:
     assert (code, severity) == ("node-identity-mismatch", "error")
     assert text.startswith(f"directory.id is {OTHER_ID}, that of the voter with this node.id is {VOTER}")
     assert starts(check_node(logs)) == [False]
+    assert is_only_voter(str(logs / "__cluster_metadata-0")) is None
     assert quorum_of(check_node(logs, server="node.id=1\nprocess.roles=broker")) == []
     assert quorum_of(check_node(edited(logs, directory_id=""))) == []

@@ -6,6 +6,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
-from cli.command import caller
+from cli.command import caller, files
 
 NOW = 1_800_000_000_000
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -22,6 +23,7 @@ LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
 RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 
+contents = partial(files, kept=False)
 Make = Callable[..., kseg.Plan]
 Told = Callable[..., tuple[int, list[dict[str, Any]]]]
 CASES: dict[str, tuple[Path, Make, list[object]]] = {
@@ -63,15 +65,6 @@ def told(capfdbinary: pytest.CaptureFixture[bytes]) -> Told:
         return done.status, done.objects
 
     return run
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, but for what kseg keeps and the lock."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".kseg-" not in str(path.relative_to(folder)) and path.name != ".lock"
-    }
 
 
 def untimed(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from cleaner.building import BatchFields, NewRecord, build_marker, build_record_
 from kseg.conversion.rewriting import make_side_files
 from kseg.segment.writer import LogWriter, RollLimits
 from segment.reading import records_at
+from segment.segments import entries
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 COMPACTION = TESTDATA / "compaction"
@@ -97,13 +98,10 @@ def is_compressed(partition: Path) -> bool:
 
 def headers(partition: Path) -> dict[str, list[tuple[int, ...]]]:
     """Returns the batch headers of each .log, without sizes and checksums."""
-    found: dict[str, list[tuple[int, ...]]] = {}
+    found = {}
     for name, data in files(partition, ".log").items():
-        at, rows = 0, found.setdefault(name, [])
-        while at < len(data):
-            row = _HEADER.unpack_from(data, at)
-            rows.append((row[0], *row[2:4], *row[5:]))
-            at += 12 + row[1]
+        rows = [_HEADER.unpack_from(entry) for entry in entries(data)]
+        found[name] = [(row[0], *row[2:4], *row[5:]) for row in rows]
     return found
 
 

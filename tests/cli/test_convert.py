@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
+from conversion.conversions import files as files_of_kind
 from kseg.export import scanning
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -28,10 +29,6 @@ SOURCES = [
 ]  # fmt: skip
 SAME_BYTES = [PLAIN, TXN, OLD, SOURCES[3], SOURCES[5], SOURCES[8], SOURCES[9]]
 """Those of codec none; of LogAppendTime, what the producer said is not in a dump."""
-
-
-def exported_files(directory: Path, *suffixes: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.suffix in suffixes}
 
 
 def imported(kseg: Kseg, tmp_path: Path, lines: list[Any], *options: str) -> Path:
@@ -55,12 +52,12 @@ def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, sourc
     assert dumped(kseg, made) == dumped(kseg, source)
     assert kseg("verify", "--level", "deep", made).status == kseg("verify", "--level", "deep", source).status
     if source in SAME_BYTES:
-        assert exported_files(made, ".log") == {
-            name: data for name, data in exported_files(source, ".log").items() if data
+        assert files_of_kind(made, ".log") == {
+            name: data for name, data in files_of_kind(source, ".log").items() if data
         }
     if source == PLAIN:
         kinds = (".index", ".timeindex", ".snapshot")
-        assert exported_files(made, *kinds) == exported_files(source, *kinds)
+        assert files_of_kind(made, *kinds) == files_of_kind(source, *kinds)
 
 
 def test_bare_objects_become_a_partition(kseg: Kseg, tmp_path: Path) -> None:

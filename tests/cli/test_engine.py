@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +80,14 @@ def test_without_java_one_sentence_says_what_to_install(
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("has_spark")
-def test_verify_finds_the_same_on_spark() -> None:
-    arguments = ["--level", "deep", "--now", "1790000000000", "--format", "json", LOG_DIRECTORY, DAMAGED, "nowhere"]
-    here = program("verify", *arguments)
-    there = program("verify", "--engine", "spark", "--master", "local[1]", *arguments)
+@pytest.mark.parametrize(
+    "words",
+    [("verify", "--level", "deep", "--now", "1790000000000", "--format", "json"), ("dump", "--print-data-log")],
+    ids=" ".join,
+)
+def test_spark_tells_the_same(words: tuple[str, ...]) -> None:
+    here = program(*words, LOG_DIRECTORY, DAMAGED, "nowhere")
+    there = program(*words, "--engine", "spark", "--master", "local[1]", LOG_DIRECTORY, DAMAGED, "nowhere")
     assert here.returncode == 3
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
 
@@ -140,16 +146,6 @@ def test_rendered_parts_make_up_the_dump(
     assert (there.status, there.out, there.err) == (here.status, here.out, here.err)
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("has_spark")
-def test_dump_prints_the_same_on_spark() -> None:
-    arguments = ["--print-data-log", LOG_DIRECTORY, DAMAGED, "nowhere"]
-    here = program("dump", *arguments)
-    there = program("dump", "--engine", "spark", "--master", "local[1]", *arguments)
-    assert here.returncode == 3
-    assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
-
-
 def logs(folder: Path) -> Path:
     """A log directory with partitions to be compacted, one of which is damaged."""
     for pair in PAIRS:
@@ -173,41 +169,39 @@ COMPACTION = (
 )  # fmt: skip
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
-def test_a_compaction_in_tasks_leaves_the_same(
-    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def outcomes(
+    command: str, make: Callable[[Path], list[object]], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> list[tuple[int, str, list[str], dict[str, bytes]]]:
+    """What both engines say and leave of what ``make`` makes in a folder; Spark's tasks run in this process."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from kseg.spark import session
     from spark.cluster import Cluster
 
     monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
-    outcomes = []
+    found = []
     for engine in ("local", "spark"):
         folder = tmp_path / engine
         folder.mkdir()
         monkeypatch.chdir(folder)
-        done = kseg("compact", "--engine", engine, *COMPACTION, *options, logs(folder / "logs"))
+        done = kseg(command, "--engine", engine, *make(folder))
         # Tasks put a partition in place as a whole, where a process of its own may free segments one by one.
         own = ("map of keys", "of disk space before old ones are deleted")
         lines = [line for line in told(done.err, folder).splitlines() if not any(text in line for text in own)]
-        outcomes.append((done.status, told(done.out.decode(), folder), lines, files(folder, kept=False)))
-    assert outcomes[1] == outcomes[0]
-    assert outcomes[0][0] == 1
-    assert "damaged at position" in "".join(outcomes[0][2])
+        found.append((done.status, told(done.out.decode(), folder), lines, files(folder, kept=False)))
+    return found
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("has_spark")
-def test_compact_leaves_the_same_on_spark(tmp_path: Path) -> None:
-    here, there = logs(tmp_path / "here"), logs(tmp_path / "there")
-    local = program("compact", *COMPACTION, here)
-    spark = program("compact", "--engine", "spark", "--master", "local[1]", *COMPACTION, there)
-    assert local.returncode == 1
-    assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
-    assert told(spark.stderr, there) == told(local.stderr, here)
-    assert files(there, kept=False) == files(here, kept=False)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
+def test_a_compaction_in_tasks_leaves_the_same(
+    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here, there = outcomes(
+        "compact", lambda folder: [*COMPACTION, *options, logs(folder / "logs")], kseg, monkeypatch, tmp_path
+    )
+    assert there == here
+    assert here[0] == 1
+    assert "damaged at position" in "".join(here[2])
 
 
 @pytest.mark.slow
@@ -246,32 +240,31 @@ CONVERSIONS = [
 def test_a_conversion_in_tasks_leaves_the_same(
     options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
-    from kseg.spark import session
-    from spark.cluster import Cluster
+    def make(folder: Path) -> list[object]:
+        found = shutil.copytree(LOG_DIRECTORY, folder / "logs"), shutil.copytree(DAMAGED, folder / DAMAGED.name)
+        return [*options, *found[: 1 + ("--in-place" in options)]]
 
-    monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
-    outcomes = []
-    for engine in ("local", "spark"):
-        folder = tmp_path / engine
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        partitions = shutil.copytree(LOG_DIRECTORY, folder / "logs"), shutil.copytree(DAMAGED, folder / DAMAGED.name)
-        done = kseg("convert", "--engine", engine, *options, *partitions[: 1 + ("--in-place" in options)])
-        outcomes.append(
-            (done.status, told(done.out.decode(), folder), told(done.err, folder), files(folder, kept=False))
-        )
-    assert outcomes[1] == outcomes[0]
+    here, there = outcomes("convert", make, kseg, monkeypatch, tmp_path)
+    assert there == here
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("has_spark")
-def test_convert_leaves_the_same_on_spark(tmp_path: Path) -> None:
-    options = ("--codec", "zstd", "--in-place")
-    here, there = (Path(shutil.copytree(LOG_DIRECTORY, tmp_path / name)) for name in ("here", "there"))
-    local = program("convert", *options, here)
-    spark = program("convert", "--engine", "spark", "--master", "local[1]", *options, there)
-    assert local.returncode == 0
+@pytest.mark.parametrize(
+    ("words", "make", "status"),
+    [
+        (("compact", *COMPACTION), logs, 1),
+        (("convert", "--codec", "zstd", "--in-place"), partial(shutil.copytree, LOG_DIRECTORY), 0),
+    ],
+    ids=["compact", "convert"],
+)
+def test_spark_leaves_the_same(
+    words: tuple[str, ...], make: Callable[[Path], Path], status: int, tmp_path: Path
+) -> None:
+    here, there = make(tmp_path / "here"), make(tmp_path / "there")
+    local = program(*words, here)
+    spark = program(*words, "--engine", "spark", "--master", "local[1]", there)
+    assert local.returncode == status
     assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
     assert told(spark.stderr, there) == told(local.stderr, here)
     assert files(there, kept=False) == files(here, kept=False)

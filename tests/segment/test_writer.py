@@ -6,6 +6,7 @@ from struct import iter_unpack
 
 import pytest
 
+from conversion.conversions import files
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
@@ -21,10 +22,6 @@ from segment.segments import entries, sample
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 ROLLED = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 LIMITS = RollLimits(segment_bytes=16384, interval_bytes=1024)
-
-
-def files(folder: Path, *suffixes: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in suffixes}
 
 
 def log_of(folder: Path) -> bytes:

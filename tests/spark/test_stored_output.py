@@ -8,6 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from cli.command import files
 from kseg.errors import KsegError, PathError
 from s3_server import Store, s3_server
 from spark.reading import rows_of
@@ -50,10 +51,6 @@ def objects(url: str, store: Store) -> dict[str, bytes]:
     return found
 
 
-def files_below(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def without_record(files: dict[str, bytes]) -> dict[str, bytes]:
     """Leaves out files with the time of the write, and locks of directories."""
     return {name: data for name, data in files.items() if ".kseg-" not in name and not name.endswith(".lock")}
@@ -69,7 +66,7 @@ def test_objects_are_those_of_a_local_partition(url: str, store: Store, tmp_path
     assert rows_of(f"{url}/orders-0", **storage(url)) == rows_of(tmp_path / "logs/orders-0")
     with pytest.raises(PathError, match=rf"^{url}/orders-0: already exists"):
         writer_of(f"{url}/orders-0", **storage(url))
-    found, expected = objects(url, store), files_below(tmp_path / "logs")
+    found, expected = objects(url, store), files(tmp_path / "logs")
     assert without_record(found) == without_record(expected)
     assert sum(name.endswith(".log") for name in found) > 2
     assert {name.split("/")[0] for name in found} == {"orders-0"}

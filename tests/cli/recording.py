@@ -1,9 +1,10 @@
-"""Records the whole output of command lines, and compares it: testdata/outputs/README.md says how to record anew.
+"""Records the whole outputs of the command lines in testdata/outputs, whose README.md says how to add one.
 
 From the root of the repository: ``PYTHONPATH=tests python -m cli.recording``.
 """
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -12,13 +13,23 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli.command import TESTDATA, Outcome
-from cli.recorded_commands import CHANGES, GROUPS, NARROW, NARROW_COLUMNS, Changes, CommandLine
 from kseg.cli.main import run
 
 OUTPUTS = TESTDATA / "outputs"
+GROUPS = sorted(path.stem for path in OUTPUTS.glob("*.txt"))
+CHANGES = "changes"
+"""The group of command lines that run one after another in a copy of their folder."""
+NARROW, NARROW_COLUMNS = "narrow", "60"
+"""The group of command lines for a terminal of so many columns."""
+NOW = "1795300000000"
+"""Behind all timestamps of the data."""
+CASES = sorted(path.parent for path in (TESTDATA / "damaged" / "findings").glob("*/case.json"))
+OTHERS_WORDS = {"bad-clean-shutdown", "bad-quorum-state", "remote-manifest-damaged"}
+"""Cases whose findings quote Python's json, which changes its words."""
 HEAD, TAIL = 6, 1
 MAX_COLUMNS = 240
 _HEADING = "=== "
@@ -27,14 +38,47 @@ _VOLATILE = re.compile(r'((?:hostname|timestamp)="|"seconds":)[^",}]*')
 """Host, time and duration of a run."""
 
 
-def recorded(group: str) -> dict[str, str]:
-    """The sections of a file, by heading."""
+@dataclass(frozen=True)
+class Section:
+    """Command lines that are run in a folder below testdata, and what is recorded of their outcome."""
+
+    heading: str
+    text: str = ""
+
+    @property
+    def folder(self) -> str:
+        return self.heading.partition(": ")[0]
+
+    @property
+    def lines(self) -> list[list[str]]:
+        own = self.heading.partition(": ")[2]
+        return [shlex.split(line) for line in re.findall(r"^\$ (.*)$", self.text, flags=re.MULTILINE) or [own]]
+
+
+def recorded(group: str) -> list[Section]:
+    """The sections of a file."""
     parts = re.split(f"^{_HEADING}", (OUTPUTS / f"{group}.txt").read_text("utf-8"), flags=re.MULTILINE)
-    return {heading: body for heading, _, body in (part.partition("\n") for part in parts[1:])}
+    return [Section(heading, text) for heading, _, text in (part.partition("\n") for part in parts[1:])]
 
 
-def heading(line: CommandLine) -> str:
-    return f"{line.folder}: {shlex.join(line.words)}"
+def headings_of_cases() -> list[str]:
+    """The verifications of the cases of testdata/damaged/findings, as their case.json says: the group findings."""
+    found = []
+    for folder in CASES:
+        case = json.loads((folder / "case.json").read_text("utf-8"))
+        if {"packed", "condition"} & case.keys() or folder.name in OTHERS_WORDS:
+            continue
+        words = [case["judged"], *([case["logs"]] if "logs" in case else []), "--jobs", "1"]
+        words += ["--now", str(case.get("nowMs", NOW)), "--max-batch-bytes", str(case.get("maxBatchBytes", 1 << 28))]
+        words += [word for name in ("against", "manifest") if name in case for word in (f"--{name}", case[name])]
+        up = "../" * len(folder.relative_to(TESTDATA).parts)
+        for key, path in case.get("privateKeys", {}).items():
+            words += ["--private-key", f"{key}={up}{path}"]
+        forms = ("json", "deep"), ("text", "deep"), ("text", "quick")
+        for form, level in forms:
+            line = shlex.join(["verify", *words, "--level", level, "--format", form])
+            found.append(f"{folder.relative_to(TESTDATA)}: {line}")
+    return found
 
 
 def shown(outcome: Outcome, folder: Path = TESTDATA) -> str:
@@ -61,21 +105,17 @@ def _cut(text: str) -> str:
     return "".join(line[:MAX_COLUMNS] + "\n" for line in lines)
 
 
-def heading_of(changes: Changes) -> str:
-    return heading(changes.lines[0])
-
-
-def shown_changes(changes: Changes, place: Path, kseg: Callable[..., Outcome]) -> str:
+def shown_changes(section: Section, place: Path, kseg: Callable[..., Outcome]) -> str:
     """The outcomes of the command lines in a copy of their folder, each with the files that it changed."""
-    folder = Path(shutil.copytree(TESTDATA / changes.folder, place / "copy"))
+    folder = Path(shutil.copytree(TESTDATA / section.folder, place / "copy"))
     parts, before = [], _files(folder)
     with contextlib.chdir(folder):
-        for line in changes.lines:
-            outcome, after = shown(kseg(*line.words), folder), _files(folder)
+        for words in section.lines:
+            outcome, after = shown(kseg(*words), folder), _files(folder)
             gone = dict.fromkeys(before.keys() - after.keys(), "gone")
             changed = dict(sorted((after.items() - before.items()) | gone.items()))
             files = "".join(f"{path} {content}\n" for path, content in changed.items())
-            parts.append(f"{shlex.join(line.words)}\n{outcome}--- files\n{files}")
+            parts.append(f"$ {shlex.join(words)}\n{outcome}--- files\n{files}")
             before = after
     return "".join(parts)
 
@@ -109,23 +149,22 @@ def _run(*words: str) -> Outcome:
                 os.close(old)
 
 
-def main() -> None:
-    os.environ.pop("COLUMNS", None)
-    OUTPUTS.mkdir(exist_ok=True)
-    for name, lines in GROUPS.items():
-        if name == NARROW:
-            os.environ["COLUMNS"] = NARROW_COLUMNS
-        sections = []
-        for line in lines:
-            with contextlib.chdir(TESTDATA / line.folder):
-                sections.append(f"{_HEADING}{heading(line)}\n{shown(_run(*line.words))}")
-        (OUTPUTS / f"{name}.txt").write_text("".join(sections), "utf-8")
-        os.environ.pop("COLUMNS", None)
-    sections = []
-    for changes in CHANGES:
+def _shown_anew(group: str, section: Section) -> str:
+    if group == CHANGES:
         with tempfile.TemporaryDirectory() as place:
-            sections.append(f"{_HEADING}{heading_of(changes)}\n{shown_changes(changes, Path(place), _run)}")
-    (OUTPUTS / "changes.txt").write_text("".join(sections), "utf-8")
+            return shown_changes(section, Path(place), _run)
+    with contextlib.chdir(TESTDATA / section.folder):
+        return shown(_run(*section.lines[0]))
+
+
+def main() -> None:
+    for group in GROUPS:
+        os.environ.pop("COLUMNS", None)
+        if group == NARROW:
+            os.environ["COLUMNS"] = NARROW_COLUMNS
+        sections = [Section(found) for found in headings_of_cases()] if group == "findings" else recorded(group)
+        parts = [f"{_HEADING}{section.heading}\n{_shown_anew(group, section)}" for section in sections]
+        (OUTPUTS / f"{group}.txt").write_text("".join(parts), "utf-8")
 
 
 if __name__ == "__main__":

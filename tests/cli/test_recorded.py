@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from cli import recording
 from cli.command import TESTDATA, Kseg
-from cli.recorded_commands import CHANGES, GROUPS, NARROW, NARROW_COLUMNS, Changes, CommandLine
-from cli.recording import heading, heading_of, recorded, shown, shown_changes
+from cli.recording import CHANGES, NARROW, Section, recorded, shown, shown_changes
 from kseg.output.json_schema import OBJECTS, schema
 
 # Every object that a command prints with ``--format json`` fits the schema of ``kseg --json-schema``.
@@ -19,7 +19,7 @@ jsonschema = pytest.importorskip("jsonschema", reason="the extra test is not ins
 LOGS = sorted({path.parent for path in TESTDATA.rglob("*.log") if "kernel" not in path.parts})
 OLD_LOGS = sorted({path.parent for path in TESTDATA.rglob("*.kafka")})
 LOG_DIRECTORIES = sorted({path.parent for path in TESTDATA.rglob("meta.properties")})
-LATER = ("--now", "1795300000000")
+LATER = ("--now", recording.NOW)
 
 COMMANDS: dict[str, tuple[tuple[str, ...], list[Path]]] = {
     "dump": (("dump",), LOGS + OLD_LOGS),
@@ -84,29 +84,29 @@ def test_the_schema_is_printed(kseg: Kseg) -> None:
     assert kseg("--json-schema", "spark").status == 2
 
 
-LINES = [pytest.param(group, line, id=heading(line)) for group, lines in GROUPS.items() for line in lines]
-RECORDED = {group: recorded(group) for group in [*GROUPS, "changes"]}
+SECTIONS = [
+    pytest.param(group, section, id=section.heading)
+    for group in recording.GROUPS if group != CHANGES
+    for section in recorded(group)
+]  # fmt: skip
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize(("group", "line"), LINES)
+@pytest.mark.parametrize(("group", "section"), SECTIONS)
 def test_an_output_is_the_recorded_one(
-    group: str, line: CommandLine, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+    group: str, section: Section, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if group == NARROW:
-        monkeypatch.setenv("COLUMNS", NARROW_COLUMNS)
-    monkeypatch.chdir(TESTDATA / line.folder)
-    assert shown(kseg(*line.words)) == RECORDED[group][heading(line)]
+        monkeypatch.setenv("COLUMNS", recording.NARROW_COLUMNS)
+    monkeypatch.chdir(TESTDATA / section.folder)
+    assert shown(kseg(*section.lines[0])) == section.text
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("changes", CHANGES, ids=heading_of)
-def test_changed_files_are_the_recorded_ones(changes: Changes, kseg: Kseg, tmp_path: Path) -> None:
-    assert shown_changes(changes, tmp_path, kseg) == RECORDED["changes"][heading_of(changes)]
+@pytest.mark.parametrize("section", recorded(CHANGES), ids=lambda section: section.heading)
+def test_changed_files_are_the_recorded_ones(section: Section, kseg: Kseg, tmp_path: Path) -> None:
+    assert shown_changes(section, tmp_path, kseg) == section.text
 
 
-def test_each_recorded_output_has_its_command_line() -> None:
-    found = {group: [heading(line) for line in lines] for group, lines in GROUPS.items()}
-    assert {group: list(sections) for group, sections in RECORDED.items()} == found | {
-        "changes": [heading_of(changes) for changes in CHANGES]
-    }
+def test_each_case_of_a_finding_is_recorded() -> None:
+    assert [section.heading for section in recorded("findings")] == recording.headings_of_cases()

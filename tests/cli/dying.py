@@ -8,21 +8,10 @@ import pytest
 from changes.failing import CountingDisk, Killed
 from cli.command import files
 from kseg.changes import apply, journal, log_directory, log_directory_undo, staging, undo
-from kseg.changes.driver import path_run, paths, undoing
+from kseg.changes.driver import path_run, undoing
 from kseg.cli.main import run
 
-MODULES = (
-    apply,
-    journal,
-    log_directory,
-    log_directory_undo,
-    path_run,
-    paths,
-    log_directory_undo,
-    staging,
-    undo,
-    undoing,
-)
+MODULES = (apply, journal, log_directory, log_directory_undo, path_run, staging, undo, undoing)
 """Modules that write to the disk."""
 
 

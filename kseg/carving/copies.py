@@ -13,10 +13,9 @@ from typing import NamedTuple
 from kseg.carving.image import Piece
 from kseg.formats.rows import sparse_int64s
 from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.scan.pieces import KeyIndex
+from kseg.kernel.scan.pieces import KeyIndex, common_prefix
 from kseg.limits import WINDOW_BYTES
 from kseg.stores.archives.spool import current_spool
-from kseg.stores.buffers import common_prefix
 
 MAX_VERSIONS = 16
 """Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
@@ -123,10 +122,10 @@ def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int
     same, chunk = 0, piece[i].size
     while same < size:
         wanted = min(chunk, size - same)
-        mine = bytes(piece.source.buffer[start + same : start + same + wanted])
-        others = bytes(other.source.buffer[other_start + same : other_start + same + wanted])
-        same += wanted if mine == others else common_prefix(mine, others)
-        if mine != others:
+        mine = piece.source.buffer[start + same : start + same + wanted]
+        found = common_prefix(mine, other.source.buffer[other_start + same : other_start + same + wanted])
+        same += found
+        if found < wanted:
             break
         chunk = min(2 * chunk, WINDOW_BYTES)
     return bisect_right(range(len(piece)), start + same, lo=i, key=piece.end_of) - i

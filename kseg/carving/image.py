@@ -111,6 +111,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
     buffer, found = source.buffer, []
     end = min(source.size, stop + REACH_BYTES)
     direct, searcher = FrameScan(), FrameScan()
+    searcher.largest_offset = LARGEST_OFFSET  # of a hundred headers by chance, 99 have a larger one
     rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
     position, searched, vain = start, start - REACH_BYTES, 0
     while position < stop:

@@ -7,7 +7,7 @@ every length is checked, and at most MOST_ENTRIES entries are held.
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kseg.carving.image import BLOCK_BYTES
 from kseg.kernel.layout.rows import be32, be64
@@ -126,11 +126,11 @@ class SideFileSearch:
         while start < stop and self._found.has_room:
             start += (next_data(source.extent, start, stop) - start) // step * step
             window = memoryview(source.buffer[start : min(start + _WINDOW_BYTES, stop)])
-            for i, (first, fifth, eighth) in enumerate(zip(*(window[byte::step] for byte in (0, 4, 7)), strict=False)):
-                if first in _BY_FIRST_BYTE:
-                    _BY_FIRST_BYTE[first](self, start + i * step)
-                if fifth == _DOT[0] or eighth == _DOT[3]:
-                    self.ext4_directory(start + i * step)
+            for at, mark in _marked_blocks(window, step):
+                if mark & _MAY_BE_FILE:
+                    _BY_FIRST_BYTE[window[at]](self, start + at)
+                if mark & _MAY_BE_DIRECTORY:
+                    self.ext4_directory(start + at)
             start += _WINDOW_BYTES
 
     def finish(self) -> None:
@@ -317,3 +317,34 @@ _BY_FIRST_BYTE: dict[int, Callable[[SideFileSearch, int], None]] = {
     ord("X"): SideFileSearch.xfs_block,
     ord("I"): SideFileSearch.xfs_inodes,
 }
+
+
+_MAY_BE_FILE, _MAY_BE_DIRECTORY = 1, 2
+
+
+def _marking(mark: int, *wanted: int) -> bytes:
+    """Returns a table that translates these bytes to the mark, all others to 0."""
+    return bytes(mark * (byte in wanted) for byte in range(256))
+
+
+_MARKS = (
+    (0, _marking(_MAY_BE_FILE, *_BY_FIRST_BYTE.keys() - {0})),
+    (4, _marking(_MAY_BE_DIRECTORY, _DOT[0])),
+    (7, _marking(_MAY_BE_DIRECTORY, _DOT[3])),
+)
+_ZERO, _ONE, _ANY_OTHER = (_marking(_MAY_BE_FILE, *wanted) for wanted in ((0,), (1,), range(1, 256)))
+
+
+def _marked_blocks(window: memoryview, step: int) -> Iterator[tuple[int, int]]:
+    """Yields where blocks begin that may hold what is searched, and which of the two: whole columns of bytes at a time,
+    as most blocks hold neither. Of files that begin with a zero byte, the second is 1, or 0 before another byte."""
+    whole = max(len(window) - 7, 0)
+
+    def column(byte: int, table: bytes) -> int:
+        return int.from_bytes(window[byte : whole + byte : step].tobytes().translate(table), "little")
+
+    marks = column(0, _ZERO) & (column(1, _ONE) | column(1, _ZERO) & column(2, _ANY_OTHER))
+    for byte, table in _MARKS:
+        marks |= column(byte, table)
+    for found in re.finditer(rb"[^\0]", marks.to_bytes(-(-whole // step), "little")):
+        yield found.start() * step, found[0][0]

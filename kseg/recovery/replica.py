@@ -22,6 +22,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
+from kseg.kernel.scan.pieces import common_prefix
 from kseg.logdir.coordinators import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
@@ -43,7 +44,6 @@ from kseg.segment.files import SegmentFile, list_segments, parse_partition_name,
 from kseg.segment.items import Record
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.stores import trees
-from kseg.stores.buffers import common_prefix
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown
 

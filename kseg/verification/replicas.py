@@ -19,6 +19,7 @@ from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.scan import chain
+from kseg.kernel.scan.pieces import common_prefix
 from kseg.kernel.state import replicas as kernel
 from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.logdir.log_directory import COMPACTED_TOPICS
@@ -30,7 +31,6 @@ from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, offsets_of, read_offset_checkpoint
 from kseg.stores import trees
-from kseg.stores.buffers import common_prefix
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import Source
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
@@ -276,7 +276,7 @@ class ReplicaComparison:
         left = min(a.span_end - a.batch.position, b.span_end - b.batch.position)
         wanted = min(max(a.batch.size, self._window), left)
         mine, other = a.read(wanted), b.read(wanted)
-        length = len(mine) if mine == other else common_prefix(mine, other)
+        length = common_prefix(mine, other)
         count = a.batches_within(length)
         self._window = 0 if length < wanted else min(max(2 * wanted, 1 << 14), WINDOW_BYTES)
         if count == 0:

@@ -1,18 +1,6 @@
-"""Buffers that are reused: large enough, and one of each name; where bytes begin to differ."""
+"""Buffers that are reused: large enough, and one of each name."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from kseg.stores.buffers import Buffers, common_prefix
-
-SOME = st.binary(max_size=40)
-
-
-@given(SOME, SOME, SOME)
-def test_a_common_prefix_ends_before_the_first_byte_that_differs(prefix: bytes, one: bytes, other: bytes) -> None:
-    a, b = prefix + one, prefix + other
-    expected = next((i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), min(len(a), len(b)))
-    assert common_prefix(a, b) == expected
+from kseg.stores.buffers import Buffers
 
 
 def test_a_window_is_kept_while_it_is_neither_too_small_nor_too_large() -> None:

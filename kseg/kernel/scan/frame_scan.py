@@ -93,7 +93,8 @@ class FrameScan:
     ``position``: the next byte to read; ``count``: frames written by the last call. ``budget``: bytes per call, 0: no
     limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
     right. ``last_offset`` of the frame before the position, -1 unknown. ``largest``: the largest plausible length of a
-    frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan.
+    frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan. ``largest_offset``: a search
+    takes no frame with a larger one, which a checksum does not cover.
     """
 
     def __init__(self, is_07=False, options=0, position=0):
@@ -102,6 +103,7 @@ class FrameScan:
         self.count = 0
         self.budget = self.records = self.largest = 0
         self.last_offset = -1
+        self.largest_offset = (1 << 63) - 1
         self.resumed, self.unexpandable = 0, -1
         self.use_expansion(None)
         self.forget_prefixes()

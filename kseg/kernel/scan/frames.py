@@ -265,8 +265,9 @@ def find_frame(scan, p, start, stop, end):
         i = next_candidate(p, i, stop, end, v07, cython.address(search))
         if i >= stop:
             break
-        if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):
-            return i
+        if v07 or be64(p, i) <= scan.largest_offset:
+            if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):
+                return i
         i += 1
     return -1
 

@@ -17,6 +17,7 @@ cdef Py_ssize_t add_batches(
     long long number
 ) noexcept nogil
 
+cdef long long common_bytes(const unsigned char* p, const unsigned char* q, long long size) noexcept nogil
 cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil
 cdef Py_ssize_t find_breaks(const long long* rows, Py_ssize_t count, long long block, long long* out) noexcept nogil
 cdef bint may_be_versions(const long long* a, Py_ssize_t i, const long long* b, Py_ssize_t k) noexcept nogil

@@ -153,6 +153,29 @@ def add_batches(index, p, origin, rows, i, stop, number):
 # Pieces
 
 
+def common_bytes(p, q, size):
+    at: cython.longlong = 0
+    step: cython.longlong = 4096
+    while at < size:
+        step = min(step, size - at)
+        if are_same_bytes(p, at, step, q, at, step):
+            at += step
+        elif step == 1:
+            break
+        else:
+            step >>= 1
+    return at
+
+
+def common_prefix(one: cython.const[cython.uchar][::1], other: cython.const[cython.uchar][::1]) -> int:
+    """Returns the length of the common prefix of two buffers."""
+    p, q = bytes_in(one), bytes_in(other)
+    size: cython.longlong = min(len(one), len(other))
+    with cython.nogil:
+        size = common_bytes(p, q, size)
+    return size
+
+
 def first_of(rows, row):
     """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
     return rows[row + BATCH_FIRST_OFFSET] if rows[row + BATCH_FIRST_OFFSET] >= 0 else rows[row + BATCH_LAST_OFFSET]

@@ -4,9 +4,11 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernel.batch_rows import batch_rows
-from kernel.rendering import int64s
+from kernel.rendering import batch, int64s, record
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -16,7 +18,9 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_WIDTH,
 )
-from kseg.kernel.scan.pieces import KeyIndex, breaks, contradict
+from kseg.kernel.scan import frames
+from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.pieces import KeyIndex, breaks, common_prefix, contradict
 
 BLOCK = 512
 
@@ -110,3 +114,24 @@ def test_pieces_exclude_each_other_unless_what_overlaps_may_be_versions() -> Non
     assert not contradict(flat(rows), 0, 1, flat([apart, row]), 0, 2)
     with pytest.raises(ValueError, match="too short"):
         contradict(flat(rows), 0, 2, flat(rows), 0, 1)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 9000])
+def test_long_common_prefixes_end_where_bytes_differ(size: int) -> None:
+    one = Random(size).randbytes(size)
+    assert common_prefix(one, one) == common_prefix(one + b"a", one + b"b") == common_prefix(one, one + b"b") == size
+
+
+@given(*[st.binary(max_size=40)] * 3)
+def test_a_common_prefix_ends_before_the_first_byte_that_differs(prefix: bytes, one: bytes, other: bytes) -> None:
+    a, b = prefix + one, prefix + other
+    expected = next((i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), min(len(a), len(b)))
+    assert common_prefix(a, b) == expected
+
+
+def test_a_search_leaves_out_larger_offsets() -> None:
+    data = batch([record(0)], base_offset=1 << 57) + b"x" + batch([record(0)], base_offset=1 << 56)
+    scan = FrameScan()
+    assert frames.find(scan, data, 0, len(data), len(data)) == 0
+    scan.largest_offset = 1 << 56
+    assert frames.find(scan, data, 0, len(data), len(data)) == len(data) // 2 + 1

@@ -52,8 +52,8 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
     if options.metadata_snapshot or options.new_quorum is not None:
         _check_metadata(paths, change, options, given)
         return
-    refuse(("--listener", "--topics-from"), given, "is for --new-quorum")
-    refuse(("--as-of",), given, "is for --metadata-snapshot and --new-quorum")
+    refuse(("--listener",), given, "is for --new-quorum")
+    refuse(("--as-of", "--topics-from"), given, "is for --metadata-snapshot and --new-quorum")
     if options.new_cluster and options.topic_id:
         raise RequestError("--for-cluster excludes --topic-id")
     if options.name is not None and not is_topic(options.name):
@@ -83,14 +83,14 @@ def _check_carving(paths: tuple[str, ...], change: ChangeOptions, given: set[str
 
 
 def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions, given: set[str]) -> None:
-    if not paths and not options.topics_from:
+    kind, more = "--new-quorum", {"--listener"}
+    if options.metadata_snapshot:
+        kind, more = "--metadata-snapshot", {"--server-properties"}
+    refuse(sorted(given - {kind, "--topics-from", "--as-of"} - more), given, f"excludes {kind}")
+    if not paths and (options.metadata_snapshot or not options.topics_from):
         raise RequestError("Missing argument 'PATH...'.")
     if options.metadata_snapshot:
-        allowed = {"--metadata-snapshot", "--as-of", "--server-properties"}
-        refuse(sorted(given - allowed), given, "excludes --metadata-snapshot")
         return
-    allowed = {"--new-quorum", "--listener", "--topics-from", "--as-of"}
-    refuse(sorted(given - allowed), given, "excludes --new-quorum")
     if options.listener is None or change.output is None:
         raise RequestError("--new-quorum needs --listener and --output")
     if len(paths) > 1 or change.links:
@@ -221,8 +221,7 @@ def command(
         if options.metadata_snapshot:
             from kseg.recovery.metadata_log import MetadataSnapshotPlanner
 
-            make = partial(MetadataSnapshotPlanner, options.as_of, options.server)
-            return run_change(paths, make, change, presentation).exit_status
+            return run_change(paths, partial(MetadataSnapshotPlanner, options), change, presentation).exit_status
         make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))
         with usage_errors():
             if options.topic_id or options.name:

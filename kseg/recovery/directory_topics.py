@@ -166,8 +166,7 @@ class DirectoryTopics:
             if is_moved(name):
                 moved[name[name.rindex("-") :]] += 1
             elif topic == METADATA_TOPIC:
-                text = f"{path}: is a copy of the metadata log: if it can be read, give it as PATH to keep settings"
-                self.remarks.append(text)
+                continue
             elif name != f"{topic}-{number}" or number > _LAST_NUMBER or not is_topic(topic):
                 self._leave(path, "is no name of a partition")
             elif trees.islink(path):

@@ -16,7 +16,7 @@ import base64
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ from kseg.logdir.metadata_replay import intact_batches, load_readable
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.recovery.directory_topics import SAFE_LEVEL, DirectoryTopics
-from kseg.recovery.options import Listener
+from kseg.recovery.options import Listener, RecoverOptions
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import (
     LAST_OFFSET,
@@ -269,7 +269,7 @@ def new_snapshot(
         del image.topics[topic.topic_id]
     if voters is None and raft.version and not raft.voters:
         raise KsegError(f"{where}: no record of the voters can be read: only --new-quorum can bring the log back")
-    remarks = topics.remarks if topics is not None else []
+    remarks = [] if topics is None else [*topics.remarks, *_copies(topics.directories) * (not files)]
     if voters is not None:
         node = voters[0]["voterId"]
         if node in image.brokers or (topics is not None and node in topics.nodes):
@@ -307,26 +307,35 @@ def _above_all(raft: Raft, directories: list[str], image: MetadataImage, has_cop
     return raft._replace(offset=raft.offset + LOST_OFFSETS, epoch=raft.epoch + LOST_EPOCHS, version=version)
 
 
+def _copies(directories: list[str]) -> list[str]:
+    """Returns a sentence for each log directory that has a copy of the metadata log."""
+    paths = (os.path.join(directory, METADATA_PARTITION) for directory in directories)
+    return [f"{path}: if it can be read, give it as PATH, to keep settings" for path in paths if trees.isdir(path)]
+
+
 class MetadataSnapshotPlanner(Planner):
     """Plans ``recover --metadata-snapshot``: files of the old log go, quorum-state and partition.metadata stay."""
 
     command = "recover --metadata-snapshot"
 
-    def __init__(
-        self, end: int | None, server: ServerProperties | None, change: ChangeOptions, reporter: Reporter
-    ) -> None:
+    def __init__(self, options: RecoverOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
-        self._end, self._server = end, server
+        self._options = options
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if os.path.basename(os.path.abspath(directory)) != METADATA_PARTITION:
             raise RequestError(f"{directory}: --metadata-snapshot is for {METADATA_PARTITION}, or its log directory")
-        if is_only_voter(directory, self._server) is False:
+        if is_only_voter(directory, self._options.server) is False:
             raise KsegError(
                 f"{directory}: by the voters of the log, this node is not the only one: plain `kseg recover` cuts it "
                 "at the damage, and the node fetches the rest; --new-quorum makes a new one if all are lost"
             )
-        snapshot = new_snapshot(directory, self._end)
+        metas = _metas(self._options.topics_from)
+        if metas:
+            own = os.path.dirname(os.path.abspath(directory))
+            _cluster_id({own: _properties(own), **metas})
+        topics = DirectoryTopics(metas) if metas else None
+        snapshot = new_snapshot(directory, self._options.as_of, topics=topics)
         snapshot.report(self.reporter.warning)
         self.damage_remains |= bool(snapshot.left_out)
         plan = Plan(directory, facts=snapshot.facts(directory))
@@ -362,13 +371,12 @@ class NewQuorum:
     def write(self, change: ChangeOptions, warn: Callable[[str], None]) -> tuple[Plan, NewSnapshot]:
         """Writes the directory, whole or not at all. Raises KsegError."""
         output, directory = str(change.output), None if self.source is None else _metadata_partition(self.source)
-        of_topics = {os.path.realpath(path): path for path in self.topics_from}
         of_copy = [] if directory is None else [os.path.dirname(os.path.abspath(directory))]
-        read = [*of_copy, *of_topics.values()]
-        metas = {path: _properties(path) for path in read}
-        cluster_id = _cluster_id(metas)
+        of_topics = _metas(self.topics_from)
+        metas = _metas(of_copy) | of_topics
+        cluster_id, read = _cluster_id(metas), list(metas)
         _check_places(output, read, change, warn)
-        topics = DirectoryTopics({path: metas[path] for path in of_topics.values()}) if of_topics else None
+        topics = DirectoryTopics(of_topics) if of_topics else None
         directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         endpoint = {"name": self.listener.name, "host": self.listener.host, "port": self.listener.port}
         voter = {
@@ -400,6 +408,12 @@ def _metadata_partition(source: str) -> str:
     if os.path.basename(os.path.abspath(source)) != METADATA_PARTITION:
         raise PathError(f"{source}: holds no {METADATA_PARTITION}")
     return source
+
+
+def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:
+    """Returns the properties of each log directory once. Raises PathError."""
+    paths = {os.path.realpath(path): path for path in directories}
+    return {path: _properties(path) for path in paths.values()}
 
 
 def _cluster_id(metas: dict[str, MetaProperties]) -> str:

@@ -194,7 +194,7 @@ class RecoverOptions:
     topics_from: tuple[str, ...] = option(
         "--topics-from",
         INPUT,
-        "With --new-quorum: take topics from the partitions of this log directory, too; may be repeated.",
+        "With --metadata-snapshot and --new-quorum: also topics from this log directory's partitions; may be repeated.",
         PathKind(is_checked=True),
         metavar="LOGDIR",
         is_many=True,

@@ -183,7 +183,7 @@ def test_the_image_can_end_before_a_mistake(logs: Path, kseg: Kseg) -> None:
         ["--listener", "CONTROLLER://h:1"],
         ["--as-of", 3],
         ["--topics-from", LOGS],
-        ["--metadata-snapshot", "--topics-from", LOGS],
+        ["--metadata-snapshot", "--listener", "C://h:1"],
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(words: list[object], logs: Path, kseg: Kseg) -> None:

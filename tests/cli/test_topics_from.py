@@ -276,6 +276,17 @@ def test_topics_that_a_copy_of_the_log_lacks_are_added(kseg: Kseg, tmp_path: Pat
     assert topics(tmp_path / "with") == topics(tmp_path / "without") | {name: whole[name] for name in ("few", "cmptx")}
 
 
+def test_topics_that_a_damaged_log_has_lost_are_added_to_its_snapshot(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
+    ids = {name: (logs / name / "partition.metadata").read_text()[-22:] for name in ("few-0", "cmptx-1")}
+    words = ("recover", "--metadata-snapshot", "--as-of", 20, "--topics-from", logs, logs)
+    kseg(*words).expect(1, "the settings of 2 topics are lost")
+    rows = kseg("dump", "--image", "--format", "json", logs).objects
+    topics = {row["data"]["name"]: row["data"]["topicId"] for row in rows if row.get("recordType") == "TOPIC_RECORD"}
+    assert (topics["few"], topics["cmptx"]) == (ids["few-0"], ids["cmptx-1"])
+    kseg("verify", logs / "__cluster_metadata-0").expect(0)
+
+
 def test_features_are_those_of_the_bootstrap_snapshot(cluster: Cluster) -> None:
     logs = cluster.add(1)
     partition(logs, "orders-0", IDS[0])

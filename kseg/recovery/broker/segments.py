@@ -219,8 +219,7 @@ class AcceptedBatches:
             windows = Windows(extent, self.position, self._size, walk=False)
             yield from _headers_in(windows)
             self.position = windows.position
-            found = self._beyond_windows()
-            if found is None:
+            if self.position >= self._size or (found := self._beyond_windows()) is None:
                 return
             self.position = found.end
             yield found

@@ -1,6 +1,7 @@
 """Runs what is measured, in turns: whole processes and calls, how long each takes, and the most memory it holds."""
 
 import argparse
+import compileall
 import ctypes
 import os
 import resource
@@ -15,6 +16,7 @@ from pathlib import Path
 PROC = Path("/proc")
 POLL_SECONDS = 0.004
 KSEG = [sys.executable, "-m", "kseg"]
+compileall.compile_dir(Path(__file__).parents[1] / "kseg", quiet=2)  # as pip does; otherwise each run might
 
 
 def parser_of(

@@ -331,7 +331,10 @@ def complete_interrupted_in_log_directory(
             if journal.state == OPEN and not has_changed_anything(journal):
                 roll_back_journal(journal, disk)
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
-                end_journal(journal, disk)  # its partition is complete, and no file of the root changes
+                # Its partition is complete, and no file of the root changes.
+                missing = partitions_now(journal).keys() - set(journal.partitions)
+                journal.append_all([{"partition": name} for name in missing], disk)
+                end_journal(journal, disk)
             elif journal.state == UNDOING:
                 continue_undo(journal, disk)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")

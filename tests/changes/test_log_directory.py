@@ -304,6 +304,52 @@ def test_files_that_a_broker_has_written_since_are_not_restored(tmp_path: Path) 
     }
 
 
+def test_the_marker_stays_away_from_a_log_directory_that_was_used_since(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    make_log_directory(directory)
+    command(directory, QUICK)
+    (directory / "d-0").mkdir()
+    journal = last_journal(str(directory))
+    assert journal is not None
+    found = plan_log_directory_undo(journal)
+    assert (found.used_since, found.not_restored) == ("the log directory has changed since", [])
+    undo_log_directory(found, QUICK)
+    assert not (directory / CLEAN_SHUTDOWN).exists()
+    assert (directory / POINTS).read_bytes() == ROOT[POINTS]
+
+
+def cut_one(directory: Path, disk: Disk, name: str, keeps: bool = True) -> None:
+    """A command on one partition, which leaves the root's files alone."""
+    complete_interrupted_in_log_directory(str(directory), disk)
+    change = LogDirectoryChange(str(directory), f"cut {name}", (POINTS,), Keeping(keeps), disk, path_name=name)
+    change.leave_root_files()
+    plan = Plan(str(directory / name))
+    if (directory / name / "1.log").exists():
+        plan.delete("1.log", "goes")
+    with change.rolled_back_if_unchanged():
+        change.apply(plan)
+    change.finish()
+
+
+@every_call
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_killed_change_of_one_partition_hinders_no_other(keeps: bool, step: int, tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "before")
+    before = all_trees(tmp_path / "before")
+    for directory in killed_at(
+        step, tmp_path, make_log_directory, lambda path, disk: cut_one(path, disk, "a-0", keeps)
+    ):
+        (directory / POINTS).write_bytes(b"0\n0\n")  # is no part of the change
+        cut_one(directory, QUICK, "b-0")
+        is_cut = not (directory / "a-0/1.log").exists()
+        found = journals(str(directory))
+        assert [journal.partitions for journal in found] == [["a-0"]] * (is_cut and keeps) + [["b-0"]]
+        assert {journal.state for journal in found} == {DONE}
+        undo_all(directory)
+        assert all_trees(directory)["b-0"] == before["b-0"]
+        assert (directory / CLEAN_SHUTDOWN).exists() is not is_cut
+
+
 def test_partitions_may_be_undone_one_by_one(tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     make_log_directory(directory)

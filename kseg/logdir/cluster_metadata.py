@@ -10,7 +10,7 @@ from functools import cached_property
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
 from kseg.logdir.metadata_image import MetadataImage, PartitionImage
-from kseg.logdir.metadata_replay import LoadedImage, load_readable, snapshots_among
+from kseg.logdir.metadata_replay import LoadedImage, load_image, load_readable, snapshots_among
 from kseg.logdir.server_properties import SYNONYMS
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.stores import trees
@@ -36,6 +36,8 @@ class TopicSettings:
     image: MetadataImage
     lacking: str
     _files: list[SegmentFile]
+    _whole: LoadedImage | None = None
+    """The same with partitions, if it was loaded."""
 
     @property
     def is_complete(self) -> bool:
@@ -65,6 +67,8 @@ class TopicSettings:
 
     @cached_property
     def _of_partitions(self) -> tuple[LoadedImage, list[KsegError]]:
+        if self._whole is not None:
+            return self._whole, []
         return load_readable(self._files, kinds=_OF_PARTITIONS)  # few readers need them
 
     @property
@@ -77,6 +81,17 @@ class TopicSettings:
         """The partitions by topic id and number, as far as they can be read."""
         topics = self._of_partitions[0].image.topics.values()
         return {(topic.topic_id, number): one for topic in topics for number, one in topic.partitions.items()}
+
+    def at_start(self) -> "TopicSettings | None":
+        """Returns what is left at the start of a node that has its log from no other, and cuts it off at damage; None
+        if that is not known."""
+        if self.knows_partitions:
+            return self
+        try:
+            loaded = load_image(self._files)
+        except KsegError:
+            return None
+        return TopicSettings(loaded.image, "", self._files, loaded) if loaded.is_cut else None
 
 
 def read_topic_settings(directory: str) -> TopicSettings | None:

@@ -178,7 +178,8 @@ def bag(image: MetadataImage) -> Bag:
 class LoadedImage:
     """An image and where it ends: the offset of the next record, and the leader epoch of the last batch.
 
-    ``snapshot``: the name of the file it begins with. ``lacking``: why later records are not in it, "" if all are.
+    ``snapshot``: the name of the file it begins with. ``lacking``: why later records are not in it, "" if all are;
+    ``is_cut``: because of damage, at which a node's start cuts the log off.
     """
 
     image: MetadataImage
@@ -186,6 +187,7 @@ class LoadedImage:
     epoch: int = 0
     snapshot: str | None = None
     lacking: str = ""
+    is_cut: bool = False
 
 
 def image_of_snapshot(file: SegmentFile, kinds: Kinds | None = None, is_whole: bool = True) -> LoadedImage:
@@ -213,6 +215,7 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
             for batch in intact_batches(file.path):
                 if batch is None:
                     found.lacking = f"{file.name} is damaged behind offset {found.offset - 1}"
+                    found.is_cut = True
                     return found
                 if batch.last_offset < start:
                     continue

@@ -9,12 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
+from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.files import (
@@ -477,23 +478,30 @@ class _Node:
             if any(name.startswith(f"{OFFSETS_TOPIC}-") for name in one.topic_ids):
                 judge_commits(group_offsets(one.directory.path) or {}, extents, report)
 
+    @cached_property
+    def _at_start(self) -> TopicSettings | None:
+        """The metadata that the start finds, from which it learns its partitions; None if they are not known."""
+        topics = None if self.metadata is None else self.metadata.topics
+        if self.metadata is None or topics is None:
+            return None
+        if not topics.knows_partitions:
+            from kseg.recovery.metadata_log import is_only_voter  # few metadata logs are damaged
+
+            with suppress(KsegError, OSError):
+                is_alone = is_only_voter(os.path.join(self.metadata.path, METADATA_PARTITION), self.server)
+                topics = topics.at_start() if is_alone else None
+        return topics if topics is not None and topics.brokers and topics.knows_partitions else None
+
     def strays(self) -> list[str] | None:
         """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
-        metadata = self.metadata
-        if (
-            metadata is None
-            or metadata.topics is None
-            or not metadata.topics.brokers
-            or not metadata.topics.knows_partitions
-        ):
+        metadata = self._at_start
+        if metadata is None:
             return None if self.is_kraft else []
-        number, known = self.number, frozenset(metadata.topics.ids.values())
 
         def is_assigned(name: str, topic_id: str | None) -> bool:
             place = topic_partition(name)  # brokers look a partition up by its topic id
-            if topic_id is None or topic_id not in known or place is None:
-                return False
-            return number in metadata.replicas(topic_id, place[1])
+            partition = None if topic_id is None or place is None else metadata.partitions.get((topic_id, place[1]))
+            return partition is not None and self.number in partition.replicas
 
         return [
             os.path.join(one.directory.path, name)
@@ -506,8 +514,8 @@ class _Node:
         """Returns the partitions of the node that no directory has: those that the start creates empty (None: not
         known), and those that it does not create because their directory may be among the ``offline`` ones, or that a
         directory lacks while others are not here."""
-        topics = None if self.metadata is None else self.metadata.topics
-        if topics is None or self.number is None or not topics.brokers or not topics.knows_partitions:
+        topics = self._at_start
+        if topics is None or self.number is None:
             return None, []
         held: set[tuple[str | None, int]] = set()
         unread = {name for directory in self.directories for name in directory.directories}

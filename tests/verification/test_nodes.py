@@ -15,7 +15,7 @@ from kseg.recovery.metadata_log import is_only_voter
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
 from kseg.verification.report import AssignedPartition
-from segment.segments import TESTDATA, entries, sealed, spans
+from segment.segments import TESTDATA, entries, sealed
 from verification.log_directories import (
     OTHER_ID,
     REAL,
@@ -364,13 +364,16 @@ def test_damaged_metadata_do_not_tell_what_is_assigned(tmp_path: Path) -> None:
     for path in metadata.glob("*.checkpoint"):
         path.unlink()
     data = bytearray((metadata / f"{0:020}.log").read_bytes())
-    at = data.index(b"__consumer_offsets") + 60  # the record of the topic has been read, those of its partitions not
-    end = next(position + size for position, size in spans(bytes(data)) if position + size > at)
-    data[end + 70] ^= 1
+    data[data.index(b"__consumer_offsets")] ^= 1
     (metadata / f"{0:020}.log").write_bytes(data)
     found = check_node(logs)
     assert not {"unknown-topic", "unassigned-replica", "unknown-node"} & set(found.codes)
-    assert found.report.starts[0].sets_aside is None
+    start = found.report.starts[0]
+    assert start.sets_aside == [str(logs / OFFSETS)], "the only voter cuts its log off there"
+    assert len(names_of(start.creates)) < ASSIGNED
+    assert not any(name.startswith("__consumer_offsets-") for name in names_of(start.creates))
+    edited(logs, node_id="7")
+    assert check_node(logs).report.starts[0].sets_aside is None, "others have the rest"
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -443,10 +446,14 @@ def test_what_may_be_in_an_offline_directory_is_not_created(node: tuple[Path, Pa
     assert (start.creates, len(start.lacks), start.lacks[0].directory) == ([], ASSIGNED - 1, None)
 
 
-def test_damaged_metadata_assign_nothing(node: tuple[Path, Path]) -> None:
+def test_what_damaged_metadata_assign(node: tuple[Path, Path]) -> None:
     log = max((node[0] / "__cluster_metadata-0").glob("*.log"))
     log.write_bytes(log.read_bytes()[:-5])
     (start,) = check_node(*node).report.starts
+    assert (len(names_of(start.creates)), start.sets_aside) == (ASSIGNED - 2, []), (
+        "of the only voter but the last batch"
+    )
+    (start,) = check_node(*node, server="node.id=1\nprocess.roles=broker").report.starts
     assert (start.creates, start.lacks, start.sets_aside) == (None, [], None)
 
 

@@ -227,7 +227,7 @@ def test_an_arrow_is_judged_by_its_folders(folder: str, name: str, wrong: bool) 
 
 
 def test_imports_between_kernel_modules_count() -> None:
-    plain = "kseg.kernel.records.plain"
+    cursor = "kseg.kernel.records.cursor"
     found = imports_of_modules()
-    assert plain in found["kseg.kernel.render.rendering"]
-    assert f"{plain}.enter" in {name for _, name in imported(PACKAGE / "kernel/render/rendering.py")}
+    assert cursor in found["kseg.kernel.render.rendering"]
+    assert f"{cursor}.read_rows" in {name for _, name in imported(PACKAGE / "kernel/render/rendering.py")}

@@ -34,12 +34,13 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
     FRAME_POSITION,
     FRAME_WIDTH,
+    IRREGULAR,
     be32,
     be64,
 )
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frame_scan import IRREGULAR, FrameScan
+from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.kernel.scan.pieces import breaks
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
 from kseg.runtime.threads import Pipeline

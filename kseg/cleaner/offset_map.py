@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
-from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, windows
+from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, open_batch, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
-from kseg.kernel.records.opening import DONE, MALFORMED
+from kseg.kernel.layout.rows import DONE, NOT_PLAIN
 from kseg.segment.batches import Message
 from kseg.stores.buffers import Buffers
 
@@ -143,20 +143,21 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
             window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
             buffers.expansion, opened,
         )  # fmt: skip
-        i = reader.batch
-        if status != MALFORMED:
-            found.append(_copied(buffers, reader.keys, i))
-            reader.keys = 0
+        i, opened = reader.frame, opened if reader.is_open else None
+        found.append(_copied(buffers, reader.keys, i))
+        reader.keys = 0
         if status == DONE:
             return found
-        opened = buffers.provide(window, i, reader, status)
+        if status == NOT_PLAIN:
+            opened = open_batch(window, i, buffers)
         if isinstance(opened, Message):
             for rows in opened.rows():
                 if rows.count > len(buffers.offsets):
                     buffers.widen(rows.count)
                 count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
                 found.append(_copied(buffers, count, i))
-            reader.batch, opened = i + 1, None
+            reader.go_to(i + 1)
+            opened = None
 
 
 def _copied(buffers: RecordBuffers, count: int, batches: int) -> Hashes:

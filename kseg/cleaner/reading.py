@@ -6,17 +6,15 @@ The first damage ends the cleaning with an error.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kseg.errors import KsegError, PathError
 from kseg.formats import record_batch
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, MAGIC_V2, V2_FLAGS
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_WIDTH, ROW_WIDTH
-from kseg.kernel.records import opening
-from kseg.kernel.records.records import REASONS
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
@@ -137,28 +135,20 @@ class RecordBuffers:
         self.hashes, self.offsets = int64s(2 * records), int64s(records)
         self.keep = bytearray(records)
 
-    def provide(self, window: Window, i: int, state: Any, status: int) -> bytes | memoryview | Message | None:
-        """Provides what the kernel's ``state`` lacks for batch i: larger buffers, or the batch opened by Python.
-
-        Returns the decompressed records of a v2 batch, a v0 or v1 message, or None. Raises DamagedError.
-        """
-        if status == opening.MALFORMED:
-            reason = state.reason
-            raise window.damage(i, opening.REASONS.get(reason) or REASONS.get(reason, "its records make no sense"))
-        if status == opening.ROWS_FULL:
-            self.widen(state.needed)
-        row = window[i]
-        needs_opening = status == opening.NEEDS_OPENING
-        if status == opening.NEEDS_BUFFER:
-            needs_opening = not self.expansion.extend(window.data[row.position + V2_FLAGS] & CODEC)
-        if not needs_opening:
-            return None
-        return (open_message if row.magic < MAGIC_V2 else open_records)(window, i, self)
-
 
 def batch_bytes(window: Window, i: int) -> memoryview:
     row = window[i]
     return window.data[row.position : row.end]
+
+
+def open_batch(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview | Message:
+    """Returns the records of a v2 batch that the kernel does not open, or a v0 or v1 message. Raises DamagedError."""
+    if window[i].magic < MAGIC_V2:
+        return open_message(window, i, buffers)
+    records = open_records(window, i, buffers)
+    if problems := record_batch.check_records(records, 0, record_batch.parse_header(batch_bytes(window, i))):
+        raise window.damage(i, problems[0][1])
+    return records
 
 
 def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import CleanerSegment
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, batch_bytes, windows
+from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, batch_bytes, open_batch, windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
@@ -17,9 +17,8 @@ from kseg.formats.rows import Rows
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.survivors import Counts, judge_rows
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
-from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import DONE, FULL, MORE_ROWS, NEEDS_PACKING, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.building import seal
-from kseg.kernel.records.opening import DONE, OUTPUT_FULL
 from kseg.segment.batches import Message
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import build_transaction_index
@@ -149,23 +148,25 @@ class _WindowFilter:
                 window.data, window.rows, window.count, self._verdicts, buffers.rows, buffers.keep, buffers.out,
                 buffers.expansion, opened,
             )  # fmt: skip
-            opened, i = None, survivors.batch
-            if status == kernel.NEEDS_PACKING:
+            i, opened = survivors.frame, None
+            if status == NEEDS_PACKING:
                 self._pack(i)
-                continue
-            if status == OUTPUT_FULL:
+            elif status == FULL:
                 self._flush()
                 if survivors.needed > len(buffers.out):
                     buffers.out = bytearray(2 * survivors.needed)
-                continue
-            if status == DONE:
+            elif status == MORE_ROWS:
+                buffers.widen(survivors.needed)
+            elif status == DONE:
                 self._flush()
                 return self
-            opened = buffers.provide(window, i, survivors, status)
-            if isinstance(opened, Message):
-                self._flush()
-                self._filter_message(i, opened)
-                survivors.batch, opened = i + 1, None
+            else:
+                opened = open_batch(window, i, buffers)
+                if isinstance(opened, Message):
+                    self._flush()
+                    self._filter_message(i, opened)
+                    survivors.go_to(i + 1)
+                    opened = None
 
     def _pack(self, i: int) -> None:
         """Compresses the records written by the kernel, and completes their batch header."""
@@ -179,9 +180,10 @@ class _WindowFilter:
         out[start:end] = area
         seal(
             out, survivors.size, end, batch_bytes(self._window, i), attributes, survivors.base_timestamp,
-            survivors.max_timestamp, survivors.records,
+            survivors.max_timestamp, survivors.kept,
         )  # fmt: skip
-        survivors.size, survivors.batch = end, i + 1
+        survivors.size = end
+        survivors.go_to(i + 1)
 
     def _flush(self) -> None:
         if self._survivors.size:

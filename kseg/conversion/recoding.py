@@ -15,12 +15,20 @@ from kseg.formats.compressing import Target, packer
 from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.codecs.recoding import FULL, Repacking, UniformRun
+from kseg.kernel.codecs.recoding import Repacking, UniformRun
 from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout.headers import APPEND_TIME
-from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.layout.rows import (
+    DONE,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_WIDTH,
+    FULL,
+    HEADER_WIDTH,
+    MORE_HEADERS,
+)
 from kseg.kernel.records.columns import Collector
-from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import MAX_HEADERS
 from kseg.segment.items import Damage, Problem
 

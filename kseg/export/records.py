@@ -14,13 +14,11 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from kseg.export.chunk import Chunk, Chunks
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel.codecs.recoding import expand_batches
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
-from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.layout.rows import BATCH_WIDTH, DONE, FRAME_WIDTH, HEADER_WIDTH, MORE_HEADERS
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
-from kseg.kernel.records.plain import DONE, MORE_HEADERS
-from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
+from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Future, Threads
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
@@ -37,8 +35,6 @@ _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
 
 ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
 """The earliest and the latest timestamp in ms."""
-
-_DecodeOthers = Callable[[int], Generator[Chunk, None, int]]
 
 
 class LeftOut(NamedTuple):
@@ -72,11 +68,7 @@ class ColumnDecoder:
     ) -> None:
         self._reader, self._scratch, self._chunks, self._report = reader, scratch, chunks, report
         self._wanted, self._is_all, self._key = wanted, is_all, key
-        self._batch_expansion, self._run_expansion = (
-            expansion_buffer(scratch.max_batch_bytes),
-            expansion_buffer(scratch.max_batch_bytes),
-        )
-        self._expanded_frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        self._expansion = expansion_buffer(scratch.max_batch_bytes)
         has_time = wanted[kernel.WANTED_EARLIEST] > ALL_TIMES[0] or wanted[kernel.WANTED_LATEST] < ALL_TIMES[1]
         self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.is_07
 
@@ -94,10 +86,11 @@ class ColumnDecoder:
     def _records(self, run: Run) -> Iterator[Chunk]:
         first = 0
         while first < run.count and self._reader.is_07:
-            first += yield from self._batch(run, first)
+            yield from self._batch(run, first)
+            first += 1
         while first < run.count:
             buffer, frames, _, stop = self._reader.window(run, first)
-            yield from self._frames(buffer, frames, first, stop, partial(self._others, run, buffer, frames, stop))
+            yield from self._frames(run, buffer, frames, first, stop)
             first = stop
 
     def take_headers(self, headers: memoryview, count: int) -> Iterator[Chunk]:
@@ -115,15 +108,16 @@ class ColumnDecoder:
                 return
             offsets.batch = given
 
-    def _frames(
-        self, buffer: memoryview, frames: memoryview, first: int, stop: int, decode_others: _DecodeOthers
-    ) -> Iterator[Chunk]:
-        """Decodes uncompressed frames in the kernel, and the others with ``decode_others``."""
+    def _frames(self, run: Run, buffer: memoryview, frames: memoryview, first: int, stop: int) -> Iterator[Chunk]:
+        """Decodes plain frames of a run in the kernel, and the others one by one."""
         collector, scratch = kernel.Collector(first), self._scratch
         while True:
-            status = collector.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers)
+            status = collector.collect(
+                buffer, frames, stop, self._wanted, scratch.rows, scratch.headers, self._expansion
+            )
             if collector.row_count:
-                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
+                payload = self._expansion.view() if collector.is_expanded else buffer
+                yield from self._rows(Rows(payload, scratch.rows, scratch.headers, collector.row_count))
                 collector.row_count = collector.header_count = 0
             elif (
                 status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADER_INT64S
@@ -132,21 +126,9 @@ class ColumnDecoder:
             elif status == DONE:
                 return
             else:
-                taken = 1
-                if collector.position == 0:  # otherwise the file has changed since the run was read
-                    taken = yield from decode_others(collector.frame)
-                collector.go_to(collector.frame + taken)
-
-    def _others(
-        self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
-    ) -> Generator[Chunk, None, int]:
-        """Decodes compressed or invalid frames of a run from ``first`` on, one or several. Returns their number."""
-        expanded = expand_batches(buffer, frames, first, stop, self._wanted, self._run_expansion, self._expanded_frames)
-        if expanded:
-            view = self._run_expansion.view()
-            yield from self._frames(view, self._expanded_frames, 0, expanded, lambda i: self._batch(run, first + i))
-            return expanded
-        return (yield from self._batch(run, first))
+                if not collector.is_open:  # otherwise the file has changed since the run was read
+                    yield from self._batch(run, collector.frame)
+                collector.go_to(collector.frame + 1)
 
     def _rows(self, rows: Rows) -> Iterator[Chunk]:
         if not self._is_all:
@@ -158,15 +140,15 @@ class ColumnDecoder:
         if self._key is not None:
             rows.count = keep_key(rows.payload, rows.rows, rows.count, self._key)
 
-    def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
-        """Decodes one batch, or reports it. Returns 1, the number of frames."""
-        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._batch_expansion)
+    def _batch(self, run: Run, i: int) -> Iterator[Chunk]:
+        """Decodes one batch, or reports it."""
+        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._expansion)
         if not batch.is_valid:
             for problem in batch.problems:
                 self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
-            return 1
+            return
         if batch.is_control:
-            return 1
+            return
         wrong = 0
         try:
             for rows in batch.rows():
@@ -183,7 +165,6 @@ class ColumnDecoder:
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
             self._report(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
-        return 1
 
 
 def _frames_of(headers: memoryview, first: int, stop: int) -> Run:

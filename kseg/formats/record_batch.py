@@ -25,7 +25,6 @@ from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableEr
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
-from kseg.kernel.records.plain import sequence_after
 from kseg.kernel.records.records import (
     COMPLETE,
     FLAG_NOT_RISING,
@@ -34,6 +33,7 @@ from kseg.kernel.records.records import (
     REASONS,
     TOO_MANY_HEADERS,
     RecordWalk,
+    sequence_after,
 )
 from kseg.kernel.scan.checksums import crc32c
 from kseg.limits import MAX_HEADERS

@@ -20,7 +20,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import be32
-from kseg.kernel.records.plain import sequence_after
+from kseg.kernel.records.records import sequence_after
 from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
 from kseg.segment.damage import crc_holds
 from kseg.segment.files import (

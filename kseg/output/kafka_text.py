@@ -15,8 +15,8 @@ from kseg.formats.message_set import COMPRESSED_TWICE, MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
+from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
-from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.codec_libraries import expansion_buffer
-from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, UndecodableError, int64s
-from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.codecs.recoding import expand_batches
+from kseg.formats.rows import Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.layout import rows as layout
-from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
+from kseg.kernel.layout.rows import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
@@ -20,9 +18,6 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.selection import RowSpan
-
-FRAMES_EXPANDED = 64
-"""Largest number of compressed batches that are decompressed at the same time."""
 
 
 class Style(NamedTuple):
@@ -47,15 +42,6 @@ class Style(NamedTuple):
 
 Spans = Callable[[Rows], list[RowSpan]]
 """Selects rows (first, stop) of a batch."""
-
-
-class Frames(NamedTuple):
-    """Frames as rows of ``buffer``, and the same frames decompressed: ``expanded_frames`` as rows of ``expanded``."""
-
-    buffer: Sliceable
-    rows: memoryview
-    expanded: Any
-    expanded_frames: memoryview
 
 
 class Printer:
@@ -134,7 +120,6 @@ class RenderingPrinter(Printer):
         self._renderer = Renderer()
         self._program: Any = None
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
-        self._expanded_frames = int64s(FRAMES_EXPANDED * layout.FRAME_WIDTH)
 
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
@@ -146,62 +131,41 @@ class RenderingPrinter(Printer):
         self._flush()
 
     def run(self, reader: SegmentReader, run: Run) -> None:
-        """Prints a run of frames. The kernel prints plain and decompressed ones, `batch` those that it skips."""
-        if reader.is_07 or (self.style.decoder is not None and self._program is None):
-            for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._expansion))
-            return
-        first = 0
+        """Prints a run of frames. The kernel prints plain ones, `batch` those that it skips."""
+        first, is_plain = 0, not reader.is_07 and (self.style.decoder is None or self._program is not None)
         while first < run.count:
-            buffer, rows, origin, stop = reader.window(run, first)
-            self._run_window(reader, run, buffer, rows, origin, first, stop)
-            first = stop
+            buffer, rows, origin, stop = reader.window(run, first) if is_plain else (None, run.rows, 0, run.count)
+            while first < stop:
+                if buffer is not None:
+                    first = self._print(buffer, rows, origin, first, stop)
+                if first < stop:
+                    self.batch(reader.batch(run, first, keep=False, scratch=self.scratch, shared=self._expansion))
+                    first += 1
 
-    def _run_window(
-        self, reader: SegmentReader, run: Run, buffer: Sliceable, rows: memoryview, origin: int, first: int, stop: int
-    ) -> None:
-        def alone(i: int, shared: ExpansionBuffer | None = self._expansion) -> int:
-            self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=shared))
-            return 1
-
-        def expanded_run(i: int) -> int:
-            count = expand_batches(buffer, rows, i, stop, ALL, self._expansion, self._expanded_frames)
-            if not count:
-                return alone(i)
-            frames = Frames(buffer, rows[i * layout.FRAME_WIDTH :], self._expansion.view(), self._expanded_frames)
-            self._print(frames, 0, count, origin, lambda k: alone(i + k, shared=None))
-            return count
-
-        self._print(Frames(buffer, rows, buffer, rows), first, stop, origin, expanded_run if self.style.deep else alone)
-
-    def _print(self, frames: Frames, first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
-        """Prints frames of a run. ``others(i)`` prints the frames from i on that the kernel skips, and returns their
-        number.
-        """
+    def _print(self, buffer: Sliceable, rows: memoryview, origin: int, first: int, stop: int) -> int:
+        """Prints frames of a run from ``first`` up to ``stop``, or the first that the kernel skips. Returns that."""
         renderer = self._renderer
         renderer.go_to(first)
         renderer.origin = origin
         while True:
             status = renderer.print_batches(
-                frames.buffer, frames.rows, stop, self.scratch.rows, self.scratch.headers, self._out, frames.expanded,
-                frames.expanded_frames,
-            )  # fmt: skip
+                buffer, rows, stop, self.scratch.rows, self.scratch.headers, self._out, self._expansion
+            )
             if status == DONE:
-                return
+                return stop
             if status == FULL:
                 self._flush()
             elif status == TOO_SMALL:
                 self._grow(renderer.needed)
             elif status == NEEDS_DECODING:
-                self._finish_row(frames.expanded, self.scratch.rows, self.scratch.headers)
+                payload = self._expansion.view() if renderer.is_expanded else buffer
+                self._finish_row(payload, self.scratch.rows, self.scratch.headers)
             elif status == MORE_HEADERS and renderer.needed <= MAX_HEADERS:
                 self.scratch.headers = int64s(MAX_HEADERS * layout.HEADER_WIDTH)
+            elif renderer.is_open:
+                renderer.go_to(renderer.frame + 1)  # the file has changed since the run was read
             else:
-                at, printed = renderer.frame, 1
-                if renderer.position == 0:  # otherwise the file has changed since the run was read
-                    printed = others(at)
-                renderer.go_to(at + printed)
-                renderer.origin = origin
+                return int(renderer.frame)
 
     def _finish_row(self, buffer: Sliceable, rows: memoryview, headers: memoryview) -> None:
         """Completes the line of a record whose key and value the kernel leaves to the decoder."""

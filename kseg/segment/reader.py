@@ -26,12 +26,13 @@ from kseg.kernel.layout.rows import (
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
+    IRREGULAR,
     be32,
     be64,
 )
 from kseg.kernel.scan import frames as kernel
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.frame_scan import IRREGULAR, WALK_RECORDS, FrameScan
+from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
 from kseg.kernel.scan.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch

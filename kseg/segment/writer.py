@@ -18,12 +18,13 @@ from kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
+    DONE,
     FRAME_WIDTH,
+    IRREGULAR,
 )
 from kseg.kernel.scan import frames, headers
-from kseg.kernel.scan.frame_scan import IRREGULAR, SKIP_CHECKSUMS, FrameScan
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, FrameScan
 from kseg.kernel.state import indexing
-from kseg.kernel.state.indexing import DONE
 from kseg.limits import FRAMES_PER_CALL
 from kseg.runtime.write_behind import WriteBehind
 from kseg.segment.files import segment_stem

@@ -16,7 +16,7 @@ from kseg.formats.compression import ZSTD
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.codecs import recoding as kernel
-from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import DONE, FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, NOT_PLAIN
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch
 from segment.segments import entries, sealed
@@ -172,11 +172,11 @@ def test_batches_that_the_kernel_skips() -> None:
         repacking = kernel.Repacking(held, pack, largest)
         return repacking.repack(data, frames, out), repacking.frame
 
-    assert status() == (kernel.DONE, len(frames) // FRAME_WIDTH)
-    assert status(largest=1) == (kernel.NEEDS_REPACKING, 0)
+    assert status() == (DONE, len(frames) // FRAME_WIDTH)
+    assert status(largest=1) == (NOT_PLAIN, 0)
     gzipped = bytearray(data)
     gzipped[frames[FRAME_WIDTH + FRAME_POSITION] + 22] |= 1
-    assert status(bytes(gzipped)) == (kernel.NEEDS_REPACKING, 1)
+    assert status(bytes(gzipped)) == (NOT_PLAIN, 1)
     with pytest.raises(ValueError):
         status(data[:-1])
     for frame, size in ((-1, 0), (0, -1), (0, len(out) + 1)):

@@ -8,8 +8,8 @@ from pathlib import Path
 from crc32c import crc32c
 
 from kernel.both import printed_by_other
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
-from kseg.kernel.records import plain
 
 NOT_PLAIN = -1
 
@@ -105,25 +105,25 @@ def render(renderer, data, found, out_bytes=65536, row_count=64, header_count=64
         status = renderer.print_batches(data, found, stop, rows, headers, out)
         assert whole[out_bytes:] == b"\xa5" * 256
         piece += out[: renderer.written]
-        if status == plain.FULL:
+        if status == layout.FULL:
             assert renderer.written > 0
-        elif status == plain.NOT_PLAIN:
-            assert renderer.position == 0
+        elif status == layout.NOT_PLAIN:
+            assert not renderer.is_open
             pieces += [bytes(piece), (NOT_PLAIN, renderer.frame)]
             piece = bytearray()
             renderer.go_to(renderer.frame + 1)
-        elif status == plain.TOO_SMALL:
+        elif status == layout.TOO_SMALL:
             assert renderer.written == 0
             assert out_bytes < renderer.needed <= max(2 * out_bytes, 2 * len(data) + 65536)
             out_bytes = renderer.needed
             whole = bytearray(b"\xa5" * (out_bytes + 256))
-        elif status == plain.MORE_HEADERS:
+        elif status == layout.MORE_HEADERS:
             assert renderer.needed > len(headers) // HEADER_WIDTH
             headers = int64s(HEADER_WIDTH * renderer.needed)
-        elif status == plain.NEEDS_DECODING:
+        elif status == layout.NEEDS_DECODING:
             piece += finish(data, rows, headers, renderer)
         else:
-            assert status == plain.DONE
+            assert status == layout.DONE
             return [*pieces, bytes(piece)]
         renderer.written = 0
 

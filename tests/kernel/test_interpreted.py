@@ -18,25 +18,26 @@ from kseg.kernel.layout import rows
 def test_constants_and_structs_are_read_from_where_they_are_defined():
     assert definitions(layout.__file__.removesuffix(".py") + ".pxd")["V2_HEADER_BYTES"] == layout.V2_HEADER_BYTES == 61
     assert (rows.FRAME_STATE, rows.ROW_WIDTH, rows.BATCH_COORDINATOR_EPOCH) == (3, 10, 15)
-    kept = definitions(str(Path(rows.__file__).parents[1] / "scan/frame_scan.pxd"))["Prefixes"]()
-    assert (kept.anchor, kept.ieee.filled, kept.castagnoli.crcs) == (0, 0, 0)
-    assert kept.ieee is not kept.castagnoli
+    make = definitions(str(Path(rows.__file__).parents[1] / "render/lines.pxd"))["Line"]
+    line = make()
+    assert (line.limit, line.context.place_size, line.out) == (0, 0, 0)
+    assert line.context is not make().context
 
 
 def test_structs_hold_structs_that_their_pxd_cimports(tmp_path, monkeypatch):
-    scan = definitions(str(Path(rows.__file__).parents[1] / "scan/frame_scan.pxd"))
-    monkeypatch.setitem(sys.modules, "kernel.elsewhere", SimpleNamespace(Prefixes=scan["Prefixes"]))
+    lines = definitions(str(Path(rows.__file__).parents[1] / "render/lines.pxd"))
+    monkeypatch.setitem(sys.modules, "kernel.elsewhere", SimpleNamespace(Line=lines["Line"]))
     path = tmp_path / "made.pxd"
     path.write_text(
-        "from kernel.elsewhere cimport Other, Prefixes\n\n"
+        "from kernel.elsewhere cimport Other, Line\n\n"
         "cdef enum:\n    MOST = -0x10\n\n"
         "cdef struct Inner:\n    long long* first\n\n"
-        "cdef struct Outer:\n    Inner inner\n    Prefixes table\n    const unsigned char* p\n"
+        "cdef struct Outer:\n    Inner inner\n    Line line\n    const unsigned char* p\n"
     )
     found = definitions(str(path))
     assert (found["MOST"], sorted(found)) == (-16, ["Inner", "MOST", "Outer"])
     outer = found["Outer"]()
-    assert (outer.inner.first, outer.table.ieee.filled, outer.p) == (0, 0, 0)
+    assert (outer.inner.first, outer.line.context.place, outer.p) == (0, 0, 0)
     with pytest.raises(AttributeError):
         outer.other = 1
 

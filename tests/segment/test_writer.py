@@ -14,8 +14,9 @@ from kseg.kernel.layout.rows import (
     BATCH_MAX_TIMESTAMP,
     BATCH_POSITION,
     BATCH_WIDTH,
+    DONE,
 )
-from kseg.kernel.state.indexing import DONE, NOT_RISING, OUTSIDE
+from kseg.kernel.state.indexing import NOT_RISING, OUTSIDE
 from kseg.segment.writer import LogWriter, RollLimits, SegmentIndexes, SegmentWriter, batch_rows
 from segment.segments import entries, sample
 

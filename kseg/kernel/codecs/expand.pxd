@@ -27,9 +27,11 @@ cdef extern from "codecs.h" nogil:
         void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
     )
 
-cdef Py_ssize_t expand_batch(
-    const unsigned char* p, Py_ssize_t at, long long size, unsigned char* out, Py_ssize_t capacity, void* zstd
-) noexcept nogil
+# A buffer for decompressed bytes, and a context of libzstd. NULL: nothing is decompressed.
+cdef struct Expansion:
+    unsigned char* out
+    Py_ssize_t capacity
+    void* zstd
 
 cdef class ExpansionBuffer:
     cdef unsigned char[::1] out
@@ -38,6 +40,11 @@ cdef class ExpansionBuffer:
     cdef object _functions
     cdef Py_ssize_t _limit
     cdef readonly Py_ssize_t capacity
+
+cdef int use_expansion(Expansion* expansion, ExpansionBuffer buffer) except -1
+cdef Py_ssize_t expand_batch(
+    const unsigned char* p, Py_ssize_t at, long long size, const Expansion* expansion, Py_ssize_t used
+) noexcept nogil
 cdef Py_ssize_t expand_area(
     int codec, int magic, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity, void* zstd
 ) noexcept nogil

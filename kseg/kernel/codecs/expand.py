@@ -22,13 +22,25 @@ def expand_area(codec, magic, p, n, out, capacity, zstd):
     return REFUSED
 
 
-def expand_batch(p, at, size, out, capacity, zstd):
-    """`expand_area` for the records of the v2 batch at p[at], which has ``size`` bytes including its header."""
-    if cython.compiled:
+def expand_batch(p, at, size, expansion, used):
+    """Decompresses the records of the v2 batch of ``size`` bytes at p[at] behind ``used`` bytes of a buffer.
+
+    Returns the number of bytes written, REFUSED or BUFFER_FULL.
+    """
+    if cython.compiled and expansion.out != cython.NULL:
         return expand_area(
-            p[at + V2_FLAGS] & CODEC, MAGIC_V2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out, capacity, zstd
-        )
+            p[at + V2_FLAGS] & CODEC, MAGIC_V2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, expansion.out + used,
+            expansion.capacity - used, expansion.zstd,
+        )  # fmt: skip
     return REFUSED
+
+
+def use_expansion(expansion, buffer):
+    """Uses a buffer, again after each `extend`; None: nothing is decompressed."""
+    expansion.out, expansion.capacity, expansion.zstd = cython.NULL, 0, cython.NULL
+    if buffer is not None:
+        expansion.out, expansion.capacity, expansion.zstd = bytes_out(buffer.out), buffer.capacity, buffer.zstd
+    return 0
 
 
 class ExpansionBuffer:

@@ -3,32 +3,20 @@
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, hash_key
-from cython.cimports.kseg.kernel.records.opening import (
-    DONE,
-    NEEDS_OPENING,
-    OUTPUT_FULL,
-    ROWS_FULL,
-    BatchWindow,
-    fill_window,
-    open_batch,
-    read_batch,
-)
-from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 
 
-class KeyReader:
+class KeyReader(FrameCursor):
     """Reads the keys of records whose offset is ``least`` or above, window by window.
 
-    ``batch``: the next batch of the window; ``keys``: the number written so far; the caller resets both. ``needed``:
-    number of records that the buffers must hold. ``reason``: why records are malformed (REASONS of opening and
-    record_fields).
+    ``keys``: the number written so far; the caller resets it, and the position for each window.
     """
 
     def __init__(self, secret, least):
+        FrameCursor.__init__(self)
         self.secret = secret
         self.least = least
-        self.batch = self.keys = 0
-        self.needed = self.reason = 0
+        self.keys = 0
 
     def read(
         self,
@@ -42,22 +30,29 @@ class KeyReader:
         expansion: ExpansionBuffer,
         opened: cython.const[cython.uchar][::1] = None,
     ) -> int:
-        """Hashes the keys of batches ``batch`` to ``count``; their rows BATCH_* have positions in ``data``.
+        """Hashes the keys of the batches from ``frame`` up to ``count``; their rows BATCH_* have positions in ``data``.
 
         ``verdicts``: SKIP or 0 for each batch. ``opened``: the records of the next batch, if the caller had to
-        decompress it. Returns DONE, or why it stopped at ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL:
-        ``hashes`` or ``offsets`` is full. Raises ValueError if ``batches``, ``verdicts`` or ``rows`` is too short.
+        decompress it. Returns DONE, FULL (``hashes`` or ``offsets``) or NOT_PLAIN. Raises ValueError if a buffer is too
+        short.
         """
-        status: cython.int
-        window = cython.declare(BatchWindow)
-        if count <= self.batch:
+        status: cython.int = NEEDS_BUFFER
+        capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)
+        if count <= self.frame:
             return DONE
-        if self.batch < 0 or self.keys < 0:
-            raise ValueError("there are no such batches")
-        fill_window(cython.address(window), data, batches, count, verdicts, rows, expansion, opened)
-        with cython.nogil:
-            status = hash_window(self, cython.address(window), hashes, offsets)
-        self.reason = window.reason
+        if self.keys < 0 or len(verdicts) < count:
+            raise ValueError("a buffer is too short")
+        use_frames(self, data, batches, count, BATCH_WIDTH, expansion, opened)
+        self.table.row_count = 0
+        use_rows(self, rows, rows[:0])
+        self.table.header_capacity = -1
+        row_capacity: cython.Py_ssize_t = self.table.row_capacity
+        self.verdicts = int64s_in(verdicts)
+        while status == NEEDS_BUFFER:
+            with cython.nogil:
+                status = hash_frames(self, row_capacity, capacity, hashes, offsets)
+            if status == NEEDS_BUFFER:
+                status = extend(self, expansion)
         return status
 
     def read_rows(
@@ -99,56 +94,31 @@ def hash_rows(reader, payload, rows, count, hashes, offsets):
     reader.keys = keys
 
 
-def hash_window(reader, window, hashes, offsets):
-    i: cython.Py_ssize_t
+def has_no_keys(reader):
+    """Whether the header of the next batch shows that no key of it is wanted."""
+    at: cython.Py_ssize_t = reader.frame * BATCH_WIDTH
+    return reader.frames[at + BATCH_MAGIC] == MAGIC_V2 and (
+        reader.verdicts[reader.frame] & SKIP
+        or reader.frames[at + BATCH_ATTRIBUTES] & CONTROL
+        or reader.frames[at + BATCH_COUNT] == 0
+        or reader.frames[at + BATCH_LAST_OFFSET] < reader.least
+    )
+
+
+def hash_frames(reader, rows, capacity, hashes, offsets):
+    """`KeyReader.read` without the GIL, with buffers for so many rows and keys."""
     status: cython.int
-    capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)
-    for i in range(reader.batch, window.count):
-        reader.batch = i
-        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == MAGIC_V2:
-            status = hash_batch(reader, window, i, capacity, hashes, offsets)
-        else:
-            status = hash_message(reader, window, i, capacity, hashes, offsets)
+    while reader.frame < reader.stop:
+        if not reader.is_open and has_no_keys(reader):
+            reader.frame += 1
+            continue
+        if reader.keys >= capacity:
+            return FULL
+        reader.table.row_count = 0
+        reader.table.row_capacity = min(rows, capacity - reader.keys)
+        status = read_rows(reader)
         if status != DONE:
             return status
-    reader.batch = window.count
+        hash_rows(reader, reader.area.payload, reader.table.rows, reader.table.row_count, hashes, offsets)
+        leave(reader, reader.table.row_count)
     return DONE
-
-
-def hash_message(reader, window, i, capacity, hashes, offsets):
-    """Adds the key of a plain message v0 or v1."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
-    magic: cython.int = window.batches[at + BATCH_MAGIC]
-    if magic > 1 or not is_legacy_plain(window.p, position, window.batches[at + BATCH_SIZE], magic):
-        return NEEDS_OPENING
-    if reader.keys >= capacity:
-        reader.needed = 1
-        return OUTPUT_FULL
-    legacy_row(window.p, position, magic, window.rows, 0)
-    hash_rows(reader, window.p, window.rows, 1, hashes, offsets)
-    return DONE
-
-
-def hash_batch(reader, window, i, capacity, hashes, offsets):
-    """Adds the keys of a v2 batch."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    records: cython.longlong = window.batches[at + BATCH_COUNT]
-    status: cython.int
-    if (
-        window.verdicts[i] & SKIP
-        or window.batches[at + BATCH_ATTRIBUTES] & CONTROL
-        or records == 0
-        or window.batches[at + BATCH_LAST_OFFSET] < reader.least
-    ):
-        return DONE
-    status = open_batch(window, at)
-    if status != DONE:
-        return status
-    if records > capacity - reader.keys or records > window.row_capacity:
-        reader.needed = records
-        return OUTPUT_FULL if reader.keys else ROWS_FULL
-    status = read_batch(window, at)
-    if status == DONE:
-        hash_rows(reader, window.payload, window.rows, records, hashes, offsets)
-    return status

@@ -1,7 +1,7 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 from kseg.kernel.compact.key_map cimport KeyMap
-from kseg.kernel.records.opening cimport BatchWindow
+from kseg.kernel.records.cursor cimport FrameCursor
 
 cdef enum:
     # Records that are hashed before the first of them is looked up: their slots arrive meanwhile.
@@ -18,10 +18,6 @@ cdef long long judge(
 cdef bint has_tombstone(const long long* rows, long long count, const unsigned char* keep) noexcept nogil
 
 cpdef enum:
-    # A result of `Survivors.write`, besides those of opening.pxd: the caller must compress the records and seal their
-    # batch (`kseg.kernel.records.building`).
-    NEEDS_PACKING = 6
-
     # Verdicts on a batch. DISCARD: drop its records unread. KEEP_EMPTY: keep at least its header. EMPTY_TXN: it is the
     # marker of a transaction without retained records. ALL: keep all records (control batches).
     DISCARD = 1
@@ -29,36 +25,27 @@ cpdef enum:
     EMPTY_TXN = 4
     ALL = 8
 
-cdef class Survivors:
+cdef class Survivors(FrameCursor):
     cdef readonly KeyMap key_map
     cdef readonly Counts counts
     cdef public long long now_ms, retention_ms
     cdef public bint keeps_format, keeps_tombstones, has_horizons
-    cdef public Py_ssize_t batch, size
-    cdef readonly long long needed
-    cdef readonly int reason
+    cdef public Py_ssize_t size
     cdef readonly Py_ssize_t area_size
-    cdef readonly long long base_timestamp, max_timestamp, attributes, records
+    cdef readonly long long base_timestamp, max_timestamp, attributes, kept
+    # The output: ``limit`` bytes. ``keep`` marks the retained records of a batch.
+    cdef const long long* verdicts
+    cdef unsigned char* out
+    cdef Py_ssize_t limit
+    cdef unsigned char* keep
 
-# The output: ``limit`` bytes at p. ``keep`` marks the retained records of a batch.
-cdef struct Output:
-    unsigned char* p
-    Py_ssize_t limit
-    unsigned char* keep
-
-cdef int write_window(Survivors survivors, BatchWindow* window, Output* output) noexcept nogil
-cdef int write_message(Survivors survivors, BatchWindow* window, Py_ssize_t i, Output* output) noexcept nogil
-cdef int open_records(Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output) noexcept nogil
-cdef int write_batch(Survivors survivors, BatchWindow* window, Py_ssize_t i, Output* output) noexcept nogil
-cdef int rewrite(
-    Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output, long long kept, bint needs_horizon
-) noexcept nogil
-cdef void describe(
-    Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output, bint needs_horizon
-) noexcept nogil
-cdef void put_empty(Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output) noexcept nogil
-cdef void put_as_batch(
-    Survivors survivors, BatchWindow* window, Py_ssize_t position, int magic, Output* output
-) noexcept nogil
-
-cdef bint tombstones_stay(Survivors survivors, BatchWindow* window, Py_ssize_t at) noexcept nogil
+cdef int write_frames(Survivors survivors) noexcept nogil
+cdef int write_message(Survivors survivors, Py_ssize_t at) noexcept nogil
+cdef int open_records(Survivors survivors, Py_ssize_t at) noexcept nogil
+cdef int write_batch(Survivors survivors, Py_ssize_t at) noexcept nogil
+cdef int rewrite(Survivors survivors, Py_ssize_t at, long long kept, bint needs_horizon) noexcept nogil
+cdef void describe(Survivors survivors, Py_ssize_t at, bint needs_horizon) noexcept nogil
+cdef void put_empty(Survivors survivors, Py_ssize_t at) noexcept nogil
+cdef void put_as_batch(Survivors survivors, Py_ssize_t position, int magic) noexcept nogil
+cdef bint tombstones_stay(Survivors survivors, Py_ssize_t at) noexcept nogil
+cdef bint has_room(Survivors survivors, long long size) noexcept nogil

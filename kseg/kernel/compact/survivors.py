@@ -9,17 +9,7 @@ import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, KeyMap, hash_key, last_offset, prefetch_slot
 from cython.cimports.kseg.kernel.records.building import put_header, put_records
-from cython.cimports.kseg.kernel.records.opening import (
-    DONE,
-    NEEDS_OPENING,
-    OUTPUT_FULL,
-    ROWS_FULL,
-    BatchWindow,
-    fill_window,
-    open_batch,
-    read_batch,
-)
-from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, open_frame, read_rows, use_frames, use_rows
 
 # Decides which records a compaction retains (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the key map.
 
@@ -127,29 +117,29 @@ _ATTRIBUTES = cython.declare(cython.longlong, 0x7F)
 _NONE = cython.declare(cython.uchar, 255)
 
 
-class Survivors:
+class Survivors(FrameCursor):
     """Writes the surviving batches of one window after the other. ``counts``: Counts, added to.
 
     ``now_ms`` and ``retention_ms`` make the delete horizon of tombstones. ``keeps_format``: plain messages v0 and v1
     are copied, else each becomes a batch (KIP-724). ``keeps_tombstones``: tombstones of v0 and v1, and without
     ``has_horizons`` (before KIP-534) of all batches, are retained.
 
-    ``batch``: the next batch of the window; ``size``: bytes written so far; the caller resets both. ``needed`` and
-    ``reason``: see `kseg.kernel.records.opening`. If a batch NEEDS_PACKING, its records are ``area_size`` bytes behind
-    the space for a header at ``size``, and ``base_timestamp``, ``max_timestamp``, ``attributes`` and ``records`` (their
-    number) are for that header.
+    ``size``: bytes written so far; the caller resets it, and the position for each window. If a batch NEEDS_PACKING,
+    its records are ``area_size`` bytes behind the space for a header at ``size``, and ``base_timestamp``,
+    ``max_timestamp``, ``attributes`` and ``kept`` (the number of records) are for that header
+    (`kseg.kernel.records.building`).
     """
 
     def __init__(self, key_map, counts):
+        FrameCursor.__init__(self)
         key_map.check()
         self.key_map = key_map
         self.counts = counts
         self.now_ms = self.retention_ms = 0
         self.keeps_format = self.keeps_tombstones = False
         self.has_horizons = True
-        self.batch = self.size = self.area_size = 0
-        self.needed = self.reason = 0
-        self.base_timestamp = self.max_timestamp = self.attributes = self.records = 0
+        self.size = self.area_size = 0
+        self.base_timestamp = self.max_timestamp = self.attributes = self.kept = 0
 
     def write(
         self,
@@ -163,107 +153,120 @@ class Survivors:
         expansion: ExpansionBuffer,
         opened: cython.const[cython.uchar][::1] = None,
     ) -> int:
-        """Writes the survivors of batches ``batch`` to ``count``; their rows BATCH_* have positions in ``data``.
+        """Writes the survivors of the batches from ``frame`` up to ``count``; their rows BATCH_* have positions in
+        ``data``.
 
         ``verdicts``: DISCARD and others, combined by or, for each batch. ``opened``: the records of the next batch, if
-        the caller had to decompress it. Returns DONE, or why it stopped at ``batch``. Raises ValueError if a buffer is
-        too short, or if the map has no table.
+        the caller had to decompress it. Returns DONE, FULL (the output has less than ``needed`` free bytes), MORE_ROWS
+        (``needed`` for ``rows`` and ``keep``), NEEDS_PACKING or NOT_PLAIN. Raises ValueError if a buffer is too short,
+        or if the map has no table.
         """
-        status: cython.int
-        window = cython.declare(BatchWindow)
-        output = cython.declare(Output)
-        if count <= self.batch:
+        status: cython.int = NEEDS_BUFFER
+        if count <= self.frame:
             return DONE
-        if self.batch < 0 or self.size < 0 or len(keep) < 1 or len(out) < 1:
+        if self.size < 0 or len(keep) < 1 or len(out) < 1 or len(verdicts) < count:
             raise ValueError("a buffer is too short")
         self.key_map.check()
-        fill_window(cython.address(window), data, batches, count, verdicts, rows, expansion, opened)
-        window.row_capacity = min(window.row_capacity, len(keep))
-        output.p, output.limit, output.keep = bytes_out(out), len(out), bytes_out(keep)
-        with cython.nogil:
-            status = write_window(self, cython.address(window), cython.address(output))
-        self.reason = window.reason
+        use_frames(self, data, batches, count, BATCH_WIDTH, expansion, opened)
+        self.table.row_count = 0
+        use_rows(self, rows, rows[:0])
+        self.table.header_capacity = -1
+        self.table.row_capacity = min(self.table.row_capacity, len(keep))
+        self.verdicts = int64s_in(verdicts)
+        self.out, self.limit, self.keep = bytes_out(out), len(out), bytes_out(keep)
+        while status == NEEDS_BUFFER:
+            with cython.nogil:
+                status = write_frames(self)
+            if status == NEEDS_BUFFER:
+                status = extend(self, expansion)
         return status
 
 
-def write_window(survivors, window, output):
-    i: cython.Py_ssize_t
+def has_room(survivors, size):
+    """Whether so many bytes fit into the output; else they are ``needed``."""
+    survivors.needed = size
+    return size <= survivors.limit - survivors.size
+
+
+def write_frames(survivors):
     status: cython.int
-    for i in range(survivors.batch, window.count):
-        survivors.batch = i
-        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == MAGIC_V2:
-            status = write_batch(survivors, window, i, output)
+    at: cython.Py_ssize_t
+    while survivors.frame < survivors.stop:
+        at = survivors.frame * BATCH_WIDTH
+        if survivors.frames[at + BATCH_MAGIC] == MAGIC_V2:
+            status = write_batch(survivors, at)
         else:
-            status = write_message(survivors, window, i, output)
+            status = write_message(survivors, at)
+        survivors.is_open = False
         if status != DONE:
             return status
-    survivors.batch = window.count
+        survivors.frame += 1
     return DONE
 
 
-def write_message(survivors, window, i, output):
+def open_records(survivors, at):
+    """Reads all rows of the next batch. FULL: the rewritten batch might not fit into the output."""
+    records: cython.longlong = survivors.frames[at + BATCH_COUNT]
+    status: cython.int
+    survivors.table.row_count = 0
+    status = open_frame(survivors)
+    if status != DONE:
+        return status
+    survivors.is_open = True
+    if records > survivors.table.row_capacity:
+        survivors.needed = records
+        return MORE_ROWS
+    if not has_room(survivors, V2_HEADER_BYTES + survivors.area.end - survivors.area.first + _RECORD_GROWTH * records):
+        return FULL
+    return read_rows(survivors)
+
+
+def write_message(survivors, at):
     """Writes a plain message v0 or v1, unchanged or as a v2 batch."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
-    size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
-    magic: cython.int = window.batches[at + BATCH_MAGIC]
-    if magic > 1 or window.verdicts[i] & KEEP_EMPTY or not is_legacy_plain(window.p, position, size, magic):
-        return NEEDS_OPENING
-    if output.limit - survivors.size < size + _BATCH_GROWTH:
-        survivors.needed = size + _BATCH_GROWTH
-        return OUTPUT_FULL
-    legacy_row(window.p, position, magic, window.rows, 0)
-    window.rows[ROW_CHECK] = 0  # where headers end: there are none
+    position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
+    size: cython.Py_ssize_t = survivors.frames[at + BATCH_SIZE]
+    kept: cython.longlong
+    status: cython.int
+    if survivors.verdicts[survivors.frame] & KEEP_EMPTY:
+        return NOT_PLAIN
+    survivors.table.row_count = 0
+    status = read_rows(survivors)
+    if status != DONE:
+        return status
+    if not has_room(survivors, size + _BATCH_GROWTH):
+        return FULL
     survivors.counts.records += 1
-    if (
-        judge(survivors.key_map, window.p, window.rows, 1, survivors.keeps_tombstones, output.keep, survivors.counts)
-        == 0
-    ):
+    kept = judge(
+        survivors.key_map, survivors.p, survivors.table.rows, 1, survivors.keeps_tombstones, survivors.keep,
+        survivors.counts,
+    )  # fmt: skip
+    if kept == 0:
         survivors.counts.dropped += 1
         return DONE
     survivors.counts.kept += 1
     if survivors.keeps_format:
-        survivors.size = put_bytes(output.p, survivors.size, window.p, position, size)
+        survivors.size = put_bytes(survivors.out, survivors.size, survivors.p, position, size)
         survivors.counts.copied += 1
     else:
-        put_as_batch(survivors, window, position, magic, output)
+        put_as_batch(survivors, position, survivors.message.magic)
         survivors.counts.rewritten += 1
     return DONE
 
 
-def open_records(survivors, window, at, output):
-    """Reads the rows of a batch. OUTPUT_FULL: the rewritten batch might not fit into the output."""
-    records: cython.longlong = window.batches[at + BATCH_COUNT]
-    size: cython.Py_ssize_t
-    status: cython.int = open_batch(window, at)
-    if status != DONE:
-        return status
-    if records > window.row_capacity:
-        survivors.needed = records
-        return ROWS_FULL
-    size = V2_HEADER_BYTES + window.end - window.first + _RECORD_GROWTH * records
-    if size > output.limit - survivors.size:
-        survivors.needed = size
-        return OUTPUT_FULL
-    return read_batch(window, at)
-
-
-def write_batch(survivors, window, i, output):
+def write_batch(survivors, at):
     """Writes the survivors of a v2 batch."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    verdict: cython.longlong = window.verdicts[i]
-    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
-    size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
-    records: cython.longlong = window.batches[at + BATCH_COUNT]
-    attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES]
+    verdict: cython.longlong = survivors.verdicts[survivors.frame]
+    size: cython.Py_ssize_t = survivors.frames[at + BATCH_SIZE]
+    records: cython.longlong = survivors.frames[at + BATCH_COUNT]
+    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES]
+    rows: cython.pointer[cython.longlong] = survivors.table.rows
     status: cython.int
     k: cython.Py_ssize_t
     kept: cython.longlong = 0
     has_horizon: cython.bint = not survivors.has_horizons or (attributes & DELETE_HORIZON) != 0
     needs_horizon: cython.bint = False
-    if output.limit - survivors.size < size:
-        survivors.needed = size
-        return OUTPUT_FULL
+    if not has_room(survivors, size):
+        return FULL
     if verdict & DISCARD:
         survivors.counts.records += records
         if attributes & CONTROL:
@@ -271,120 +274,123 @@ def write_batch(survivors, window, i, output):
         else:
             survivors.counts.discarded_records += records
     elif records != 0:
-        status = open_records(survivors, window, at, output)
+        status = open_records(survivors, at)
         if status != DONE:
             return status
         survivors.counts.records += records
         if verdict & ALL:
             for k in range(records):
-                output.keep[k] = 1
+                survivors.keep[k] = 1
             kept = records
             needs_horizon = (verdict & EMPTY_TXN) != 0 and not has_horizon
         else:
             kept = judge(
-                survivors.key_map, window.payload, window.rows, records, tombstones_stay(survivors, window, at),
-                output.keep, survivors.counts,
+                survivors.key_map, survivors.area.payload, rows, records, tombstones_stay(survivors, at),
+                survivors.keep, survivors.counts,
             )  # fmt: skip
-            needs_horizon = not has_horizon and has_tombstone(window.rows, records, output.keep)
+            needs_horizon = not has_horizon and has_tombstone(rows, records, survivors.keep)
         survivors.counts.kept += kept
     if kept == 0:
         if verdict & KEEP_EMPTY:
-            put_empty(survivors, window, at, output)
+            put_empty(survivors, at)
             survivors.counts.emptied += 1
         else:
             survivors.counts.dropped += 1
     elif kept == records and not needs_horizon:
-        survivors.size = put_bytes(output.p, survivors.size, window.p, position, size)
+        survivors.size = put_bytes(
+            survivors.out, survivors.size, survivors.p, survivors.frames[at + BATCH_POSITION], size
+        )
         survivors.counts.copied += 1
     else:
         survivors.counts.rewritten += 1
-        return rewrite(survivors, window, at, output, kept, needs_horizon)
+        return rewrite(survivors, at, kept, needs_horizon)
     return DONE
 
 
-def tombstones_stay(survivors, window, at):
+def tombstones_stay(survivors, at):
     """Whether tombstones of a batch are retained: it has no delete horizon, or one in the future."""
     if not survivors.has_horizons:
         return survivors.keeps_tombstones
-    if not window.batches[at + BATCH_ATTRIBUTES] & DELETE_HORIZON:
+    if not survivors.frames[at + BATCH_ATTRIBUTES] & DELETE_HORIZON:
         return True
-    return survivors.now_ms < window.batches[at + BATCH_BASE_TIMESTAMP]
+    return survivors.now_ms < survivors.frames[at + BATCH_BASE_TIMESTAMP]
 
 
-def rewrite(survivors, window, at, output, kept, needs_horizon):
+def rewrite(survivors, at, kept, needs_horizon):
     """Rewrites a batch. Returns DONE, or NEEDS_PACKING if its records must be compressed."""
-    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
     end: cython.Py_ssize_t
-    describe(survivors, window, at, output, needs_horizon)
+    describe(survivors, at, needs_horizon)
     end = put_records(
-        window.payload, window.rows, output.keep, window.batches[at + BATCH_COUNT],
-        window.batches[at + BATCH_FIRST_OFFSET], survivors.base_timestamp, output.p, survivors.size + V2_HEADER_BYTES,
+        survivors.area.payload, survivors.table.rows, survivors.keep, survivors.frames[at + BATCH_COUNT],
+        survivors.frames[at + BATCH_FIRST_OFFSET], survivors.base_timestamp, survivors.out,
+        survivors.size + V2_HEADER_BYTES,
     )  # fmt: skip
-    survivors.records = kept
-    if window.batches[at + BATCH_ATTRIBUTES] & CODEC:
+    survivors.kept = kept
+    if survivors.frames[at + BATCH_ATTRIBUTES] & CODEC:
         survivors.area_size = end - survivors.size - V2_HEADER_BYTES
         return NEEDS_PACKING
     put_header(
-        output.p, survivors.size, end, window.p, position, survivors.attributes, survivors.base_timestamp,
+        survivors.out, survivors.size, end, survivors.p, position, survivors.attributes, survivors.base_timestamp,
         survivors.max_timestamp, kept,
     )  # fmt: skip
     survivors.size = end
     return DONE
 
 
-def describe(survivors, window, at, output, needs_horizon):
+def describe(survivors, at, needs_horizon):
     """Sets timestamps and attributes of the rewritten batch."""
     k: cython.Py_ssize_t
-    attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
+    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
     first: cython.longlong = -1
     largest: cython.longlong = -1
-    for k in range(window.batches[at + BATCH_COUNT]):
-        if output.keep[k]:
+    for k in range(survivors.frames[at + BATCH_COUNT]):
+        if survivors.keep[k]:
             if first < 0:
                 first = k
-            if window.rows[k * ROW_WIDTH + ROW_TIMESTAMP] > largest:
-                largest = window.rows[k * ROW_WIDTH + ROW_TIMESTAMP]
-    survivors.base_timestamp = window.rows[first * ROW_WIDTH + ROW_TIMESTAMP]
-    survivors.max_timestamp = window.batches[at + BATCH_MAX_TIMESTAMP] if attributes & LOG_APPEND_TIME else largest
+            if survivors.table.rows[k * ROW_WIDTH + ROW_TIMESTAMP] > largest:
+                largest = survivors.table.rows[k * ROW_WIDTH + ROW_TIMESTAMP]
+    survivors.base_timestamp = survivors.table.rows[first * ROW_WIDTH + ROW_TIMESTAMP]
+    survivors.max_timestamp = survivors.frames[at + BATCH_MAX_TIMESTAMP] if attributes & LOG_APPEND_TIME else largest
     if needs_horizon:
         survivors.base_timestamp = survivors.now_ms + survivors.retention_ms
         attributes |= DELETE_HORIZON
     elif attributes & DELETE_HORIZON:
-        survivors.base_timestamp = window.batches[at + BATCH_BASE_TIMESTAMP]
+        survivors.base_timestamp = survivors.frames[at + BATCH_BASE_TIMESTAMP]
     survivors.attributes = attributes
 
 
-def put_empty(survivors, window, at, output):
+def put_empty(survivors, at):
     """Writes the header of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
     end: cython.Py_ssize_t = survivors.size + V2_HEADER_BYTES
-    attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     put_header(
-        output.p, survivors.size, end, window.p, window.batches[at + BATCH_POSITION], attributes, -1,
-        window.batches[at + BATCH_MAX_TIMESTAMP], 0,
+        survivors.out, survivors.size, end, survivors.p, survivors.frames[at + BATCH_POSITION], attributes, -1,
+        survivors.frames[at + BATCH_MAX_TIMESTAMP], 0,
     )  # fmt: skip
     survivors.size = end
 
 
-def put_as_batch(survivors, window, position, magic, output):
+def put_as_batch(survivors, position, magic):
     """Writes a plain message v0 or v1, whose row is the first, as a v2 batch of one record."""
     model = cython.declare(cython.uchar[V2_HEADER_BYTES])
     k: cython.int
     end: cython.Py_ssize_t
-    timestamp: cython.longlong = window.rows[ROW_TIMESTAMP]
+    timestamp: cython.longlong = survivors.table.rows[ROW_TIMESTAMP]
     base: cython.longlong = timestamp
-    attributes: cython.longlong = window.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME if magic == 1 else 0
+    attributes: cython.longlong = survivors.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME if magic == 1 else 0
     # The offset of the message; no epoch, no producer, no sequence (-1 each); no offset delta.
     for k in range(V2_HEADER_BYTES):
-        model[k] = window.p[position + k] if k < ENTRY_SIZE else _NONE
+        model[k] = survivors.p[position + k] if k < ENTRY_SIZE else _NONE
     for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
         model[k] = 0
     model[ENTRY_MAGIC] = 2
-    if window.rows[ROW_VALUE_SIZE] < 0:
+    if survivors.table.rows[ROW_VALUE_SIZE] < 0:
         base = survivors.now_ms + survivors.retention_ms
         attributes |= DELETE_HORIZON
     end = put_records(
-        window.p, window.rows, output.keep, 1, window.rows[ROW_OFFSET], base, output.p,
+        survivors.p, survivors.table.rows, survivors.keep, 1, survivors.table.rows[ROW_OFFSET], base, survivors.out,
         survivors.size + V2_HEADER_BYTES,
     )  # fmt: skip
-    put_header(output.p, survivors.size, end, model, 0, attributes, base, timestamp, 1)
+    put_header(survivors.out, survivors.size, end, model, 0, attributes, base, timestamp, 1)
     survivors.size = end

@@ -43,6 +43,23 @@ cdef enum:
     INT32_MAX = 0x7FFFFFFF
 
 cdef enum:
+    # Results of passes over frames, batches and rows. DONE: up to the end. FULL: use the output and call again.
+    # NOT_PLAIN: the caller must process the next frame. IRREGULAR: no intact frame begins at the position.
+    # NEEDS_BUFFER: extend the expansion buffer. MORE_ROWS: too few rows for a batch. MORE_HEADERS: too few header rows
+    # for one record. TOO_SMALL: the empty output is too small. NEEDS_DECODING: the caller must finish the line of a
+    # record. NEEDS_PACKING: the caller must compress a batch.
+    DONE = 0
+    FULL = 1
+    NOT_PLAIN = 2
+    IRREGULAR = 3
+    NEEDS_BUFFER = 4
+    MORE_ROWS = 5
+    MORE_HEADERS = 6
+    TOO_SMALL = 7
+    NEEDS_DECODING = 8
+    NEEDS_PACKING = 9
+
+cdef enum:
     FRAME_POSITION = 0
     FRAME_SIZE = 1
     FRAME_MAGIC = 2

@@ -3,15 +3,18 @@ from kseg.kernel.layout.rows cimport *
 
 cdef Py_ssize_t put_records(
     const unsigned char* p, const long long* rows, const unsigned char* keep, long long count, long long base_offset,
-    long long base_timestamp, unsigned char* out, Py_ssize_t at
+    long long base_timestamp, unsigned char* out, Py_ssize_t o
 ) noexcept nogil
 cdef void put_header(
     unsigned char* out, Py_ssize_t at, Py_ssize_t end, const unsigned char* p, Py_ssize_t model, long long attributes,
     long long base_timestamp, long long max_timestamp, long long count
 ) noexcept nogil
+cdef long long record_size(
+    const long long* rows, Py_ssize_t row, const long long* headers, long long time_delta, long long offset_delta
+) noexcept nogil
 cdef Py_ssize_t put_record(
-    const unsigned char* p, const long long* row, Py_ssize_t at_row, long long base_offset, long long base_timestamp,
-    unsigned char* out, Py_ssize_t at
+    unsigned char* out, Py_ssize_t o, const unsigned char* p, const long long* rows, Py_ssize_t row,
+    const long long* headers, long long time_delta, long long offset_delta, long long size
 ) noexcept nogil
 
 cdef class AreaWriter:
@@ -25,9 +28,6 @@ cdef void begin_area(AreaWriter area, Py_ssize_t end, long long base_offset) noe
 cdef Py_ssize_t write_records(
     AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first,
     Py_ssize_t stop
-) noexcept nogil
-cdef long long body_size(
-    const long long* rows, Py_ssize_t row, const long long* headers, long long time_delta, long long offset_delta
 ) noexcept nogil
 cdef Py_ssize_t write_messages(
     AreaWriter area, const unsigned char* p, const long long* rows, Py_ssize_t first, Py_ssize_t stop, int magic,

@@ -4,48 +4,75 @@ import cython
 
 # Writes records of a v2 batch and its header (layout: `kseg.formats.record_batch`).
 #
-# Records are rows (ROW_*). HEADERS and CHECK of a row are the start, including the header count, and the end of the
-# record's headers, which are copied unchanged. 0 and 0: no headers.
+# Records are rows (ROW_*). A row without header rows has a HEADER_COUNT of -1; HEADERS and CHECK are the start,
+# including the header count, and the end of the record's headers, which are copied unchanged.
 
 native_setup()
 
 
-def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
-    """Writes one record. Returns the position behind it. The caller checks the size of the output."""
-    time_delta: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
-    offset_delta: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
-    key_size: cython.longlong = row[at_row + ROW_KEY_SIZE]
-    value_size: cython.longlong = row[at_row + ROW_VALUE_SIZE]
-    headers: cython.Py_ssize_t = row[at_row + ROW_CHECK] - row[at_row + ROW_HEADERS]
-    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta) + varint_bytes(key_size)
-    size += varint_bytes(value_size) + (headers if headers else 1)
+def record_size(rows, row, headers, time_delta, offset_delta):
+    """Returns the size of a record without its length field."""
+    key_size: cython.longlong = rows[row + ROW_KEY_SIZE]
+    value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
+    count: cython.longlong = rows[row + ROW_HEADER_COUNT]
+    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
+    h: cython.Py_ssize_t
+    k: cython.longlong
+    size += varint_bytes(key_size) + varint_bytes(value_size)
     if key_size > 0:
         size += key_size
     if value_size > 0:
         size += value_size
-    at = put_varint(out, at, size)
-    out[at] = 0
-    at = put_varint(out, at + 1, time_delta)
-    at = put_varint(out, at, offset_delta)
-    at = put_varint(out, at, key_size)
-    if key_size > 0:
-        at = put_bytes(out, at, p, row[at_row + ROW_KEY], key_size)
-    at = put_varint(out, at, value_size)
-    if value_size > 0:
-        at = put_bytes(out, at, p, row[at_row + ROW_VALUE], value_size)
-    if headers:
-        return put_bytes(out, at, p, row[at_row + ROW_HEADERS], headers)
-    out[at] = 0
-    return at + 1
+    if count < 0:
+        return size + rows[row + ROW_CHECK] - rows[row + ROW_HEADERS]
+    for k in range(count):
+        h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
+        size += varint_bytes(headers[h + HEADER_KEY_SIZE]) + headers[h + HEADER_KEY_SIZE]
+        size += varint_bytes(headers[h + HEADER_VALUE_SIZE])
+        if headers[h + HEADER_VALUE_SIZE] > 0:
+            size += headers[h + HEADER_VALUE_SIZE]
+    return size + varint_bytes(count)
 
 
-def put_records(p, rows, keep, count, base_offset, base_timestamp, out, at):
+def put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size):
+    """Writes a record of `record_size`. Returns the position behind it. The caller checks the size of the output."""
+    h: cython.Py_ssize_t
+    k: cython.longlong
+    o = put_varint(out, o, size)
+    out[o] = 0
+    o = put_varint(out, o + 1, time_delta)
+    o = put_varint(out, o, offset_delta)
+    o = put_varint(out, o, rows[row + ROW_KEY_SIZE])
+    o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
+    o = put_varint(out, o, rows[row + ROW_VALUE_SIZE])
+    o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
+    if rows[row + ROW_HEADER_COUNT] < 0:
+        return put_bytes(out, o, p, rows[row + ROW_HEADERS], rows[row + ROW_CHECK] - rows[row + ROW_HEADERS])
+    o = put_varint(out, o, rows[row + ROW_HEADER_COUNT])
+    for k in range(rows[row + ROW_HEADER_COUNT]):
+        h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
+        o = put_varint(out, o, headers[h + HEADER_KEY_SIZE])
+        o = put_bytes(out, o, p, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE])
+        o = put_varint(out, o, headers[h + HEADER_VALUE_SIZE])
+        o = put_bytes(out, o, p, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE])
+    return o
+
+
+def put_records(p, rows, keep, count, base_offset, base_timestamp, out, o):
     """Writes the records, of ``count``, that ``keep`` marks. Returns the position behind them."""
     k: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    size: cython.longlong
+    time_delta: cython.longlong
+    offset_delta: cython.longlong
     for k in range(count):
+        row = k * ROW_WIDTH
         if keep[k]:
-            at = put_record(p, rows, k * ROW_WIDTH, base_offset, base_timestamp, out, at)
-    return at
+            time_delta = difference(rows[row + ROW_TIMESTAMP], base_timestamp)
+            offset_delta = rows[row + ROW_OFFSET] - base_offset
+            size = record_size(rows, row, cython.NULL, time_delta, offset_delta)
+            o = put_record(out, o, p, rows, row, cython.NULL, time_delta, offset_delta, size)
+    return o
 
 
 def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp, count):
@@ -126,34 +153,10 @@ def begin_area(area, end, base_offset):
     area.is_base_given = False
 
 
-def body_size(rows, row, headers, time_delta, offset_delta):
-    """Returns the size of a record without its length field."""
-    key_size: cython.longlong = rows[row + ROW_KEY_SIZE]
-    value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
-    count: cython.longlong = rows[row + ROW_HEADER_COUNT]
-    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
-    h: cython.Py_ssize_t
-    k: cython.longlong
-    size += varint_bytes(key_size) + varint_bytes(value_size) + varint_bytes(count)
-    if key_size > 0:
-        size += key_size
-    if value_size > 0:
-        size += value_size
-    for k in range(count):
-        h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
-        size += varint_bytes(headers[h + HEADER_KEY_SIZE]) + headers[h + HEADER_KEY_SIZE]
-        size += varint_bytes(headers[h + HEADER_VALUE_SIZE])
-        if headers[h + HEADER_VALUE_SIZE] > 0:
-            size += headers[h + HEADER_VALUE_SIZE]
-    return size
-
-
 def write_records(area, p, rows, headers, first, stop):
     """`add_records` without the GIL."""
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    h: cython.Py_ssize_t
-    k: cython.longlong
     out: cython.pointer[cython.uchar] = area.out
     o: cython.Py_ssize_t = area.end
     size: cython.longlong
@@ -172,27 +175,13 @@ def write_records(area, p, rows, headers, first, stop):
         offset_delta = difference(rows[row + ROW_OFFSET], area.base_offset)
         if offset_delta < 0 or offset_delta > INT32_MAX:
             return i
-        size = body_size(rows, row, headers, time_delta, offset_delta)
+        size = record_size(rows, row, headers, time_delta, offset_delta)
         if area.count and o + size + varint_bytes(size) > area.limit:
             return i
         if size + MAX_LENGTH_BYTES > area.capacity - o:
             area.needed = o + size + MAX_LENGTH_BYTES
             return i
-        o = put_varint(out, o, size)
-        out[o] = 0
-        o = put_varint(out, o + 1, time_delta)
-        o = put_varint(out, o, offset_delta)
-        o = put_varint(out, o, rows[row + ROW_KEY_SIZE])
-        o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
-        o = put_varint(out, o, rows[row + ROW_VALUE_SIZE])
-        o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
-        o = put_varint(out, o, rows[row + ROW_HEADER_COUNT])
-        for k in range(rows[row + ROW_HEADER_COUNT]):
-            h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
-            o = put_varint(out, o, headers[h + HEADER_KEY_SIZE])
-            o = put_bytes(out, o, p, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE])
-            o = put_varint(out, o, headers[h + HEADER_VALUE_SIZE])
-            o = put_bytes(out, o, p, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE])
+        o = put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size)
         area.end = o
         area.count += 1
         area.last_offset = rows[row + ROW_OFFSET]

@@ -1,6 +1,6 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.records.plain cimport PassPosition, PlainFrames
+from kseg.kernel.records.cursor cimport FrameCursor
 
 cdef Py_ssize_t gather_bytes(
     const unsigned char* payload, Py_ssize_t length, const long long* fields, Py_ssize_t count, Py_ssize_t width,
@@ -25,15 +25,12 @@ cpdef enum:
     VALUES = 2
     HEADERS = 4
 
-cdef class Collector(PassPosition):
+cdef class Collector(FrameCursor):
     cdef public Py_ssize_t row_count, header_count
-    cdef PlainFrames plain
 
-cdef bint is_outside(
-    const unsigned char* p, const long long* frames, Py_ssize_t frame, const long long* wanted
-) noexcept nogil
+cdef bint is_outside(Collector collector, const long long* wanted) noexcept nogil
 cdef long long kind_of(long long check) noexcept nogil
-cdef int collect_rows(Collector collector, Py_ssize_t stop, const long long* wanted) noexcept nogil
+cdef int collect_rows(Collector collector, const long long* wanted) noexcept nogil
 cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
 cdef void check_headers(Py_ssize_t length, long long first, long long count) except *
 

@@ -1,6 +1,6 @@
 """Reads records into columns in the layout of Apache Arrow.
 
-`Collector.collect` reads the rows of many plain frames (`kseg.kernel.records.plain`), `keep` filters rows, `fitting`
+`Collector.collect` reads the rows of many plain frames (`kseg.kernel.records.cursor`), `keep` filters rows, `fitting`
 finds the rows that fit a size. The other functions fill one column each. Numbers are int64 or int32. A bit of ``valid``
 is set for each value that is not null; the first row is the least significant bit of the first byte. The functions
 raise ValueError if a buffer is too short.
@@ -11,17 +11,9 @@ ROW_CHECK of every row, of any format, has the valid bit and the timestamp type,
 """
 
 import cython
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 from cython.cimports.kseg.kernel.records.messages import row_check
-from cython.cimports.kseg.kernel.records.plain import (
-    DONE,
-    FULL,
-    MORE_HEADERS,
-    PassPosition,
-    PlainFrames,
-    check_frames,
-    enter,
-    leave,
-)
 
 # Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
 # one more than there are rows. Rows that point outside the payload are a ValueError.
@@ -138,47 +130,43 @@ def check_capacity(length, at, count):
         raise ValueError("no such place in the column")
 
 
-PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
-def is_outside(p, frames, frame, wanted):
-    """Whether the header of an intact frame excludes it: a control batch, or no wanted offset or timestamp.
-
-    ``frame``: its first column in ``frames``.
-    """
-    at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
+def is_outside(collector, wanted):
+    """Whether the header of the next frame excludes it: a control batch, or no wanted offset or timestamp."""
+    p: cython.pointer[cython.const[cython.uchar]] = collector.p
+    at: cython.Py_ssize_t = collector.frames[collector.frame * FRAME_WIDTH + FRAME_POSITION]
+    magic: cython.longlong = collector.frames[collector.frame * FRAME_WIDTH + FRAME_MAGIC]
     first: cython.longlong
-    if frames[frame + FRAME_MAGIC] == MAGIC_V2:
-        first = be64(p, at + V2_BASE_OFFSET)
+    if magic < 0 or magic > MAGIC_V2:
+        return False
+    first = be64(p, at)
+    if magic == MAGIC_V2:
         return (
             (p[at + V2_FLAGS] & CONTROL) != 0
             or first > wanted[WANTED_LAST]
             or sum_of(first, be32(p, at + V2_LAST_OFFSET_DELTA)) < wanted[WANTED_FIRST]
             or be64(p, at + V2_MAX_TIMESTAMP) < wanted[WANTED_EARLIEST]
         )
-    if frames[frame + FRAME_MAGIC] == 0 or frames[frame + FRAME_MAGIC] == 1:
-        # The offset of a compressed message is the last one inside, its timestamp the largest one.
-        first = be64(p, at + ENTRY_OFFSET)
-        return (
-            first < wanted[WANTED_FIRST]
-            or (first > wanted[WANTED_LAST] and (p[at + LEGACY_FLAGS] & CODEC) == 0)
-            or (frames[frame + FRAME_MAGIC] == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
-        )
-    return False
+    # The offset of a compressed message is the last one inside, its timestamp the largest one.
+    return (
+        first < wanted[WANTED_FIRST]
+        or (first > wanted[WANTED_LAST] and (p[at + LEGACY_FLAGS] & CODEC) == 0)
+        or (magic == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
+    )
 
 
 def kind_of(check):
     return (check >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
 
 
-class Collector(PassPosition):
+class Collector(FrameCursor):
     """Reads rows of many plain frames into buffers with ``row_count`` rows and ``header_count`` header rows so far."""
 
     def __init__(self, frame):
-        PassPosition.__init__(self)
+        FrameCursor.__init__(self, frame)
         self.row_count = self.header_count = 0
-        self.frame = frame
 
     def collect(
         self,
@@ -188,69 +176,55 @@ class Collector(PassPosition):
         wanted: cython.const[cython.longlong][::1],
         rows: cython.longlong[::1],
         headers: cython.longlong[::1],
+        expansion: ExpansionBuffer = None,
     ) -> int:
         """Appends the rows of the frames from ``frame`` up to ``stop``.
 
         Returns DONE; FULL: use the rows and headers, set both counts to 0 and call again; NOT_PLAIN: the caller must
         open the frame; MORE_HEADERS: one record has more headers than fit, ``headers`` must grow to ``needed`` rows.
-        Intact frames whose header excludes all ``wanted`` records are skipped; of others every row is written.
+        Positions of rows are in ``buf``, or in ``expansion`` if the collector `is_expanded`. Intact
+        frames whose header excludes all ``wanted`` records are skipped; of others every row is written.
         """
-        status: cython.int
-        row_capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
-        header_capacity: cython.Py_ssize_t = len(headers) // HEADER_WIDTH
-        if len(wanted) < WANTED_WIDTH or not row_capacity or not header_capacity:
+        status: cython.int = NEEDS_BUFFER
+        if len(wanted) < WANTED_WIDTH or len(headers) < HEADER_WIDTH:
             raise ValueError("a buffer is too short")
-        if not (0 <= self.row_count <= row_capacity and 0 <= self.header_count <= header_capacity):
+        if not (self.row_count >= 0 and 0 <= self.header_count <= len(headers) // HEADER_WIDTH):
             raise ValueError("no such place among the rows")
-        check_frames(len(buf), frames, self.frame, stop)
-        self.plain.p = bytes_in(buf)
-        self.plain.frames = int64s_in(frames)
-        self.plain.refused = CODEC | CONTROL
-        self.plain.table.rows = int64s_out(rows)
-        self.plain.table.row_capacity = row_capacity
-        self.plain.table.row_count = self.row_count
-        self.plain.table.headers = int64s_out(headers)
-        self.plain.table.header_capacity = header_capacity
-        self.plain.table.header_count = self.header_count
+        self.table.row_count, self.table.header_count = self.row_count, self.header_count
+        use_rows(self, rows, headers)
+        use_frames(self, buf, frames, stop, FRAME_WIDTH, expansion, None)
+        self.refused = CONTROL
         asked = int64s_in(wanted)
-        with cython.nogil:
-            status = collect_rows(self, stop, asked)
-        self.row_count = self.plain.table.row_count
-        self.header_count = self.plain.table.header_count
+        while status == NEEDS_BUFFER:
+            with cython.nogil:
+                status = collect_rows(self, asked)
+            if status == NEEDS_BUFFER:
+                status = extend(self, expansion)
+        self.row_count, self.header_count = self.table.row_count, self.table.header_count
         return status
 
 
-def collect_rows(collector, stop, wanted):
-    plain: cython.pointer[PlainFrames] = cython.address(collector.plain)
+def collect_rows(collector, wanted):
     status: cython.int
     at: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    kind: cython.longlong
     check: cython.longlong
-    while collector.frame < stop:
+    while collector.frame < collector.stop:
         at = collector.frame * FRAME_WIDTH
-        if (
-            collector.position == 0
-            and plain.frames[at + FRAME_STATE] & CRC_RIGHT
-            and is_outside(plain.p, plain.frames, at, wanted)
-        ):
+        if not collector.is_open and collector.frames[at + FRAME_STATE] & CRC_RIGHT and is_outside(collector, wanted):
             collector.frame += 1
             continue
-        if plain.table.row_count >= plain.table.row_capacity:
+        if collector.table.row_count >= collector.table.row_capacity:
             return FULL
-        status = enter(plain, at, collector, PLENTY)
-        if status == MORE_HEADERS and plain.table.header_count:
-            return FULL
+        status = read_rows(collector)
         if status != DONE:
-            return status
-        if plain.frames[at + FRAME_MAGIC] == MAGIC_V2:
-            kind = (
-                APPEND_TIME if plain.p[plain.frames[at + FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
-            )
-            check = row_check(0, True, kind)
-            for k in range(plain.first_row, plain.table.row_count):
-                plain.table.rows[k * ROW_WIDTH + ROW_CHECK] = check
-        leave(plain, at, collector, plain.table.row_count)
+            # The rows before must be used first: they need the buffer.
+            return FULL if status != NOT_PLAIN and collector.table.row_count else status
+        if collector.frames[at + FRAME_MAGIC] == MAGIC_V2:
+            check = row_check(0, True, APPEND_TIME if collector.area.header.is_append_time else CREATE_TIME)
+            for k in range(collector.first_row, collector.table.row_count):
+                collector.table.rows[k * ROW_WIDTH + ROW_CHECK] = check
+        leave(collector, collector.table.row_count)
     return DONE
 
 

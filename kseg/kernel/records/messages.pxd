@@ -9,7 +9,7 @@ cpdef enum:
     MORE = 1
     COMPRESSED = 2
     CUT = 3
-    TOO_SMALL = 4
+    TOO_SHORT = 4
     MISFIT = 5
     UNKNOWN_MAGIC = 6
 
@@ -37,16 +37,21 @@ cdef class MessageWalk:
     cdef int kind, mode
 
 cdef long long row_check(long long crc, long long is_right, long long kind) noexcept nogil
+cdef bint is_plain(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, int magic, Message* message) noexcept nogil
+cdef void put_row(
+    const Message* message, long long offset, long long timestamp, long long check, long long* rows, Py_ssize_t number
+) noexcept nogil
+cdef long long time_of(const unsigned char* p, Py_ssize_t at, int magic) noexcept nogil
+cdef int kind_of(const unsigned char* p, Py_ssize_t at, int magic) noexcept nogil
 cdef int walk_set(
-    MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
+    MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity, bint is_07
 ) noexcept nogil
-cdef int walk_v07(
-    MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
+cdef int read_frame(
+    MessageWalk walk, const unsigned char* p, Py_ssize_t end, bint is_07, Message* message
 ) noexcept nogil
-
-cdef int read_frame(MessageWalk walk, const unsigned char* p, Py_ssize_t end, Message* message) noexcept nogil
-cdef int read_fields(MessageWalk walk, const unsigned char* p, Message* message) noexcept nogil
+cdef bint read_sizes(const unsigned char* p, Py_ssize_t at, Message* message) noexcept nogil
+cdef int read_fields(MessageWalk walk, const unsigned char* p, bint is_07, Message* message) noexcept nogil
+cdef void add_row(MessageWalk walk, const unsigned char* p, const Message* message, long long* rows) noexcept nogil
 cdef long long check_of(
     const unsigned char* p, Py_ssize_t crc_at, Py_ssize_t start, Py_ssize_t after, long long kind
 ) noexcept nogil
-cdef void put_row(MessageWalk walk, const unsigned char* p, Message* message, long long* rows) noexcept nogil

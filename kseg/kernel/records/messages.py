@@ -20,14 +20,13 @@ import cython
 native_setup()
 
 REASONS = {
-    TOO_SMALL: "the size of a message is smaller than its header",
+    TOO_SHORT: "the size of a message is smaller than its header",
     MISFIT: "a key or value does not fit its message",
     UNKNOWN_MAGIC: "the magic of a message is unknown",
 }
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
-# The smallest value of the size field: CRC, magic, attributes, the timestamp of v1, and the sizes of key and value.
+# The smallest value of the size field of v0: CRC, magic, attributes, and the sizes of key and value.
 MIN_V0_BYTES = cython.declare(cython.longlong, 14)
-MIN_V1_BYTES = cython.declare(cython.longlong, 22)
 
 
 class MessageWalk:
@@ -65,10 +64,7 @@ class MessageWalk:
         p = bytes_in(payload)
         out = int64s_out(rows)
         with cython.nogil:
-            if is_07:
-                status = walk_v07(self, p, end, out, capacity)
-            else:
-                status = walk_set(self, p, end, out, capacity)
+            status = walk_set(self, p, end, out, capacity, is_07)
         return status
 
     def survey(self, payload: cython.const[cython.uchar][::1]) -> int:
@@ -77,53 +73,66 @@ class MessageWalk:
         end: cython.Py_ssize_t = len(payload)
         p = bytes_in(payload)
         with cython.nogil:
-            status = walk_set(self, p, end, cython.NULL, 0)
+            status = walk_set(self, p, end, cython.NULL, 0, False)
         return status
-
-
-def read_frame(walk, p, end, message):
-    """Sets the end and the magic of the entry at the position. Returns END on success, CUT or a key of REASONS."""
-    size: cython.longlong
-    if end - walk.position < ENTRY_OVERHEAD:
-        return CUT
-    size = be32(p, walk.position + ENTRY_SIZE)
-    if size < MIN_V0_BYTES:
-        return TOO_SMALL
-    if size > end - walk.position - ENTRY_OVERHEAD:
-        return CUT
-    message.magic = p[walk.position + ENTRY_MAGIC]
-    if message.magic > 1 and walk.mode == STRICT:
-        return UNKNOWN_MAGIC
-    if message.magic and size < MIN_V1_BYTES:
-        return TOO_SMALL
-    message.after = walk.position + ENTRY_OVERHEAD + size
-    return END
-
-
-def read_fields(walk, p, message):
-    """Sets positions and sizes of key and value of that entry. Returns END on success, COMPRESSED or MISFIT."""
-    at: cython.Py_ssize_t = walk.position + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
-    if p[walk.position + LEGACY_FLAGS] & CODEC:
-        return COMPRESSED
-    message.key_size = be32(p, at)
-    at += SIZE_BYTES
-    if message.after - at < SIZE_BYTES or message.key_size > message.after - at - SIZE_BYTES:
-        return MISFIT
-    message.key = at
-    if message.key_size > 0:
-        at += message.key_size
-    message.value_size = be32(p, at)
-    message.value = at + SIZE_BYTES
-    if message.value_size > message.after - message.value:
-        if walk.mode != SIZES_ONLY:
-            return MISFIT
-        walk.misfits += 1
-    return END
 
 
 def row_check(crc, is_right, kind):
     """Returns ROW_CHECK: a stored CRC, whether it is right, and the timestamp type."""
     return crc | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
+
+
+def time_of(p, at, magic):
+    """Returns the timestamp of the v0 or v1 entry at p[at], -1 for v0."""
+    return be64(p, at + V1_TIMESTAMP) if magic else -1
+
+
+def kind_of(p, at, magic):
+    """Returns the timestamp type of the v0 or v1 entry at p[at]."""
+    if magic == 0:
+        return NO_TIME
+    return APPEND_TIME if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+
+
+def read_sizes(p, at, message):
+    """Reads positions and sizes of key and value of the v0 or v1 entry at p[at]. False if the key does not fit."""
+    field: cython.Py_ssize_t = at + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
+    message.key_size = be32(p, field)
+    field += SIZE_BYTES
+    if message.after - field < SIZE_BYTES or message.key_size > message.after - field - SIZE_BYTES:
+        return False
+    message.key = field
+    if message.key_size > 0:
+        field += message.key_size
+    message.value_size = be32(p, field)
+    message.value = field + SIZE_BYTES
+    return True
+
+
+def is_plain(p, at, size, magic, message):
+    """Whether the v0 or v1 entry at p[at] is uncompressed, and its key and value, which are read, fill it exactly."""
+    message.magic = magic
+    message.after = at + size
+    if size < (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES or p[at + LEGACY_FLAGS] & CODEC:
+        return False
+    if not read_sizes(p, at, message) or message.key_size < -1 or message.value_size < -1:
+        return False
+    return message.value + (message.value_size if message.value_size > 0 else 0) == message.after
+
+
+def put_row(message, offset, timestamp, check, rows, number):
+    """Writes a row for an entry whose fields are read."""
+    row: cython.Py_ssize_t = number * ROW_WIDTH
+    rows[row + ROW_OFFSET] = offset
+    rows[row + ROW_TIMESTAMP] = timestamp
+    rows[row + ROW_SEQUENCE] = -1
+    rows[row + ROW_KEY] = message.key
+    rows[row + ROW_KEY_SIZE] = message.key_size
+    rows[row + ROW_VALUE] = message.value
+    rows[row + ROW_VALUE_SIZE] = message.value_size
+    rows[row + ROW_HEADERS] = 0
+    rows[row + ROW_HEADER_COUNT] = 0
+    rows[row + ROW_CHECK] = check
 
 
 def check_of(p, crc_at, start, after, kind):
@@ -132,93 +141,87 @@ def check_of(p, crc_at, start, after, kind):
     return row_check(stored, crc32(0, p, start, after) == stored, kind)
 
 
-def put_row(walk, p, message, rows):
-    """Appends the row of the entry at the position, whose fields are read."""
+def read_frame(walk, p, end, is_07, message):
+    """Sets the end and the magic of the entry at the position. Returns END on success, CUT or a key of REASONS."""
+    overhead: cython.Py_ssize_t = V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
+    least: cython.longlong = V07_MIN_BYTES - V07_SIZE_BYTES if is_07 else MIN_V0_BYTES
+    size: cython.longlong
+    if end - walk.position < overhead:
+        return CUT
+    size = be32(p, walk.position + overhead - SIZE_BYTES)
+    if size < least:
+        return TOO_SHORT
+    if size > end - walk.position - overhead:
+        return CUT
+    message.magic = p[walk.position + (V07_MAGIC if is_07 else ENTRY_MAGIC)]
+    if message.magic > 1 and (is_07 or walk.mode == STRICT):
+        return UNKNOWN_MAGIC
+    if message.magic and size < least + (1 if is_07 else V1_TIMESTAMP_BYTES):
+        return TOO_SHORT
+    message.after = walk.position + overhead + size
+    return END
+
+
+def read_fields(walk, p, is_07, message):
+    """Sets positions and sizes of key and value of that entry. Returns END on success, COMPRESSED or MISFIT."""
+    if is_07:
+        message.key, message.key_size = 0, -1
+        message.value = walk.position + V07_MIN_BYTES + message.magic
+        message.value_size = message.after - message.value
+        return COMPRESSED if message.magic and p[walk.position + V07_ATTRIBUTES] & V07_CODEC else END
+    if p[walk.position + LEGACY_FLAGS] & CODEC:
+        return COMPRESSED
+    if not read_sizes(p, walk.position, message):
+        return MISFIT
+    if message.value_size > message.after - message.value:
+        if walk.mode != SIZES_ONLY:
+            return MISFIT
+        walk.misfits += 1
+    if walk.mode == STRICT:
+        message.key_size = max(message.key_size, -1)
+        message.value_size = max(message.value_size, -1)
+    return END
+
+
+def add_row(walk, p, message, rows):
+    """Appends the row of the v0 or v1 entry at the position, whose fields are read."""
     at: cython.Py_ssize_t = walk.position
-    row: cython.Py_ssize_t = walk.row_count * ROW_WIDTH
-    kind: cython.longlong = NO_TIME
-    timestamp: cython.longlong = -1
-    if message.magic:
+    kind: cython.longlong = kind_of(p, at, message.magic)
+    timestamp: cython.longlong = time_of(p, at, message.magic)
+    if message.magic and walk.kind != OWN:
         kind = walk.kind
-        if kind == OWN:
-            kind = APPEND_TIME if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
-        timestamp = be64(p, at + V1_TIMESTAMP)
-        if walk.kind == APPEND_TIME and message.magic == 1:
+        if kind == APPEND_TIME and message.magic == 1:
             timestamp = walk.timestamp
-    rows[row + ROW_OFFSET] = sum_of(be64(p, at + ENTRY_OFFSET), walk.base)
-    rows[row + ROW_TIMESTAMP] = timestamp
-    rows[row + ROW_SEQUENCE] = -1
-    rows[row + ROW_KEY] = message.key
-    rows[row + ROW_KEY_SIZE] = -1 if message.key_size < 0 and walk.mode == STRICT else message.key_size
-    rows[row + ROW_VALUE] = message.value
-    rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.mode == STRICT else message.value_size
-    rows[row + ROW_HEADERS] = 0
-    rows[row + ROW_HEADER_COUNT] = 0
-    rows[row + ROW_CHECK] = check_of(p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after, kind)
-    walk.row_count += 1
+    put_row(
+        message, sum_of(be64(p, at + ENTRY_OFFSET), walk.base), timestamp,
+        check_of(p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after, kind), rows, walk.row_count,
+    )  # fmt: skip
 
 
-def walk_set(walk, p, end, rows, capacity):
-    """Walks a message set of v0 or v1. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
+def walk_set(walk, p, end, rows, capacity, is_07):
+    """Walks a message set. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
     message = cython.declare(Message)
     status: cython.int
     walk.row_count = 0
     while walk.position < end:
         if walk.row_count >= capacity > 0:
             return MORE
-        status = read_frame(walk, p, end, cython.address(message))
+        status = read_frame(walk, p, end, is_07, cython.address(message))
         if status != END:
             return status
-        walk.last_offset = be64(p, walk.position + ENTRY_OFFSET)
+        walk.last_offset = walk.position if is_07 else be64(p, walk.position + ENTRY_OFFSET)
         if capacity > 0:
-            status = read_fields(walk, p, cython.address(message))
+            status = read_fields(walk, p, is_07, cython.address(message))
             if status != END:
                 return status
-            put_row(walk, p, cython.address(message), rows)
+            if is_07:
+                put_row(
+                    cython.address(message), walk.base, -1,
+                    check_of(p, message.value - CRC_BYTES, message.value, message.after, NO_TIME), rows, walk.row_count,
+                )  # fmt: skip
+            else:
+                add_row(walk, p, cython.address(message), rows)
+            walk.row_count += 1
         walk.count += 1
         walk.position = message.after
-    return END
-
-
-def walk_v07(walk, p, end, rows, capacity):
-    after: cython.Py_ssize_t
-    payload: cython.Py_ssize_t
-    size: cython.longlong
-    magic: cython.int
-    row: cython.Py_ssize_t
-    walk.row_count = 0
-    while walk.position < end:
-        if walk.row_count >= capacity:
-            return MORE
-        if end - walk.position < SIZE_BYTES:
-            return CUT
-        size = be32(p, walk.position)
-        if size < V07_MIN_BYTES - SIZE_BYTES:
-            return TOO_SMALL
-        if size > end - walk.position - SIZE_BYTES:
-            return CUT
-        magic = p[walk.position + V07_MAGIC]
-        if magic > 1:
-            return UNKNOWN_MAGIC
-        if size < V07_MIN_BYTES - SIZE_BYTES + magic:
-            return TOO_SMALL
-        after = walk.position + SIZE_BYTES + size
-        walk.last_offset = walk.position
-        if magic == 1 and p[walk.position + V07_ATTRIBUTES] & V07_CODEC:
-            return COMPRESSED
-        payload = walk.position + V07_MIN_BYTES + magic
-        row = walk.row_count * ROW_WIDTH
-        rows[row + ROW_OFFSET] = walk.base
-        rows[row + ROW_TIMESTAMP] = -1
-        rows[row + ROW_SEQUENCE] = -1
-        rows[row + ROW_KEY] = 0
-        rows[row + ROW_KEY_SIZE] = -1
-        rows[row + ROW_VALUE] = payload
-        rows[row + ROW_VALUE_SIZE] = after - payload
-        rows[row + ROW_HEADERS] = 0
-        rows[row + ROW_HEADER_COUNT] = 0
-        rows[row + ROW_CHECK] = check_of(p, payload - CRC_BYTES, payload, after, NO_TIME)
-        walk.row_count += 1
-        walk.count += 1
-        walk.position = after
     return END

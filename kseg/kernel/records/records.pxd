@@ -53,7 +53,7 @@ cdef struct RecordCursor:
     long long largest_timestamp
 
 # Output of a walk: rows of records and of headers, of which ``row_count`` and ``header_count`` are used. A negative
-# ``header_capacity``: no header rows.
+# ``header_capacity``: no header rows; HEADER_COUNT of a row is -1, HEADERS and CHECK are start and end of the headers.
 cdef struct RecordTable:
     long long* rows
     Py_ssize_t row_capacity
@@ -62,6 +62,7 @@ cdef struct RecordTable:
     Py_ssize_t header_capacity
     Py_ssize_t header_count
 
+cpdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef long long increment_sequence(long long sequence, long long delta) noexcept nogil
 cdef void read_records_header(const unsigned char* p, Py_ssize_t at, RecordsHeader* header) noexcept nogil
 cdef void begin_records(RecordCursor* cursor, Py_ssize_t position, long long largest_timestamp) noexcept nogil

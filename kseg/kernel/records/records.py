@@ -173,6 +173,11 @@ def increment_sequence(sequence, delta):
     return wrapped_int(sequence + delta)
 
 
+def sequence_after(base, delta):
+    """Returns the sequence ``delta`` after ``base``, -1 if there is none."""
+    return -1 if base == -1 else increment_sequence(base, delta)
+
+
 def read_records_header(p, at, header):
     """Reads the fields of the v2 batch header at p[at] that a walk over its records needs."""
     header.count = be32(p, at + V2_COUNT)
@@ -234,6 +239,10 @@ def append_row(fields, timestamp, header, table):
     rows[row + ROW_HEADERS] = table.header_count
     rows[row + ROW_HEADER_COUNT] = fields.header_count
     rows[row + ROW_CHECK] = 0
+    if table.header_capacity < 0:
+        rows[row + ROW_HEADERS] = fields.value + (fields.value_size if fields.value_size > 0 else 0)
+        rows[row + ROW_HEADER_COUNT] = -1
+        rows[row + ROW_CHECK] = fields.after
     table.row_count += 1
     table.header_count += fields.header_count
 

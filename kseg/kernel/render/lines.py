@@ -14,7 +14,7 @@ from cython.cimports.kseg.kernel.native.escape import (
     put_raw,
     put_visible,
 )
-from cython.cimports.kseg.kernel.records.plain import sequence_after
+from cython.cimports.kseg.kernel.records.records import sequence_after
 
 # Records as JSON Lines: one object per line, keys in the order that ``kseg dump --format json`` promises.
 #

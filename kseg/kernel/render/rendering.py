@@ -1,24 +1,14 @@
 """Prints batches and records as text or JSON Lines, in one pass over plain frames.
 
-`kseg.kernel.render.lines`, `kseg.kernel.render.lines` and `kseg.kernel.render.lines` write the lines. Keys and
-values of internal topics are decoded by a program (`kseg.formats.program`).
+`kseg.kernel.render.lines` writes the lines. Keys and values of internal topics are decoded by a program
+(`kseg.formats.program`).
 """
 
 import cython
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.native.escape import put
-from cython.cimports.kseg.kernel.records.plain import (
-    DONE,
-    FULL,
-    NEEDS_DECODING,
-    NOT_PLAIN,
-    TOO_SMALL,
-    PassPosition,
-    check_frames,
-    enter,
-    has_plain_header,
-    leave,
-    needed_bytes,
-)
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
+from cython.cimports.kseg.kernel.records.messages import is_plain
 from cython.cimports.kseg.kernel.render.lines import (
     CONTENTS,
     DEEP,
@@ -31,8 +21,7 @@ from cython.cimports.kseg.kernel.render.lines import (
     put_metadata,
     put_text_batch,
 )
-from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
-from cython.cimports.kseg.kernel.render.schema import Job, put_decoded
+from cython.cimports.kseg.kernel.render.schema import UNREADABLE, Job, put_decoded
 
 MIN_OUTPUT_BYTES = 4096
 NO_ROW = cython.declare(cython.Py_ssize_t, -1)
@@ -43,9 +32,12 @@ JSON_MARGIN = cython.declare(cython.Py_ssize_t, 1536)
 DECODED_MARGIN = cython.declare(cython.Py_ssize_t, 2048)
 TAIL = cython.declare(cython.Py_ssize_t, 512)
 DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
+# Bytes of a line without key, value and headers, and of a header without its key and value.
+LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
+HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
 
 
-class Renderer(PassPosition):
+class Renderer(FrameCursor):
     """Prints batches and records into output buffers of the caller.
 
     ``flags``: DEEP and others of lines.pxd. ``context``: texts about the file for JSON lines (Context of lines.pxd):
@@ -57,7 +49,8 @@ class Renderer(PassPosition):
     """
 
     def __init__(self, flags=0, context=None, program=None):
-        PassPosition.__init__(self)
+        FrameCursor.__init__(self)
+        self.is_begun = False
         self.written = self.row = self.batches = self.origin = 0
         self.show(flags, context, program)
 
@@ -101,12 +94,8 @@ class Renderer(PassPosition):
         self.line.out = self.job.out = bytes_out(out)
         self.line.capacity = len(out)
         self.line.limit = self.job.limit = len(out) - (DECODED_TAIL if decodes else TAIL)
-        self.plain.table.rows = int64s_out(rows)
-        self.plain.table.row_capacity = len(rows) // ROW_WIDTH
-        self.plain.table.headers = int64s_out(headers)
-        self.plain.table.header_capacity = len(headers) // HEADER_WIDTH
-        self.line.rows = self.plain.table.rows
-        self.line.headers = self.plain.table.headers
+        self.line.rows = int64s_out(rows)
+        self.line.headers = int64s_out(headers)
         self.row = NO_ROW
 
     def print_batches(
@@ -117,37 +106,31 @@ class Renderer(PassPosition):
         rows: cython.longlong[::1],
         headers: cython.longlong[::1],
         out: cython.uchar[::1],
-        expanded: cython.const[cython.uchar][::1] = None,
-        expanded_frames: cython.const[cython.longlong][::1] = None,
+        expansion: ExpansionBuffer = None,
     ) -> int:
         """Prints the frames from ``frame`` up to ``stop`` into ``out``. ``rows`` and ``headers`` are buffers for rows.
 
         Returns DONE; FULL: use out[:written], set ``written`` to 0 and call again; NOT_PLAIN: the caller must print the
-        frame (``position`` is 0, unless the bytes changed during the read); TOO_SMALL: the empty ``out`` must grow to
+        frame (unless it `is_open`, as the bytes changed during the read); TOO_SMALL: the empty ``out`` must grow to
         ``needed`` bytes; MORE_HEADERS: ``headers`` must grow to ``needed`` rows; NEEDS_DECODING: finish the line, then
         call again. Raises ValueError for inconsistent buffers.
 
         Without DEEP a batch is plain in JSON if its header has no problem. A v0 or v1 wrapper is never plain: its base
-        offset is inside the compressed set. ``expanded`` and ``expanded_frames``: the same frames decompressed by
-        `kseg.kernel.codecs.recoding`.
+        offset is inside the compressed set.
         """
-        status: cython.int
-        if expanded_frames is None:
-            expanded, expanded_frames = buf, frames
-        if self.frame < 0 or len(rows) < ROW_WIDTH:
-            raise ValueError("no such frame, or the buffer is too short for a row")
-        if self.frame < stop:
-            check_frames(len(buf), frames, self.frame, stop)
-            check_frames(len(expanded), expanded_frames, self.frame, stop)
+        status: cython.int = NEEDS_BUFFER
+        if not self.is_open:
+            self.table.row_count = 0
+        use_rows(self, rows, headers)
+        use_frames(self, buf, frames, stop, FRAME_WIDTH, expansion, None)
         self._take_output(rows, headers, out, self._program is not None)
-        self.p = bytes_in(buf)
         self.length = len(buf)
-        self.frames = int64s_in(frames)
-        self.plain.p = self.line.p = self.job.p = bytes_in(expanded)
-        self.plain.frames = int64s_in(expanded_frames)
-        self.plain.refused = CODEC if self.decodes else CODEC | CONTROL
-        with cython.nogil:
-            status = write_batches(self, stop)
+        self.refused = 0 if self.decodes else CONTROL
+        while status == NEEDS_BUFFER:
+            with cython.nogil:
+                status = write_batches(self)
+            if status == NEEDS_BUFFER:
+                status = extend(self, expansion)
         return status
 
     def print_records(
@@ -171,6 +154,7 @@ class Renderer(PassPosition):
         if not 0 <= first <= stop <= len(rows) // ROW_WIDTH or not NO_TIME <= kind <= APPEND_TIME:
             raise ValueError("no such rows, or no such timestamp type")
         self._take_output(rows, headers, out, decodes)
+        self.table.rows, self.table.headers = int64s_out(rows), int64s_out(headers)
         self.line.p = self.job.p = bytes_in(payload)
         self.line.magic = magic
         self.line.kind = kind
@@ -187,8 +171,49 @@ class Renderer(PassPosition):
 
 def full(renderer, row):
     """Returns the status if the line of a row does not fit."""
-    renderer.needed = needed_bytes(cython.address(renderer.plain.table), row, renderer.line.capacity)
+    renderer.needed = needed_bytes(cython.address(renderer.table), row, renderer.line.capacity)
     return FULL if renderer.written else TOO_SMALL
+
+
+def needed_bytes(table, row, capacity):
+    """Returns the size of output to request if a record does not fit an empty output of ``capacity`` bytes.
+
+    It suffices for a record without escapes, and is at least twice the capacity. The worst case of escaping, six times
+    the size, would be wasted for most records.
+    """
+    at: cython.Py_ssize_t = row * ROW_WIDTH
+    h: cython.Py_ssize_t = table.rows[at + ROW_HEADERS] * HEADER_WIDTH
+    _: cython.longlong
+    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * table.rows[at + ROW_HEADER_COUNT]
+    if table.rows[at + ROW_KEY_SIZE] > 0:
+        needed += table.rows[at + ROW_KEY_SIZE]
+    if table.rows[at + ROW_VALUE_SIZE] > 0:
+        needed += table.rows[at + ROW_VALUE_SIZE]
+    for _ in range(table.rows[at + ROW_HEADER_COUNT]):
+        needed += table.headers[h + HEADER_KEY_SIZE]
+        if table.headers[h + HEADER_VALUE_SIZE] > 0:
+            needed += table.headers[h + HEADER_VALUE_SIZE]
+        h += HEADER_WIDTH
+    return needed if needed > 2 * capacity else 2 * capacity
+
+
+def has_plain_header(renderer):
+    """Whether the next batch has no problem in its header, and the header alone suffices to print its line."""
+    at: cython.Py_ssize_t = renderer.frame * FRAME_WIDTH
+    position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
+    size: cython.Py_ssize_t = renderer.frames[at + FRAME_SIZE]
+    magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
+    if not renderer.frames[at + FRAME_STATE] & CRC_RIGHT or magic < 0 or magic > MAGIC_V2:
+        return False
+    if magic < MAGIC_V2:
+        return is_plain(
+            renderer.p, position, size, cython.cast(cython.int, magic), cython.address(renderer.message)
+        )  # fmt: skip
+    return (
+        size >= V2_HEADER_BYTES
+        and (renderer.p[position + V2_FLAGS] & CODEC) <= HIGHEST_CODEC
+        and be32(renderer.p, position + V2_COUNT) >= 0
+    )
 
 
 def put_batch(renderer, at):
@@ -254,7 +279,7 @@ def write_rows(renderer, first, stop):
         if decodes:
             renderer.written = begun
             begun = put_decoded(job, line.rows, row * ROW_WIDTH, is_bare, begun)
-            if begun == NOT_PLAIN_MESSAGE:
+            if begun == UNREADABLE:
                 renderer.row = row
                 return row
             if begun < 0:
@@ -265,32 +290,36 @@ def write_rows(renderer, first, stop):
     return row
 
 
-def open_rows(renderer, at):
-    """Reads the next rows of the frame whose columns begin ``at``. Returns DONE, NOT_PLAIN or MORE_HEADERS."""
-    if renderer.line.is_json and not has_plain_header(renderer.p, renderer.frames, at):
-        return NOT_PLAIN
-    renderer.plain.table.row_count = 0
-    renderer.plain.table.header_count = 0
-    return enter(cython.address(renderer.plain), at, renderer, renderer.line.capacity - renderer.written)
+def open_rows(renderer):
+    """Reads the next rows of the next frame, unless some are left. Returns DONE, or as `read_rows`."""
+    status: cython.int = DONE
+    if not renderer.is_open or renderer.first_row == renderer.table.row_count:
+        if renderer.line.is_json and not has_plain_header(renderer):
+            return NOT_PLAIN
+        renderer.table.row_count = renderer.table.header_count = 0
+        status = read_rows(renderer)
+    renderer.line.p = renderer.job.p = renderer.area.payload
+    return status
 
 
-def write_batches(renderer, stop):
+def write_batches(renderer):
     at: cython.Py_ssize_t
     reached: cython.Py_ssize_t
     status: cython.int
     is_deep: cython.bint = renderer.flags & DEEP and not renderer.flags & LINE_ONLY
-    while renderer.frame < stop:
+    while renderer.frame < renderer.stop:
         at = renderer.frame * FRAME_WIDTH
         if is_deep:
-            status = open_rows(renderer, at)
+            renderer.is_begun = renderer.is_begun and renderer.is_open
+            status = open_rows(renderer)
             if status != DONE:
                 return status
         elif renderer.line.is_json:
-            if not has_plain_header(renderer.p, renderer.frames, at):
+            if not has_plain_header(renderer):
                 return NOT_PLAIN
         elif not renderer.frames[at + FRAME_STATE] & CRC_RIGHT and not renderer.flags & LINE_ONLY:
             return NOT_PLAIN
-        if renderer.position == 0:
+        if not (is_deep and renderer.is_begun):
             if renderer.written + renderer.line.margin > renderer.line.capacity:
                 renderer.needed = 2 * renderer.line.capacity
                 return FULL if renderer.written else TOO_SMALL
@@ -299,16 +328,13 @@ def write_batches(renderer, stop):
             if not is_deep:
                 renderer.frame += 1
                 continue
-            renderer.record = 0
-            renderer.position = renderer.plain.frames[at + FRAME_POSITION] + (
-                V2_HEADER_BYTES if renderer.frames[at + FRAME_MAGIC] >= MAGIC_V2 else ENTRY_OVERHEAD
-            )
+            renderer.is_begun = True
         begin_lines(renderer, at)
-        reached = write_rows(renderer, 0, renderer.plain.table.row_count)
-        if renderer.row != NO_ROW:
-            leave(cython.address(renderer.plain), at, renderer, reached + 1)
-            return NEEDS_DECODING
-        leave(cython.address(renderer.plain), at, renderer, reached)
-        if reached < renderer.plain.table.row_count:
-            return full(renderer, reached)
+        reached = write_rows(renderer, renderer.first_row, renderer.table.row_count)
+        status = NEEDS_DECODING if renderer.row != NO_ROW else DONE
+        if status == DONE and reached < renderer.table.row_count:
+            status = full(renderer, reached)
+        leave(renderer, reached + (renderer.row != NO_ROW))
+        if status != DONE:
+            return status
     return DONE

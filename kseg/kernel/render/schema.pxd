@@ -35,7 +35,7 @@ cpdef enum:
     TAGS = 16
     PADDING = 32
     OUTPUT_FULL = -1
-    NOT_PLAIN = -3
+    UNREADABLE = -3
 
 # The state of a decoding: input ``p`` from ``at`` to ``end``, program ``code`` and ``names``, output ``out``. Functions
 # return OUTPUT_FULL if a position in ``out`` exceeds ``limit``; at least 512 bytes must follow it. ``items``: number of

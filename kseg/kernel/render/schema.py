@@ -1,6 +1,6 @@
 """Renders Kafka's generated messages (KIP-482) as JSON, with the result of `kseg.formats.schema`, from a program.
 
-Only plain messages are rendered. Others are NOT_PLAIN, and the caller uses `kseg.formats.schema`: malformed messages,
+Only plain messages are rendered. Others are UNREADABLE, and the caller uses `kseg.formats.schema`: malformed messages,
 text that is not UTF-8, tags that the schema does not know.
 
 `kseg.formats.program` makes programs from the tables of fields. A program is ``code`` (int64) and ``names``, the bytes
@@ -59,20 +59,20 @@ def uvarint(job):
 
 
 def read_length(job, is_text):
-    """Reads the length of a str, or else of bytes or an array. -1: null; NOT_PLAIN: malformed or too long."""
+    """Reads the length of a str, or else of bytes or an array. -1: null; UNREADABLE: malformed or too long."""
     found: cython.longlong
     width: cython.Py_ssize_t = 2 if is_text else 4
     if job.is_flexible:
         found = uvarint(job) - 1
         if found < -1 or (is_text and found > LARGEST_SHORT):
-            return NOT_PLAIN
+            return UNREADABLE
     else:
         if job.end - job.at < width:
-            return NOT_PLAIN
+            return UNREADABLE
         found = be16(job.p, job.at) if is_text else be32(job.p, job.at)
         job.at += width
     if found > job.end - job.at:
-        return NOT_PLAIN
+        return UNREADABLE
     return found if found >= 0 else -1
 
 
@@ -106,17 +106,17 @@ def width_of(kind):
 
 
 def put_string(job, size, o):
-    """Writes the next ``size`` bytes as a JSON string; NOT_PLAIN if Java or Jackson write them differently."""
+    """Writes the next ``size`` bytes as a JSON string; UNREADABLE if Java or Jackson write them differently."""
     at: cython.Py_ssize_t = job.at
     k: cython.Py_ssize_t
     after: cython.Py_ssize_t
     after = put_json(job.out, o, job.limit, job.p, at, size)
     if after < 0:
-        return OUTPUT_FULL if after == escape.OUTPUT_FULL else NOT_PLAIN
+        return OUTPUT_FULL if after == escape.OUTPUT_FULL else UNREADABLE
     if job.as_jackson and after - o != size + 2:
         for k in range(at, at + size):
             if job.p[k] < 32 and not 8 <= job.p[k] <= 10 and job.p[k] != 12 and job.p[k] != 13:
-                return NOT_PLAIN
+                return UNREADABLE
     job.at = at + size
     return after
 
@@ -153,7 +153,7 @@ def put_protocol(job, versions, size, o):
     is_flexible: cython.bint = job.is_flexible
     version: cython.longlong = be16(job.p, job.at)
     if version < 0 or version >= job.code[versions]:
-        return NOT_PLAIN
+        return UNREADABLE
     job.at += 2
     job.end = behind
     job.is_flexible = False
@@ -172,7 +172,7 @@ def put_sized(job, field, may_be_null, o):
     place: cython.longlong = job.code[field + STRUCT]
     k: cython.longlong
     if size < 0:
-        return put(job.out, o, b"null") if size == -1 and may_be_null else NOT_PLAIN
+        return put(job.out, o, b"null") if size == -1 and may_be_null else UNREADABLE
     if kind == PROTOCOL and job.is_switched and size >= 2:
         return put_protocol(job, place, size, o)
     if not is_text:
@@ -207,14 +207,14 @@ def put_value(job, field, may_be_null, o):
             if job.code[field + TAG] >= 0:
                 presence = uvarint(job)
                 if presence < 0:
-                    return NOT_PLAIN
+                    return UNREADABLE
             elif job.at >= job.end:
-                return NOT_PLAIN
+                return UNREADABLE
             else:
                 presence = read_number(job, I8) >= 0
         return put_struct(job, job.code[field + STRUCT], o) if presence else put(job.out, o, b"null")
     if job.end - job.at < width_of(kind):
-        return NOT_PLAIN
+        return UNREADABLE
     if kind == UUID:
         return put_uuid(job, o)
     if kind == BOOL:
@@ -238,10 +238,10 @@ def put_field(job, field, o):
         return put_value(job, field, flags & IS_NULLABLE, o)
     count = read_length(job, False)
     if count < 0:
-        return put(job.out, o, b"null") if count == -1 and flags & IS_NULLABLE else NOT_PLAIN
+        return put(job.out, o, b"null") if count == -1 and flags & IS_NULLABLE else UNREADABLE
     job.items += count * job.code[field + WEIGHT]
     if job.items > MAX_ITEMS:
-        return NOT_PLAIN
+        return UNREADABLE
     o = put(job.out, o, b"[")
     for k in range(count):
         if o > job.limit:
@@ -330,7 +330,7 @@ def put_tagged(job, struct, count, start, begun, o):
     _: cython.longlong
     is_mixed: cython.bint = job.code[struct + MIXED]
     if not read_tags(job, struct, count, places):
-        return NOT_PLAIN
+        return UNREADABLE
     behind = job.at
     if is_mixed:
         o = begun
@@ -347,7 +347,7 @@ def put_tagged(job, struct, count, start, begun, o):
                 after = put_field(job, field, o)
                 o = o if after > o and is_default_struct(job, field, shown, after) else after
             if o >= 0 and job.at != places[2 * tag + 1]:
-                return NOT_PLAIN
+                return UNREADABLE
         if o < 0:
             return o
         field += FIELD_WIDTH
@@ -356,7 +356,7 @@ def put_tagged(job, struct, count, start, begun, o):
 
 
 def put_struct(job, struct, o):
-    """Writes the next struct as an object. After OUTPUT_FULL and NOT_PLAIN the output is undefined."""
+    """Writes the next struct as an object. After OUTPUT_FULL and UNREADABLE the output is undefined."""
     start: cython.Py_ssize_t = job.at
     begun: cython.Py_ssize_t = o + 1
     field: cython.Py_ssize_t = struct + STRUCT_HEAD
@@ -374,7 +374,7 @@ def put_struct(job, struct, o):
     if job.is_flexible:
         tags = uvarint(job)
         if tags < 0:
-            return NOT_PLAIN
+            return UNREADABLE
         if tags:
             o = put_tagged(job, struct, tags, start, begun, o)
             if o < 0:
@@ -395,7 +395,7 @@ def put_message(job, place, o):
     """Prints the message described at a place of the code's tables, from the position of the job."""
     entry: cython.Py_ssize_t = job.code[place]
     if entry == 0:
-        return NOT_PLAIN
+        return UNREADABLE
     job.items = 0
     job.is_switched = False
     job.is_flexible = job.code[entry + MESSAGE_FLEXIBLE] != 0
@@ -409,11 +409,11 @@ def put_prefixed(job, record_type, o):
     types: cython.longlong = job.code[TYPES]
     version: cython.longlong
     if job.end - job.at < VERSION_BYTES:
-        return NOT_PLAIN
+        return UNREADABLE
     version = be16(job.p, job.at)
     job.at += VERSION_BYTES
     if version < 0 or version >= job.code[VERSIONS]:
-        return NOT_PLAIN
+        return UNREADABLE
     return put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
 
 
@@ -423,13 +423,13 @@ def put_framed(job, o):
     record_type: cython.longlong
     version: cython.longlong
     if uvarint(job) != 1:
-        return NOT_PLAIN
+        return UNREADABLE
     record_type = uvarint(job)
     version = uvarint(job)
     if record_type < 0 or record_type >= types or version < 0 or version >= job.code[VERSIONS]:
-        return NOT_PLAIN
+        return UNREADABLE
     o = put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
-    return NOT_PLAIN if o >= 0 and job.at != job.end else o
+    return UNREADABLE if o >= 0 and job.at != job.end else o
 
 
 def put_lead(job, o, is_value, is_bare):
@@ -442,7 +442,7 @@ def put_lead(job, o, is_value, is_bare):
 
 
 def put_marker(job, rows, row, is_bare, o):
-    """Prints a transaction marker; NOT_PLAIN for other control records."""
+    """Prints a transaction marker; UNREADABLE for other control records."""
     key: cython.Py_ssize_t = rows[row + ROW_KEY]
     value: cython.Py_ssize_t = rows[row + ROW_VALUE]
     kind: cython.int
@@ -452,10 +452,10 @@ def put_marker(job, rows, row, is_bare, o):
         or be16(job.p, key) < 0
         or be16(job.p, value) < 0
     ):
-        return NOT_PLAIN
+        return UNREADABLE
     kind = be16(job.p, key + VERSION_BYTES)
     if kind != ABORT and kind != COMMIT:
-        return NOT_PLAIN
+        return UNREADABLE
     if job.as_jackson:
         if is_bare:
             return o
@@ -475,24 +475,24 @@ def put_marker(job, rows, row, is_bare, o):
 def put_decoded(job, rows, row, is_bare, o):
     """Prints key and value of the record whose columns begin at ``row``, or the fields of a transaction marker.
 
-    Returns the position behind it, OUTPUT_FULL or NOT_PLAIN as in `kseg.kernel.render.schema`.
+    Returns the position behind it, OUTPUT_FULL or UNREADABLE as in `kseg.kernel.render.schema`.
     """
     record_type: cython.longlong
     if job.is_control:
         return put_marker(job, rows, row, is_bare, o)
     if job.code[FRAMING] != COORDINATOR:
         if rows[row + ROW_VALUE_SIZE] < 0:
-            return NOT_PLAIN
+            return UNREADABLE
         if not job.as_jackson:
             o = put(job.out, o, b',"key":null')
         job.at = rows[row + ROW_VALUE]
         job.end = job.at + rows[row + ROW_VALUE_SIZE]
         return put_framed(job, put_lead(job, o, True, is_bare))
     if rows[row + ROW_KEY_SIZE] < VERSION_BYTES:
-        return NOT_PLAIN
+        return UNREADABLE
     record_type = be16(job.p, rows[row + ROW_KEY])
     if record_type < 0 or record_type >= job.code[TYPES]:
-        return NOT_PLAIN
+        return UNREADABLE
     job.at = rows[row + ROW_KEY] + VERSION_BYTES
     job.end = rows[row + ROW_KEY] + rows[row + ROW_KEY_SIZE]
     o = put_message(job, TABLES + record_type, put_lead(job, o, False, is_bare))

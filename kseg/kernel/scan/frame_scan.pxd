@@ -1,5 +1,6 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
+from kseg.kernel.codecs.expand cimport Expansion
 
 # Prefix CRCs, which frame_scan.py explains.
 cdef enum:
@@ -33,16 +34,7 @@ cdef unsigned int prefix_through(
     PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x, bint is_end
 ) noexcept nogil
 
-# Results, options and state of a scan over the frames of a segment.
-
-cpdef enum:
-    # DONE: frames end exactly at the end. FULL: the rows are full or the budget is spent. IRREGULAR: no intact frame
-    # begins at the position.
-    DONE = 0
-    FULL = 1
-    IRREGULAR = 2
-    # Internal: the expansion buffer must be extended.
-    NEEDS_BUFFER = 3
+# Options and state of a scan over the frames of a segment.
 
 cpdef enum:
     # Options of a scan. WALK_RECORDS: check the records too. SKIP_CHECKSUMS: don't compute checksums. LONG_RUNS:
@@ -57,9 +49,7 @@ cdef class FrameScan:
     cdef public Py_ssize_t position, count
     cdef public long long budget, records, last_offset, largest, largest_offset
     cdef Py_ssize_t resumed, unexpandable
-    cdef unsigned char* out
-    cdef Py_ssize_t out_bytes
-    cdef void* zstd
+    cdef Expansion expansion
     # The memory of the prefix tables.
     cdef object _castagnoli_crcs, _ieee_crcs
     cdef Py_ssize_t prefix_entries

@@ -1,7 +1,7 @@
 """The state of a scan over the frames of a segment, kept between calls, and the check of a frame's checksum by it."""
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer, use_expansion
 
 from kseg.kernel.files.system import allocate
 
@@ -110,9 +110,7 @@ class FrameScan:
 
     def use_expansion(self, expansion: ExpansionBuffer = None) -> None:
         """Sets the buffer for decompressed records, again after each extension; None: don't decompress."""
-        self.out, self.out_bytes, self.zstd = cython.NULL, 0, cython.NULL
-        if expansion is not None:
-            self.out, self.out_bytes, self.zstd = bytes_out(expansion.out), expansion.capacity, expansion.zstd
+        use_expansion(cython.address(self.expansion), expansion)
 
     def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
         """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""

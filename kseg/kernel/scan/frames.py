@@ -8,7 +8,7 @@ frame, or to a header that continues it, and no intact frame begins before that.
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.native.search import (
     could_be_frame,
     frame_bytes,
@@ -16,30 +16,17 @@ from cython.cimports.kseg.kernel.native.search import (
     search_from,
     search_state,
 )
-from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
+from cython.cimports.kseg.kernel.records.cursor import Area, open_area
+from cython.cimports.kseg.kernel.records.messages import Message, is_plain
 from cython.cimports.kseg.kernel.records.records import (
     COMPLETE,
     FLAG_ATTRIBUTES,
     FLAG_NOT_RISING,
     FLAG_NULL_KEY,
     FLAG_OUT_OF_RANGE,
-    RecordCursor,
-    RecordsHeader,
-    begin_records,
-    read_records_header,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.frame_scan import (
-    DONE,
-    FULL,
-    IRREGULAR,
-    LONG_RUNS,
-    NEEDS_BUFFER,
-    SKIP_CHECKSUMS,
-    WALK_RECORDS,
-    FrameScan,
-    crc_is_right,
-)
+from cython.cimports.kseg.kernel.scan.frame_scan import LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan, crc_is_right
 from cython.cimports.kseg.kernel.scan.plausibility import (
     SHORT_TAIL_BYTES,
     claimed_bytes,
@@ -58,52 +45,34 @@ from cython.cimports.kseg.kernel.scan.plausibility import (
 
 def walk_message(scan, p, i, size):
     """`walk_frame` of a v0 or v1 message."""
-    magic: cython.int = p[i + ENTRY_MAGIC]
-    if not is_legacy_plain(p, i, size, magic):
+    message = cython.declare(Message)
+    if not is_plain(p, i, size, p[i + ENTRY_MAGIC], cython.address(message)):
         return 0
     scan.records += 1
-    if be32(p, i + (V1_HEADER_BYTES if magic else V0_HEADER_BYTES)) < 0:
-        return RECORDS_RIGHT | NULL_KEYS
-    return RECORDS_RIGHT
+    return RECORDS_RIGHT | NULL_KEYS if message.key_size < 0 else RECORDS_RIGHT
 
 
 def walk_frame(scan, p, i, size):
     """Checks the records of the frame at i, whose CRC is right. Returns bits of STATE: 0, RECORDS_RIGHT and NULL_KEYS.
 
-    BUFFER_FULL: the caller must extend the expansion buffer and call again, or treat the result as 0.
+    -1: the caller must extend the expansion buffer and call again, or treat the result as 0.
     """
-    header = cython.declare(RecordsHeader)
-    cursor = cython.declare(RecordCursor)
-    codec: cython.int
-    held: cython.Py_ssize_t
+    area = cython.declare(Area)
     status: cython.int
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
         return walk_message(scan, p, i, size)
-    if size < V2_HEADER_BYTES:
+    status = open_area(p, i, size, cython.address(scan.expansion), 0, cython.address(area))
+    if status != DONE:
+        return -1 if status == NEEDS_BUFFER else 0
+    if area.header.count == 0:
+        return RECORDS_RIGHT if area.header.last_offset_delta >= -1 else 0
+    status = walk_records(area.payload, area.end, cython.address(area.walk), cython.address(area.header))
+    if status != COMPLETE or area.walk.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
         return 0
-    read_records_header(p, i, cython.address(header))
-    codec = p[i + V2_FLAGS] & CODEC
-    if header.count > header.last_offset_delta + 1:  # more records than offsets
+    if area.walk.largest_timestamp != area.header.max_timestamp:
         return 0
-    if header.count == 0:
-        return RECORDS_RIGHT if size == V2_HEADER_BYTES and not codec else 0
-    if codec == 0:
-        begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
-        status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
-    elif scan.out != cython.NULL:
-        held = expand_batch(p, i, size, scan.out, scan.out_bytes, scan.zstd)
-        if held < 0:
-            return BUFFER_FULL if held == BUFFER_FULL else 0
-        begin_records(cython.address(cursor), 0, -1)
-        status = walk_records(scan.out, held, cython.address(cursor), cython.address(header))
-    else:
-        return 0
-    if status != COMPLETE or cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
-        return 0
-    if cursor.largest_timestamp != header.max_timestamp:
-        return 0
-    scan.records += header.count
-    return RECORDS_RIGHT | NULL_KEYS if cursor.flags & FLAG_NULL_KEY else RECORDS_RIGHT
+    scan.records += area.header.count
+    return RECORDS_RIGHT | NULL_KEYS if area.walk.flags & FLAG_NULL_KEY else RECORDS_RIGHT
 
 
 native_setup()
@@ -139,7 +108,7 @@ def follow_intact(scan, p, i, end, rows, n, capacity):
             break
         if walks:
             found = walk_frame(scan, p, i, size)
-            if found == BUFFER_FULL:
+            if found < 0:
                 break
         put_frame(rows, n * FRAME_WIDTH, i, size, 2, CRC_RIGHT | found)
         n += 1
@@ -190,10 +159,10 @@ def scan_frames(scan, p, end, rows, capacity):
             state = CRC_RIGHT
             if scan.options & WALK_RECORDS and not v07:
                 found = walk_frame(scan, p, i, size)
-                if found == BUFFER_FULL and i != scan.unexpandable:
+                if found < 0 and i != scan.unexpandable:
                     status = NEEDS_BUFFER
                     break
-                if found != BUFFER_FULL:
+                if found >= 0:
                     state |= found
             intact = i
         else:

@@ -9,10 +9,6 @@ cpdef enum:
     NEEDS_CHECK = 2
     STUCK = 3
 
-cdef enum:
-    # Internal: the expansion buffer must be extended.
-    NEEDS_MORE = 4
-
 cdef extern from "file_io.h" nogil:
     long long read_at "kseg_read_at"(int descriptor, unsigned char* out, long long size, long long position)
 

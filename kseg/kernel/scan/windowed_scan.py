@@ -8,7 +8,7 @@ import os
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_BUFFER, WALK_RECORDS, FrameScan
+from cython.cimports.kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
 from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_expansion, scan_frames
 from cython.cimports.kseg.kernel.scan.headers import read_frames
 
@@ -61,7 +61,7 @@ class WindowedScan:
         call again) or STUCK (no intact frame begins at the position, or it does not fit into the window). Without
         ``headers`` every window ends with NEEDS_CHECK. Raises OSError, and ValueError for inconsistent buffers.
         """
-        status: cython.longlong = NEEDS_MORE
+        status: cython.longlong = NEEDS_BUFFER
         self.window_bytes = len(window)
         self.frame_capacity = len(frames) // FRAME_WIDTH
         self.header_capacity = len(headers) // BATCH_WIDTH
@@ -72,11 +72,11 @@ class WindowedScan:
         self.window = bytes_out(window)
         self.frames = int64s_out(frames)
         self.headers = int64s_out(headers)
-        while status == NEEDS_MORE:
+        while status == NEEDS_BUFFER:
             self.scan.use_expansion(expansion)
             with cython.nogil:
                 status = follow_windows(self, end_position)
-            if status == NEEDS_MORE:
+            if status == NEEDS_BUFFER:
                 extend_expansion(self.scan, window[self.scan.position + V2_FLAGS] & CODEC, expansion)
         if status < 0:
             raise OSError(-status, os.strerror(-status))
@@ -129,7 +129,7 @@ def append_headers(windows, data):
 
 
 def follow_windows(windows, end_position):
-    """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_MORE, or a negated errno."""
+    """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_BUFFER, or a negated errno."""
     data: cython.pointer[cython.const[cython.uchar]]
     capacity: cython.Py_ssize_t
     got: cython.longlong
@@ -154,7 +154,7 @@ def follow_windows(windows, end_position):
         data = indexable(windows.window)
         status = scan_frames(windows.scan, data, windows.filled, windows.frames, capacity)
         if status == NEEDS_BUFFER:
-            return NEEDS_MORE
+            return NEEDS_BUFFER
         windows.has_more = status == FULL
         windows.frame_count = windows.scan.count
         if windows.frame_count == 0:

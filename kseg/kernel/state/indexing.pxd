@@ -19,9 +19,8 @@ cdef Py_ssize_t find_changes(
     const long long* rows, Py_ssize_t start, Py_ssize_t count, EpochState state, long long* changes, Py_ssize_t capacity
 ) noexcept nogil
 
-# The state of an index build, and the results of a call.
+# The state of an index build, and the results of a call besides DONE.
 cpdef enum:
-    DONE = 0
     # A last offset is below the segment's base offset, or at least 2^31 above it.
     OUTSIDE = 1
     # The offset of an entry is not larger than the previous one; in the time index: smaller.

@@ -9,7 +9,7 @@ the caller must handle.
 """
 
 import cython
-from cython.cimports.kseg.kernel.records.plain import sequence_after
+from cython.cimports.kseg.kernel.records.records import sequence_after
 from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 
 # The table of producers of a replay: lookup, the list of open transactions, comparison with a snapshot file.

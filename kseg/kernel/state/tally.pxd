@@ -1,6 +1,6 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.records.plain cimport PlainFrames
+from kseg.kernel.records.cursor cimport FrameCursor
 
 cpdef enum:
     COUNT = 0
@@ -18,8 +18,6 @@ cdef void check_distinct(long long[::1] distinct) except *
 # Columns of a tally; tally.py explains them.
 
 cpdef enum:
-    DONE = 0
-    NOT_PLAIN = 1
     BATCHES = 0
     RECORDS = 1
     CONTROL_RECORDS = 2
@@ -117,9 +115,11 @@ cdef void count_rows(
 cdef void count_batch(
     const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers
 ) noexcept nogil
-cdef void count_plain(long long* tally, Py_ssize_t form, long long records, long long size) noexcept nogil
+cdef void count_area(
+    long long* tally, Py_ssize_t form, long long records, long long packed, long long unpacked
+) noexcept nogil
 cdef int count_frame(
-    PlainFrames* plain, Py_ssize_t row, bint v07, long long* tally, long long* producers, long long* keys
+    FrameCursor cursor, bint v07, long long* tally, long long* producers, long long* keys
 ) noexcept nogil
 cdef void check_buffers(long long[::1] tally, long long[::1] distinct) except *
 

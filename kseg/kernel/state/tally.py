@@ -15,8 +15,8 @@ The functions raise ValueError if a buffer is too short.
 """
 
 import cython
-from cython.cimports.kseg.kernel.records.plain import PlainFrames, check_frames, open_frame
-from cython.cimports.kseg.kernel.records.records import COMPLETE
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 
 # Distinct keys and producer ids are counted by their 64-bit hashes. ``distinct`` (int64) is exact as long as at most
 # CAP hashes were met; beyond, the 16384 registers of a HyperLogLog estimate (Flajolet and others, 2007; standard error
@@ -369,35 +369,53 @@ def count_batch(p, at, size, magic, tally, producers):
     tally[form + FORM_BYTES] += size
 
 
-def count_plain(tally, form, records, size):
-    """Counts the records of an uncompressed batch and their bytes."""
-    form = FORMS + form * FORM_ROW
+def count_area(tally, form, records, packed, unpacked):
+    """Counts the records of a batch and their bytes. ``form``: of format and codec."""
+    form = FORMS + form * FORM_WIDTH
     tally[form + FORM_RECORDS] += records
-    tally[form + FORM_PACKED] += size
-    tally[form + FORM_UNPACKED] += size
+    tally[form + FORM_PACKED] += packed
+    tally[form + FORM_UNPACKED] += unpacked
     count_size(tally, RECORD_COUNTS, records)
 
 
-def count_frame(plain, row, v07, tally, producers, keys):
-    """Counts the batch whose columns begin at ``row``. Returns DONE or NOT_PLAIN."""
-    p: cython.pointer[cython.const[cython.uchar]] = plain.p
-    at: cython.Py_ssize_t = plain.frames[row + FRAME_POSITION]
-    size: cython.longlong = plain.frames[row + FRAME_SIZE]
-    magic: cython.int = cython.cast(cython.int, plain.frames[row + FRAME_MAGIC])
-    is_control: cython.bint = magic == MAGIC_V2 and p[at + V2_FLAGS] & CONTROL
+def count_frame(cursor, v07, tally, producers, keys):
+    """Counts the next batch. Returns DONE, NOT_PLAIN or NEEDS_BUFFER."""
+    p: cython.pointer[cython.const[cython.uchar]] = cursor.p
+    row: cython.Py_ssize_t = cursor.frame * FRAME_WIDTH
+    at: cython.Py_ssize_t = cursor.frames[row + FRAME_POSITION]
+    size: cython.longlong = cursor.frames[row + FRAME_SIZE]
+    magic: cython.int = cython.cast(cython.int, cursor.frames[row + FRAME_MAGIC])
+    count: cython.Py_ssize_t
+    status: cython.int
     if v07:
-        if not plain.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
+        if not cursor.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
             return NOT_PLAIN
         count_batch(p, at, size, MAGIC_07, tally, producers)
         count_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0, -1)
-        count_plain(tally, FORM_07, 1, size)
+        count_area(tally, FORM_07 * CODECS, 1, size, size)
+        cursor.frame += 1
         return DONE
-    plain.table.row_count = plain.table.header_count = 0
-    if open_frame(plain, row) != COMPLETE:
+    cursor.table.row_count = cursor.table.header_count = 0
+    status = read_rows(cursor)
+    if status != DONE:
+        return status if status == NEEDS_BUFFER else NOT_PLAIN
+    count = cursor.table.row_count
+    if count < cursor.area.header.count:
+        cursor.is_open = False
         return NOT_PLAIN
     count_batch(p, at, size, magic, tally, producers)
-    count_rows(p, plain.table.rows, plain.table.headers, plain.table.row_count, tally, keys, is_control, True)
-    count_plain(tally, magic, plain.table.row_count, size - V2_HEADER_BYTES if magic == MAGIC_V2 else size)
+    count_rows(
+        cursor.area.payload, cursor.table.rows, cursor.table.headers, count, tally, keys,
+        magic == MAGIC_V2 and (p[at + V2_FLAGS] & CONTROL) != 0, True,
+    )  # fmt: skip
+    if magic == MAGIC_V2:
+        count_area(
+            tally, magic * CODECS + (p[at + V2_FLAGS] & CODEC), count, size - V2_HEADER_BYTES,
+            cursor.area.end - cursor.area.first,
+        )  # fmt: skip
+    else:
+        count_area(tally, magic * CODECS, count, size, size)
+    leave(cursor, count)
     return DONE
 
 
@@ -412,31 +430,31 @@ def add_frames(
     keys: cython.longlong[::1],
     rows: cython.longlong[::1],
     headers: cython.longlong[::1],
+    expansion: ExpansionBuffer = None,
 ) -> int:
     """Counts frames [first, stop) and their records. Returns the first frame that is not plain, or ``stop``.
 
-    A batch is not plain, and not counted, if `kseg.kernel.records.plain` says so or its records do not fit into
+    A batch is not plain, and not counted, if `kseg.kernel.records.cursor` says so or its records do not fit into
     ``rows``.
     """
-    i: cython.Py_ssize_t = first
-    plain = cython.declare(PlainFrames)
+    status: cython.int = DONE
+    cursor: FrameCursor = FrameCursor(first)
     check_buffers(tally, producers)
     check_buffers(tally, keys)
-    check_frames(len(buffer), frames, first, stop)
-    if len(rows) < ROW_WIDTH or len(headers) < HEADER_WIDTH:
+    if len(headers) < HEADER_WIDTH:
         raise ValueError("a buffer is too short")
-    if first >= stop:
-        return stop
-    plain.table.rows, plain.table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
-    plain.table.headers, plain.table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
-    plain.p, plain.frames, plain.refused = bytes_in(buffer), int64s_in(frames), CODEC
+    use_rows(cursor, rows, headers)
+    use_frames(cursor, buffer, frames, stop, FRAME_WIDTH, expansion, None)
     counted, seen, known = int64s_out(tally), int64s_out(producers), int64s_out(keys)
-    with cython.nogil:
-        while i < stop:
-            if count_frame(cython.address(plain), i * FRAME_WIDTH, v07, counted, seen, known) != DONE:
-                break
-            i += 1
-    return i
+    while cursor.frame < stop and status != NOT_PLAIN:
+        with cython.nogil:
+            while cursor.frame < stop:
+                status = count_frame(cursor, v07, counted, seen, known)
+                if status != DONE:
+                    break
+        if status == NEEDS_BUFFER:
+            status = extend(cursor, expansion)
+    return cursor.frame
 
 
 def add_batch(

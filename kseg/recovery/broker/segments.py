@@ -24,6 +24,7 @@ from kseg.kernel.layout.headers import (
 from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_WIDTH,
+    DONE,
     FRAME_MAGIC,
     FRAME_SIZE,
     FRAME_WIDTH,
@@ -534,7 +535,7 @@ class BrokerSegment:
                     "a broker does not start on it"
                 )
             replayed = replay(headers)
-            status, taken = indexing.DONE, 0
+            status, taken = DONE, 0
             if replayed.batches:
                 status, taken = builder.add(headers.first(replayed.batches), self.read)
             if status == indexing.OUTSIDE:
@@ -548,7 +549,7 @@ class BrokerSegment:
                 self._check_aborted(aborted, len(replayed.aborted))
                 found.valid_bytes = part.end
                 found.next_offset = part[-1].last_offset + 1
-            if status != indexing.DONE or replayed.is_cut:
+            if status != DONE or replayed.is_cut:
                 break
             if replayed.refusal:
                 raise replayed.error(self.path, "a broker does not start on it; kseg recover --mode salvage")

@@ -27,7 +27,7 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
 )
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH, be32, be64
-from kseg.kernel.records.plain import sequence_after
+from kseg.kernel.records.records import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of, leading_bytes
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset

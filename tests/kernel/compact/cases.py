@@ -10,8 +10,19 @@ from kseg.kernel.compact import survivors
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap, Secret
 from kseg.kernel.compact.keys import SKIP, KeyReader
 from kseg.kernel.layout.headers import V2_HEADER_BYTES
-from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_WIDTH, ROW_WIDTH
-from kseg.kernel.records import building, opening
+from kseg.kernel.layout.rows import (
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    DONE,
+    FRAME_WIDTH,
+    FULL,
+    MORE_ROWS,
+    NEEDS_PACKING,
+    NOT_PLAIN,
+    ROW_WIDTH,
+)
+from kseg.kernel.records import building
 from kseg.kernel.scan import headers
 
 SECRET = bytes(range(16))
@@ -90,22 +101,20 @@ def read(chance: Random, data: bytes, batches: memoryview, count: int, key_map: 
         tried(reader.read, data, batches, count, verdicts[1:], rows, hashes, offsets, expansion),
         tried(reader.read, data, batches, count, verdicts, rows[:9], hashes, offsets, expansion),
     ]
-    opened = None
+    opened, tried_one = None, False
     for _ in range(60):
         status = reader.read(data, batches, count, verdicts, rows, hashes, offsets, expansion, opened)
-        found += [status, reader.batch, reader.keys, offsets[: reader.keys].tolist(), reader.reason]
+        found += [status, reader.frame, reader.is_open, reader.keys, offsets[: reader.keys].tolist()]
         if key_map:
             key_map.put(hashes, offsets, reader.keys)
-        reader.keys, opened = 0, None
-        if status == opening.DONE:
+        reader.keys, opened = 0, opened if reader.is_open else None
+        if status == DONE:
             break
-        if status == opening.ROWS_FULL:
-            found.append(reader.needed)
-            rows, hashes, offsets = (int64s(reader.needed * size) for size in (ROW_WIDTH, 2, 1))
-        elif status == opening.NEEDS_OPENING and batches[reader.batch * BATCH_WIDTH + 2] == 2:
-            opened = area_of(data, batches, reader.batch)
-        elif status != opening.OUTPUT_FULL:
-            reader.batch += 1
+        if status == NOT_PLAIN and opened is None and batches[reader.frame * BATCH_WIDTH + 2] == 2 and not tried_one:
+            opened, tried_one = area_of(data, batches, reader.frame), True
+        elif status != FULL:
+            reader.go_to(reader.frame + 1)
+            tried_one = False
     return found
 
 
@@ -128,27 +137,28 @@ def compactions(chance: Random) -> object:
     for arguments in ((rows, bytearray(0), out), (rows, keep, bytearray(0)), (rows[:9], keep, out)):
         found.append(tried(writer.write, data, batches, count, verdicts, *arguments, expansion))
     found.append(tried(writer.write, data, batches, count + 1, verdicts, rows, keep, out, expansion))
+    last = -1
     for _ in range(60):
         status = writer.write(data, batches, count, verdicts, rows, keep, out, expansion, opened)
         opened = None
-        found += [status, writer.batch, writer.size, writer.counts.as_dict(), writer.reason, out[: writer.size].hex()]
-        if status == opening.DONE:
+        found += [status, writer.frame, writer.size, writer.counts.as_dict(), out[: writer.size].hex()]
+        if status == DONE:
             break
-        if status == opening.OUTPUT_FULL:
+        if status == FULL:
             found.append(writer.needed)
             out, writer.size = bytearray(max(writer.needed, len(out))), 0
-        elif status == opening.ROWS_FULL:
+        elif status == MORE_ROWS:
             found.append(writer.needed)
             rows, keep = int64s(ROW_WIDTH * writer.needed), bytearray(writer.needed)
-        elif status == survivors.NEEDS_PACKING:
+        elif status == NEEDS_PACKING:
             start = writer.size + V2_HEADER_BYTES
             found += [writer.area_size, out[start : start + writer.area_size].hex(), writer.base_timestamp]
-            found += [writer.max_timestamp, writer.attributes, writer.records]
-            writer.batch += 1
-        elif status == opening.NEEDS_OPENING and batches[writer.batch * BATCH_WIDTH + 2] == 2:
-            opened = area_of(data, batches, writer.batch)
+            found += [writer.max_timestamp, writer.attributes, writer.kept]
+            writer.go_to(writer.frame + 1)
+        elif batches[writer.frame * BATCH_WIDTH + 2] == 2 and writer.frame != last:
+            opened, last = area_of(data, batches, writer.frame), writer.frame
         else:
-            writer.batch += 1
+            writer.go_to(writer.frame + 1)
     return [*found, judged(chance, key_map), sealed(chance, data)]
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kernel.rendering import int64s
 from kseg.kernel.layout.headers import CREATE_TIME
+from kseg.kernel.layout.rows import TOO_SMALL
 from kseg.kernel.native import escape
-from kseg.kernel.records.plain import TOO_SMALL
 from kseg.kernel.render.lines import BASE64_VALUES, CONTENTS, SKIP_METADATA, use_loops
 from kseg.kernel.render.rendering import Renderer
 

@@ -6,8 +6,9 @@ from random import Random
 from kernel.both import number, tried
 from kernel.random_segments import area, changed, pairs, segment, text
 from kernel.rendering import frames, int64s, message
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
-from kseg.kernel.records import building, columns, messages, plain
+from kseg.kernel.records import building, columns, messages
 from kseg.kernel.records.records import RecordWalk
 
 
@@ -118,17 +119,16 @@ def columns_of(chance: Random) -> object:
         found += [
             status,
             collector.frame,
-            collector.record,
-            collector.position,
+            collector.is_open,
             collector.row_count,
             collector.header_count,
         ]
-        found += [collector.records, collector.needed if status == plain.MORE_HEADERS else 0]
+        found += [collector.records, collector.needed if status == layout.MORE_HEADERS else 0]
         found += columns_found(chance, data, rows, collector.row_count, headers, collector.header_count, asked)
         collector.row_count = collector.header_count = 0
-        if status == plain.MORE_HEADERS:
+        if status == layout.MORE_HEADERS:
             headers = int64s(HEADER_WIDTH * collector.needed)
-        elif status != plain.FULL:
+        elif status != layout.FULL:
             if collector.frame >= count:
                 break
             collector.go_to(collector.frame + 1)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kernel.rendering import NOT_PLAIN, batch, digest_by_other, frames, int64s, message, real_segments, record, render
 from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
-from kseg.kernel.layout.rows import ROW_WIDTH
-from kseg.kernel.records.plain import DONE
+from kseg.kernel.layout.rows import DONE, ROW_WIDTH
 from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP
 from kseg.kernel.render.rendering import Renderer
 

@@ -20,7 +20,7 @@ from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import CREATE_TIME
-from kseg.kernel.records.plain import DONE, NEEDS_DECODING
+from kseg.kernel.layout.rows import DONE, NEEDS_DECODING
 from kseg.kernel.render.lines import DEEP, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 from kseg.segment.items import records_of

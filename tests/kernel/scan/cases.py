@@ -8,10 +8,10 @@ from kernel.batch_rows import batch_rows
 from kernel.both import number, tried
 from kernel.random_segments import segment
 from kernel.rendering import int64s
-from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.rows import BATCH_WIDTH, DONE, FRAME_WIDTH, FULL, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.columns import HeaderOffsets
 from kseg.kernel.scan import frames, headers, pieces, plausibility
-from kseg.kernel.scan.frame_scan import DONE, FULL, LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
+from kseg.kernel.scan.frame_scan import LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
 from kseg.kernel.state import tally
 
 TALLY_WIDTH = tally.TALLY_WIDTH

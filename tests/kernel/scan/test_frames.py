@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from kernel.rendering import batch, int64s, message, record
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.native.search import next_candidate
 from kseg.kernel.scan import frames, plausibility
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frame_scan import DONE, FrameScan
+from kseg.kernel.scan.frame_scan import FrameScan
 
 GOOD = batch([record(0, value=b"value")])
 NEEDS_COMPILED = pytest.mark.skipif(not COMPILED, reason="so many bytes take the interpreted kernel too long")

@@ -1,0 +1,62 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+from kseg.kernel.codecs.expand cimport Expansion, ExpansionBuffer
+from kseg.kernel.records.messages cimport Message
+from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTable
+
+cdef enum:
+    # Where the records of an area are.
+    IN_BUFFER = 0
+    EXPANDED = 1
+    OPENED = 2
+
+# The records of one batch: bytes ``first`` to ``end`` of ``payload``; ``walk``: the next record.
+cdef struct Area:
+    int source
+    const unsigned char* payload
+    Py_ssize_t first
+    Py_ssize_t end
+    RecordsHeader header
+    RecordCursor walk
+
+cdef class FrameCursor:
+    cdef public Py_ssize_t frame
+    cdef public long long record, records
+    cdef readonly long long needed
+    cdef readonly bint is_open
+    # Frames (rows FRAME_* or BATCH_*, ``width`` columns each) of ``p`` up to ``stop``. A v2 batch with one of the
+    # attributes ``refused`` is not plain. ``opened``: the records of the next v2 batch, if the size is not -1.
+    cdef const unsigned char* p
+    cdef const long long* frames
+    cdef Py_ssize_t stop, width
+    cdef int refused
+    cdef const unsigned char* opened
+    cdef Py_ssize_t opened_size
+    cdef Expansion expansion
+    cdef Area area
+    cdef Message message
+    # Rows from ``first_row`` on are not used yet. If ``has_expanded``, all refer to the first ``used`` bytes of the
+    # expansion buffer.
+    cdef RecordTable table
+    cdef Py_ssize_t first_row, used
+    cdef bint has_expanded
+
+cdef int use_frames(
+    FrameCursor cursor, const unsigned char[::1] buffer, const long long[::1] frames, Py_ssize_t stop, Py_ssize_t width,
+    ExpansionBuffer expansion, const unsigned char[::1] opened
+) except -1
+cdef int extend(FrameCursor cursor, ExpansionBuffer expansion) except -1
+cdef int use_rows(FrameCursor cursor, long long[::1] rows, long long[::1] headers) except -1
+cdef int begin_area(Area* area) noexcept nogil
+cdef int open_area(
+    const unsigned char* p, Py_ssize_t at, Py_ssize_t size, const Expansion* expansion, Py_ssize_t used, Area* area
+) noexcept nogil
+cdef bint rest_is_right(const Area* area) noexcept nogil
+cdef bint expands(FrameCursor cursor) noexcept nogil
+cdef int open_frame(FrameCursor cursor) noexcept nogil
+cdef void put_message(FrameCursor cursor) noexcept nogil
+cdef int read_rows(FrameCursor cursor) noexcept nogil
+cdef void leave(FrameCursor cursor, Py_ssize_t stop) noexcept nogil
+cdef void check_frames(
+    Py_ssize_t length, const long long[::1] frames, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t width
+) except *

@@ -108,9 +108,13 @@ class StoppedHalfwayError(KsegError):
 
 
 @contextmanager
-def errors_at(place: str, kind: type[KsegError] = PathError, then: str = "") -> Iterator[None]:
-    """Raises an OSError within as another kind of error: the place, the system's message, and ``then``."""
+def errors_at(
+    place: str, kind: type[KsegError] = PathError, then: str = "", of: type[Exception] = OSError
+) -> Iterator[None]:
+    """Raises an error ``of`` a kind within as another one: the place, the message (of an OSError that of the system),
+    and ``then``."""
     try:
         yield
-    except OSError as error:
-        raise kind(f"{place}: {error.strerror or error}{then}") from error
+    except of as error:
+        message = error.strerror or error if isinstance(error, OSError) else error
+        raise kind(f"{place}: {message}{then}") from error

@@ -10,7 +10,7 @@ from kseg.api.arguments import Path, checked, one_path
 from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import NewRecord, RowsWriter, write_side_files
-from kseg.errors import RequestError
+from kseg.errors import RequestError, errors_at
 from kseg.export.arrow import COLUMNS, need_pyarrow
 from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
@@ -114,11 +114,9 @@ class Writer:
         for whole in reader:
             for first in range(0, whole.num_rows, CHUNK_ROWS):
                 batch = self._record_columns(whole.slice(first, CHUNK_ROWS))
-                try:
+                with errors_at(self._name, RequestError, of=ValueError):
                     for part, append_time in batchable_rows(batch):
                         rows.add(part, append_time)
-                except ValueError as error:
-                    raise RequestError(f"{self._name}: {error}") from error
                 self._next_offset = rows.next_offset or self._next_offset
 
     def _record_columns(self, batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
@@ -201,10 +199,8 @@ def writer(
     text = one_path(path)
     if parse_partition_name(os.path.basename(os.path.abspath(text))) is None:
         raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
-    try:
+    with errors_at("codec", RequestError, of=ValueError):
         target = codec_target(codec)
-    except ValueError as error:
-        raise RequestError(f"codec: {error}") from error
     _integer("batch_bytes", batch_bytes, 1, LARGEST_SEGMENT_BYTES)
     limits = RollLimits(
         _integer("segment_bytes", segment_bytes, 1, LARGEST_SEGMENT_BYTES),

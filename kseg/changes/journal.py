@@ -15,6 +15,7 @@ import re
 import stat
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,13 +67,10 @@ class RootFile:
 def read_root_file(directory: str, name: str) -> RootFile | None:
     """Returns the file, or None if it does not exist. Raises KsegError if it is not a regular file or is too large."""
     path = os.path.join(directory, name)
-    try:
+    with errors_at(path, KsegError), suppress(FileNotFoundError):
         content, status = read_file(path, MAX_ROOT_FILE_BYTES)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise KsegError(f"{path}: {error.strerror}") from error
-    return RootFile(content, status.st_mtime_ns, status.st_mode & 0o666)
+        return RootFile(content, status.st_mtime_ns, status.st_mode & 0o666)
+    return None
 
 
 class DirectoryMove(NamedTuple):

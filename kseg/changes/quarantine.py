@@ -21,10 +21,11 @@ directory that the owner cannot write to.
 import errno
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kseg.changes.disk import MANY_FILES, Disk, is_temporary
-from kseg.errors import KsegError
+from kseg.errors import KsegError, errors_at
 from kseg.stores.no_follow import directories_held, is_directory, names_in
 
 if TYPE_CHECKING:
@@ -54,13 +55,9 @@ def _folders(directory: str) -> list[tuple[int, str]]:
     Raises KsegError if the quarantine, or an entry with such a name, is not a directory.
     """
     folder = folder_of(directory)
-    try:
+    names, found = list[str](), []
+    with errors_at(folder, KsegError), suppress(FileNotFoundError):
         names = names_in(folder)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise KsegError(f"{folder}: {error.strerror}") from error
-    found = []
     for name in names:
         digits = name.removesuffix(PREPARING).removesuffix(ENDED)
         if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS and str(int(digits)) == digits:

@@ -24,7 +24,7 @@ from kseg.cleaner.settings import (
     settings_for,
     shown_settings,
 )
-from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, text_of
 from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
 from kseg.logdir.server_properties import with_server
 from kseg.logdir.topics import MOVED, Topics, warn_left_alone
@@ -56,10 +56,8 @@ class CompactionPlanner(Planner):
         remote_rounds: RoundMaker | None = None,
     ) -> None:
         super().__init__(reporter)
-        try:
+        with errors_at("--era", RequestError, of=ValueError):
             rules = CleanerRules(options.era.release)
-        except ValueError as error:
-            raise RequestError(f"--era: {error}") from error
         self._options, self._change, self._remote_rounds = options, change, remote_rounds
         self._limits_records = rules.limits_records
         self._topics = Topics(options.topics, server=options.server)

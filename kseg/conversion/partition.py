@@ -16,7 +16,7 @@ from typing import Any
 from kseg.conversion import recoding
 from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.options import ConvertOptions, LossError
-from kseg.errors import DamageError, KsegError, UnsupportedError
+from kseg.errors import DamageError, KsegError, UnsupportedError, errors_at
 from kseg.formats import compression
 from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
@@ -616,10 +616,8 @@ class _Conversion:
                 pieces.append(result)
         if not pieces or self._writer is None:
             return
-        try:
+        with errors_at(self._file, DamageError, "; nothing was written", of=ValueError):
             self._writer.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        except ValueError as error:
-            raise DamageError(f"{self._file}: {error}; nothing was written") from error
 
     def _begin_segment(self, base_offset: int) -> None:
         """Starts the first segment, or the segments for one old segment."""

@@ -8,7 +8,7 @@ from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Build, Grouper
 from kseg.conversion.rewriting import MAX_GAPS, known_gaps
-from kseg.errors import KsegError
+from kseg.errors import KsegError, errors_at
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.headers import MAGIC_V2
@@ -128,13 +128,11 @@ class RowsWriter:
 
     def _append(self, base_offset: int, builds: Iterable[Build]) -> LogWriter:
         """Appends batches, to a segment from this offset on if none is open. Raises KsegError if none can hold them."""
-        try:
+        with errors_at(self.name, KsegError, of=ValueError):
             if self._writer is None:
                 self._writer = LogWriter(self.folder, base_offset, self._limits)
             for build, _ in builds:
                 self._writer.append(build())
-        except ValueError as error:
-            raise KsegError(f"{self.name}: {error}") from error
         return self._writer
 
     def discard(self) -> None:

@@ -11,6 +11,7 @@ A segment of which only some offsets are live has no side files, and its log has
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import zip_longest
 from threading import RLock
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
@@ -349,12 +350,9 @@ class LocalLogs:
         return found if topic_id in (None, remote.topic_id) else None
 
     def _read(self, path: str) -> bytes:
-        try:
+        with errors_at(path), suppress(FileNotFoundError):
             return read_regular(path, MAX_ROOT_FILE_BYTES)
-        except FileNotFoundError:
-            return b""
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
+        return b""
 
 
 def record_values(directory: str) -> Iterator[bytes]:

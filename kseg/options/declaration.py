@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
-from kseg.errors import RequestError
+from kseg.errors import RequestError, errors_at
 
 INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT = (
     "Input", "Contents", "Rules", "Changes", "Resources", "Output",
@@ -129,10 +129,8 @@ def filled(kind: type[T], given: Mapping[str, Any], **others: Any) -> T:
 def _value(declared: Option, value: Any) -> Any:
     name, kind = declared.python_name, declared.kind
     if isinstance(kind, Value) and isinstance(value, str):
-        try:
+        with errors_at(name, RequestError, of=ValueError):
             return kind.read(value)
-        except ValueError as error:
-            raise RequestError(f"{name}: {error}") from error
     if not isinstance(kind, tuple) or isinstance(kind, Number | PathKind | Value):
         return value
     if value not in kind:

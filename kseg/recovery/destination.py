@@ -3,11 +3,12 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.changes.journal import TopicPartition
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
@@ -198,9 +199,6 @@ class Destination:
 
 
 def _entries(path: str) -> dict[TopicPartition, int]:
-    try:
+    with errors_at(path), suppress(FileNotFoundError):
         return offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
+    return {}

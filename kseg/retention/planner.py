@@ -11,7 +11,7 @@ from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.plan import Plan
-from kseg.errors import KsegError, RequestError
+from kseg.errors import KsegError, RequestError, errors_at
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import LOG
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
@@ -287,10 +287,8 @@ class RetentionPlanner(Planner):
 
     def _settings(self, directory: str) -> PartitionLimits:
         topic = (topic_partition_of(directory) or (None, 0))[0]
-        try:
+        with errors_at(directory, KsegError, of=KsegError):
             found = settings_of(topic, self._topics.lookup(directory), self._options)
-        except KsegError as error:
-            raise KsegError(f"{directory}: {error}") from error
         self._check_settings(directory, found)
         return found
 

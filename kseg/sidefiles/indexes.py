@@ -9,9 +9,10 @@ import stat
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.rows import Sliceable
 from kseg.kernel.layout.headers import TIME_ENTRY_BYTES
 from kseg.limits import WINDOW_BYTES
@@ -226,12 +227,11 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
 
 def last_time_entry(path: str, base_offset: int) -> TimeIndexEntry | None:
     """Returns the last entry of a file before preallocated zeros; None if there is none. Raises KsegError."""
-    try:
+    status = None
+    with errors_at(path), suppress(FileNotFoundError):
         status = trees.status(path)
-    except FileNotFoundError:
+    if status is None:
         return None
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
         raise PathError(f"{path}: not a regular file")
     if status.st_size > _LARGEST_BYTES:

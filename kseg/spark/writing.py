@@ -361,11 +361,9 @@ class KsegWriter(DataSourceArrowWriter):
 
 def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
     """Writes the rows of a batch. Raises KsegError for rows that are not records."""
-    try:
+    with errors_at(name, KsegError, of=ValueError):
         for rows, append_time in batchable_rows(batch):
             writer.add(rows, append_time)
-    except ValueError as error:
-        raise KsegError(f"{name}: {error}") from error
 
 
 def _checked_names(schema: StructType) -> list[str]:

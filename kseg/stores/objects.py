@@ -9,6 +9,7 @@ import posixpath
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 
 from kseg.errors import PathError, errors_at
 from kseg.stores import trees
@@ -66,12 +67,9 @@ def _names(directory: str, pattern: str) -> list[str]:
     _ask(directory)
     if not trees.isdir(directory):
         return []
-    try:
+    with errors_at(directory), suppress(FileNotFoundError):
         return sorted(name for name in trees.listdir(directory) if fnmatch.fnmatchcase(name, pattern))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise PathError(f"{directory}: {error.strerror}") from error
+    return []
 
 
 Folder = tuple[list[StoredObject], list[str]]

@@ -293,7 +293,7 @@ def root_state(directory: str, without: Collection[str], moves: Iterable[Directo
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.name not in (*without, LOCK_NAME) and not entry.name.startswith(OWN_PREFIX):
-                name, status = os.fsencode(old_names.get(entry.name, entry.name)), ()
+                name, status = os.fsencode(old_names.get(entry.name, entry.name)), tuple[int, ...]()
                 if entry.is_file(follow_symlinks=False):
                     status = (entry.stat().st_size, entry.stat().st_mtime_ns)
                 found.append((name, *status))

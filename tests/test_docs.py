@@ -13,14 +13,13 @@ import click
 import pytest
 
 import report_picture
-from findings_page import page as findings_page
 from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
+from man_pages import ENTRIES, page_of
 from readme_picture import PICTURE, picture, texts_of
 from report.browser import needs_browser
-from symptoms_page import page as symptoms_page
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -175,14 +174,9 @@ def test_no_code_is_explained_that_does_not_exist() -> None:
     assert set(re.findall(r"^\.It ([a-z-]+)$", page, re.MULTILINE)) <= DAMAGE_CODES | PROBLEM_CODES
 
 
-def test_the_page_of_findings_is_what_the_table_says() -> None:
-    written = (ROOT / "man" / "kseg-findings.7").read_text("utf-8")
-    assert findings_page() == written, "run: python tests/findings_page.py"
-
-
-def test_the_page_of_symptoms_is_what_the_table_says() -> None:
-    written = (ROOT / "man" / "kseg-symptoms.7").read_text("utf-8")
-    assert symptoms_page() == written, "run: python tests/symptoms_page.py"
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_page_has_the_entries_of_its_table(name: str) -> None:
+    assert page_of(name) == (ROOT / "man" / name).read_text("utf-8"), "run: python tests/man_pages.py"
 
 
 def test_every_code_of_side_files_is_explained() -> None:

@@ -1,12 +1,9 @@
-"""Records as columns: what real consumers got from real brokers, and whatever a segment holds record by record."""
+"""Records as columns: whatever a segment holds record by record. tests/api has what real consumers got."""
 
-import gzip
-import json
 import os
 import shutil
 import struct
 import threading
-from base64 import b64decode
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -18,6 +15,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.consumed import TESTDATA, id_of
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kernel.rendering import batch, record, varint
 from kseg.export import records, scanning
@@ -35,30 +33,9 @@ from kseg.segment.writer import LogWriter
 from kseg.stores.source import open_source
 from segment.reading import items_at
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
-CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
 SEGMENTS = sorted(path for path in TESTDATA.glob("**/*.log") if not {"recovery", "findings"} & {*path.parts})
 KINDS = {None: -1, "NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
 LARGE = TESTDATA / "speed/100b.log"
-
-
-def id_of(path: Path) -> str:
-    return "/".join(path.relative_to(TESTDATA).parts[:-1])
-
-
-def data_of(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text)
-
-
-def consumed_rows(path: Path) -> list[Row]:
-    """What a consumer got. Consumers since 0.10 give a v0 record the timestamp -1, as if it were unset."""
-    found = []
-    for line in gzip.decompress(path.read_bytes()).splitlines():
-        got = json.loads(line)
-        headers = [data_of(value) for _, value in got["headers"]]  # their keys are base64 in some, text in others
-        time = None if got["timestamp"] == -1 else got["timestamp"]
-        found.append((got["offset"], time, data_of(got["key"]), data_of(got["value"]), headers))
-    return found
 
 
 def told_rows(path: Path) -> list[Row]:
@@ -76,24 +53,6 @@ def told_rows(path: Path) -> list[Row]:
 
 
 expected_rows = cache(told_rows)
-
-
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-@pytest.mark.parametrize("consumed", CONSUMED, ids=id_of)
-def test_rows_are_what_a_consumer_got(consumed: Path, isolation: str) -> None:
-    partition = consumed.parent.parent.parent / consumed.parent.name
-    truth = consumed.with_name(f"{isolation}.jsonl.gz")
-    expected = consumed_rows(truth if truth.exists() else consumed)
-    begin = consumed_rows(consumed)[0][0]
-    files = [file for file in list_segments(str(partition)) if file.kind == ".log"]
-    transactions = Transactions.of_segments(files, Scratch()) if isolation == "read_committed" else None
-    wanted = Wanted(first_offset=begin, transactions=transactions)
-    rows = (row for file in files for row in read_rows(Path(file.path), wanted))
-    found = [
-        (offset, None if time == -1 else time, key, value, [header[1] for header in headers])
-        for offset, time, _, key, value, headers in rows
-    ]
-    assert found == expected
 
 
 @pytest.mark.sampled(3)

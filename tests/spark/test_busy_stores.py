@@ -1,4 +1,4 @@
-"""A store that answers 503 and slowly: rows are right, or one line names the store; without a JVM."""
+"""Stores and plain http servers that are busy or slow: rows are right, or one line names them; without a JVM."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+from http_server import http_server
 from kseg.errors import KsegError, PathError
 from s3_server import Store, s3_server
 from spark.reading import rows_of
@@ -53,3 +56,17 @@ def test_a_slow_store_is_waited_for(store: Store) -> None:
 def test_invalid_numbers_are_reported(store: Store) -> None:
     with pytest.raises(KsegError, match="s3://bucket: could not convert string to float: 'soon'"):
         rows_of(URL, **storage(request_timeout="soon"))
+
+
+def test_a_busy_http_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.stores.http_requests.FIRST_PAUSE_SECONDS", 0)
+    (segment,) = SOURCE.glob("*.log")
+    with http_server({f"/{SOURCE.name}/{segment.name}": segment.read_bytes()}) as http:
+        url = f"{http.root}/{SOURCE.name}/{segment.name}"
+        http.failures = [503, 503, 429, 503]
+        assert rows_of(url) == rows_of(segment)
+        assert http.failures == []
+        http.failures = [503] * 1000
+        with pytest.raises(PathError, match=rf"^{url}: the server answered 503 Service Unavailable$"):
+            rows_of(url, **{"storage.max_attempts": "2", "storage.request_timeout": "60"})
+        assert len(http.failures) == 996  # the size is asked for in two ways

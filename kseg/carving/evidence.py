@@ -15,7 +15,7 @@ from math import log2
 from operator import itemgetter
 
 from kseg.carving.copies import MAX_VERSIONS, Copies
-from kseg.carving.image import Piece
+from kseg.carving.image import BLOCK_BYTES, SMALLEST_BLOCK_BYTES, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
@@ -24,7 +24,7 @@ from kseg.kernel.scan.pieces import contradict as rows_contradict
 from kseg.segment.batches import RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.survey import BatchRow
-from kseg.sidefiles.indexes import TimeIndexEntry
+from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
 from kseg.sidefiles.leader_epochs import EpochEntry
 from kseg.sidefiles.producer_state import ProducerStateEntry
 
@@ -107,6 +107,11 @@ class LogPieces:
             self.evidence[kind] += count
 
 
+def _steps_differ(entries: list[OffsetIndexEntry]) -> bool:
+    steps = {(two.offset - one.offset, two.position - one.position) for one, two in pairwise(entries)}
+    return len(steps) > 1
+
+
 def _first_offset(piece: Piece) -> int:
     return piece.first_offset
 
@@ -125,6 +130,7 @@ class Joining:
         """Joins by all evidence but that of torn batches, which `join` has taken before."""
         self._join_copies_and_versions()
         self._join_snapshots(found.snapshots)
+        self._join_indexes(found.indexes)
         self._join_time_indexes(found.time_indexes)
         self._join_epochs(found.epochs)
         for _ in range(5):
@@ -203,7 +209,51 @@ class Joining:
             for one, two in pairwise(named):
                 self.join(one, two, "snapshot")
 
-    # Indexes of times, and leader epochs
+    # Indexes, and leader epochs
+
+    def _join_indexes(self, indexes: list[list[OffsetIndexEntry]]) -> None:
+        """Joins the pieces of one segment: that at its start, and those with later entries at the positions that they
+        would have in the file, as extents are moved by whole blocks. Batches of equal sizes could be of any partition:
+        the steps must differ. All pieces that fit must be of one log."""
+        wanted: dict[tuple[int, int], list[tuple[Piece, OffsetIndexEntry]]] = defaultdict(list)
+        for start, index in self._starts_of(indexes):
+            for entry in index:
+                place = (start.position + entry.position) % BLOCK_BYTES
+                wanted[start.first_offset + entry.offset, place].append((start, entry))
+        offsets = {offset for offset, _ in wanted}
+        fit: dict[Piece, dict[tuple[Piece, int], list[OffsetIndexEntry]]] = defaultdict(lambda: defaultdict(list))
+        for piece in self.pieces if wanted else ():
+            if not offsets.isdisjoint(piece.lasts):
+                for last, position in zip(piece.lasts, piece.positions, strict=True):
+                    for start, entry in wanted.get((last, position % BLOCK_BYTES), ())[:MAX_VERSIONS]:
+                        at = entry.position - (position - piece.position)
+                        if at >= start.end - start.position:
+                            fit[start][piece, at].append(entry)
+        for start, matches in fit.items():
+            found = [piece for (piece, _), entries in matches.items() if _steps_differ(entries)]
+            if len({id(self.logs[piece]) for piece in found}) == 1:
+                self.join(start, found[0], "index")
+
+    def _starts_of(self, indexes: list[list[OffsetIndexEntry]]) -> Iterator[tuple[Piece, list[OffsetIndexEntry]]]:
+        """Yields the first piece of the segment of each index: with its first two entries, if only one log has them."""
+        heads: dict[OffsetIndexEntry, list[int]] = defaultdict(list)
+        for number, index in enumerate(indexes):
+            if len(heads[index[0]]) < MAX_VERSIONS:
+                heads[index[0]].append(number)
+        starts: dict[int, list[Piece]] = defaultdict(list)
+        reach = max((index[1].position for index in indexes), default=0)
+        for piece in self.pieces if heads else ():
+            if piece.position % SMALLEST_BLOCK_BYTES == 0 and not piece.is_cut_before:
+                count = bisect_right(range(len(piece)), piece.position + reach, key=piece.end_of) + 1
+                rows, base, origin = piece.part(0, min(count, len(piece))), piece.first_offset, piece.position
+                places = zip(rows.lasts, rows.positions, strict=True)
+                known = {OffsetIndexEntry(last - base, position - origin) for last, position in places}
+                for number in (number for entry in known & heads.keys() for number in heads[entry]):
+                    if indexes[number][1] in known:
+                        starts[number].append(piece)
+        for number, found in starts.items():
+            if len({id(self.logs[piece]) for piece in found}) == 1:
+                yield found[0], indexes[number]
 
     def _join_time_indexes(self, indexes: list[list[TimeIndexEntry]]) -> None:
         """Joins the pieces of one segment: its index has the largest timestamp so far and the offset of its batch,

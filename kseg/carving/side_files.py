@@ -13,7 +13,7 @@ from kseg.carving.image import BLOCK_BYTES
 from kseg.kernel.layout.rows import be32, be64
 from kseg.segment.files import parse_partition_name
 from kseg.sidefiles.checkpoints import read_offset_checkpoint
-from kseg.sidefiles.indexes import TimeIndexEntry
+from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
 from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import topic_id_in
@@ -39,7 +39,7 @@ MOST_ENTRIES = 1 << 20
 SMALL_BLOCK_BYTES = 1024
 """The block of small ext4 file systems."""
 
-SMALL_IMAGE_BYTES = 1 << 30
+SMALL_IMAGE_BYTES = 512 << 20
 """In a larger image, only multiples of BLOCK_BYTES are looked at."""
 
 _EFFORT = 8
@@ -50,8 +50,13 @@ _CHECKPOINT = re.compile(rb"0\n([0-9]{1,7})\n")
 _MAX_TEXT_BYTES = 4 << 20
 _METADATA_BYTES = 128
 """A partition.metadata has 43."""
-_TIME_ENTRY = struct.Struct(">qi")
-_MAX_TIME_INDEX_BYTES = 10 << 20
+FEWEST_ENTRIES = 3
+"""An index with fewer tells nothing that is not by chance."""
+
+_TIME_ENTRY, _POSITION_ENTRY = struct.Struct(">qi"), struct.Struct(">ii")
+_FIRST_ENTRIES = 32
+"""Entries of an index that are read first; twice as many each time."""
+_MAX_INDEX_BYTES = 10 << 20
 """Brokers' default of segment.index.bytes."""
 
 _DOT = b"\x0c\0\x01\x02.\0\0\0"
@@ -71,14 +76,16 @@ class SideFiles:
     """What side files and directories tell.
 
     ``snapshots``: the entries of each producer snapshot that is whole by its checksum; ``epochs``: those of each
-    leader-epoch-checkpoint with several; ``time_indexes``: those of each .timeindex; ``told``: by offset, the
-    partitions of which a checkpoint or a directory tells that a segment or the log begins or ends there, and which of
-    the two does; ``topic_ids`` of partition.metadata; ``nodes``: cluster and node of each meta.properties.
+    leader-epoch-checkpoint; ``indexes``, ``time_indexes``: those of each .index and .timeindex, whose offsets are
+    relative to an unknown base offset; ``told``: by offset, the partitions of which a checkpoint or a directory tells
+    that a segment or the log begins or ends there, and which of the two does; ``topic_ids`` of partition.metadata;
+    ``nodes``: cluster and node of each meta.properties.
     """
 
     def __init__(self) -> None:
         self.snapshots: list[list[ProducerStateEntry]] = []
         self.epochs: list[list[EpochEntry]] = []
+        self.indexes: list[list[OffsetIndexEntry]] = []
         self.time_indexes: list[list[TimeIndexEntry]] = []
         self.told: dict[int, dict[Partition, str]] = defaultdict(dict)
         self.topic_ids: set[str] = set()
@@ -156,13 +163,13 @@ class SideFileSearch:
     # Side files
 
     def binary(self, at: int) -> None:
-        """A producer snapshot, or an index of times: both begin with a zero byte."""
+        """A producer snapshot or an index: both begin with a zero byte."""
         head = bytes(self._source.buffer[at : at + HEADER_BYTES])
         if len(head) == HEADER_BYTES and any(head):
             if head[1] == SNAPSHOT_VERSION:
                 self._snapshot(at, head)
-            elif head[1] == 0 < head[2]:
-                self._time_index(at)
+            elif head[1] == 0:
+                self._index(at)
 
     def _snapshot(self, at: int, head: bytes) -> None:
         size = HEADER_BYTES + be32(head, CRC_START) * SNAPSHOT_ENTRY.size
@@ -173,26 +180,34 @@ class SideFileSearch:
         if snapshot.crc == snapshot.computed_crc() and self._is_new(content) and self._found.take(snapshot.capacity):
             self._found.snapshots.append(list(snapshot))
 
-    def _time_index(self, at: int) -> None:
-        """Times and offsets that rise, up to zeros at the end of a block."""
-        if at < self._index_end:  # of an index that began before
-            return
-        found: list[TimeIndexEntry] = []
-        end, last = at, (0, -1)
-        while end < at + _MAX_TIME_INDEX_BYTES:
-            content = self._read(end, BLOCK_BYTES * _TIME_ENTRY.size)
-            for time, offset in _TIME_ENTRY.iter_unpack(content[: len(content) // _TIME_ENTRY.size * _TIME_ENTRY.size]):
-                if time <= last[0] or offset <= last[1]:
+    def _index(self, at: int) -> None:
+        """An index of times, or of positions. A block in the middle of one is no beginning."""
+        if at >= self._index_end:
+            times = self._rising(at, _TIME_ENTRY) if any(self._source.buffer[at : at + 3]) else []
+            positions = [] if times else self._rising(at, _POSITION_ENTRY)
+            if times and self._is_new(repr(times).encode()) and self._found.take(len(times)):
+                self._found.time_indexes.append([TimeIndexEntry(*entry) for entry in times])
+            if positions and self._is_new(repr(positions).encode()) and self._found.take(len(positions)):
+                self._found.indexes.append([OffsetIndexEntry(*entry) for entry in positions])
+
+    def _rising(self, at: int, layout: struct.Struct) -> list[tuple[int, int]]:
+        """Returns entries whose fields rise, up to zeros at the end of a block; at least FEWEST_ENTRIES or none."""
+        found: list[tuple[int, int]] = []
+        end, last, piece = at, (0, -1), _FIRST_ENTRIES * layout.size
+        while end < at + _MAX_INDEX_BYTES:
+            content = self._read(end, piece)
+            for entry in layout.iter_unpack(content[: len(content) // layout.size * layout.size]):
+                if entry[0] <= last[0] or entry[1] <= last[1]:
                     break
-                last = (time, offset)
-                found.append(TimeIndexEntry(*last))
-            full, end = end + BLOCK_BYTES * _TIME_ENTRY.size, at + len(found) * _TIME_ENTRY.size
+                last = entry
+                found.append(entry)
+            full, end, piece = end + piece, at + len(found) * layout.size, min(2 * piece, BLOCK_BYTES * layout.size)
             if end < full:
                 break
+        if len(found) < FEWEST_ENTRIES or any(self._source.buffer[end : end + -end % SMALL_BLOCK_BYTES]):
+            return []
         self._index_end = end
-        padding = self._source.buffer[end : end + -end % SMALL_BLOCK_BYTES]
-        if len(found) > 2 and not any(padding) and self._is_new(repr(found).encode()) and self._found.take(len(found)):
-            self._found.time_indexes.append(found)
+        return found
 
     def _text(self, at: int) -> bytes:
         """The bytes up to the zeros that fill the last block of a file."""

@@ -98,12 +98,33 @@ def batch(offset: int, count: int, time: int, epoch: int = 0, producer: int = -1
 def ext4(folder: Path, logs: Path, image: Path, megabytes: int = 24, block: int = BLOCK) -> None:
     """A real file system in which all files of the partitions of a log directory were deleted."""
     copy = Path(shutil.copytree(logs, folder / "copied"))
-    with open(image, "wb") as file:
-        file.truncate(megabytes << 20)
-    environment = {**os.environ, "PATH": PATH}
-    make = ["mke2fs", "-q", "-F", "-t", "ext4", "-b", str(block), "-d", str(copy), str(image)]
-    subprocess.run(make, env=environment, check=True, capture_output=True)
+    _made(image, megabytes, "mke2fs", "-q", "-F", "-t", "ext4", "-b", str(block), "-d", str(copy), str(image))
     paths = [path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file() and path.parent != copy]
     script = "".join(f"rm /{path}\n" for path in paths).encode()
     remove = ["debugfs", "-w", "-f", "/dev/stdin", str(image)]
-    subprocess.run(remove, env=environment, input=script, check=True, capture_output=True)
+    subprocess.run(remove, env={**os.environ, "PATH": PATH}, input=script, check=True, capture_output=True)
+
+
+def xfs(folder: Path, logs: Path, image: Path) -> None:
+    """A real XFS with the files of a log directory, populated by mkfs itself. At least 300 MiB, mostly holes."""
+    lines = ["/", "0 0", "d--755 0 0"]
+    for path in sorted(logs.iterdir()):
+        inside = sorted(path.iterdir()) if path.is_dir() else []
+        lines.append(f"{path.name} d--755 0 0" if path.is_dir() else f"{path.name} ---644 0 0 {path}")
+        lines += [f"{file.name} ---644 0 0 {file}" for file in inside]
+        lines += ["$"] * path.is_dir()
+    (folder / "prototype").write_text("\n".join([*lines, "$", ""]))
+    _made(image, 320, "mkfs.xfs", "-q", "-p", str(folder / "prototype"), str(image))
+
+
+def btrfs(folder: Path, logs: Path, image: Path) -> None:
+    _made(image, 128, "mkfs.btrfs", "-q", "--rootdir", str(logs), str(image))
+
+
+def _made(image: Path, megabytes: int, *command: str) -> None:
+    with open(image, "wb") as file:
+        file.truncate(megabytes << 20)
+    subprocess.run(command, env={**os.environ, "PATH": PATH}, check=True, capture_output=True)
+
+
+FILE_SYSTEMS = {"xfs": xfs, "btrfs": btrfs}

@@ -1,6 +1,6 @@
 """Side files and directories in images: what they tell, and that hostile ones cost little."""
 
-import os
+import random
 import struct
 from itertools import pairwise
 from pathlib import Path
@@ -75,6 +75,7 @@ HOSTILE = {
     "wrong counts": b"0\n0\n" * 1000,
     "names": b"0\n500\n" + b"".join(b"%d 0 5\n" % i for i in range(500)),
     "times": b"".join(struct.pack(">qi", TIME + i, i) for i in range(341)),
+    "positions": b"".join(struct.pack(">ii", i + 1, i + 1) for i in range(512)),
     "directories": b"\1\0\0\0\x0c\0\1\2.\0\0\0\2\0\0\0\xf4\x0f\2\2..\0\0" + b"\5\0\0\0\x10\0\x05\2aaa-1\0\0\0" * 250,
     "xfs": (b"XDB3" + bytes(36) + struct.pack(">Q", 9)).ljust(64, b"\0") + xfs_entry(9, b"a-1") * 160,
     "inodes": b"IN\x41\xed\3\1" + b"\xff" * 4000,
@@ -108,7 +109,15 @@ def test_hostile_side_files_are_read_in_linear_time_and_bounded_memory(
         search.find(0, source.size)
         search.finish()
         assert read < 12 * source.size
-    held = [*found.snapshots, *found.epochs, *found.time_indexes, found.topic_ids, found.nodes, *found.told.values()]
+    held = [
+        *found.snapshots,
+        *found.epochs,
+        *found.time_indexes,
+        *found.indexes,
+        found.topic_ids,
+        found.nodes,
+        *found.told.values(),
+    ]
     assert sum(map(len, held)) <= 1000 < MOST_ENTRIES
 
 
@@ -119,13 +128,22 @@ def joined(kseg: Kseg, image: Path, *parts: bytes) -> list[dict[str, int]]:
     return [row["evidence"]["joined"] for row in done.of_type("carved")]
 
 
-@pytest.mark.parametrize("with_index", [True, False])
-def test_an_index_of_times_joins_what_a_lost_block_has_parted(kseg: Kseg, image: Path, with_index: bool) -> None:
+@pytest.mark.parametrize(("suffix", "evidence"), [("timeindex", "time index"), ("index", "index"), ("", "")])
+def test_an_index_joins_what_a_lost_block_has_parted(kseg: Kseg, image: Path, suffix: str, evidence: str) -> None:
     data = (GZ / f"{0:020}.log").read_bytes()
-    parts = [data[: 3 * BLOCK], bytes(BLOCK), os.urandom(BLOCK), data[5 * BLOCK :]]
-    found = joined(kseg, image, *parts, *([(GZ / f"{0:020}.timeindex").read_bytes()] * with_index))
-    assert len(found) == (1 if with_index else 2)
-    assert not with_index or found[0]["time index"] > 0
+    parts = [data[: 3 * BLOCK], bytes(BLOCK), random.Random(3).randbytes(BLOCK), data[5 * BLOCK :]]
+    found = joined(kseg, image, *parts, *([(GZ / f"{0:020}.{suffix}").read_bytes()] if suffix else []))
+    assert len(found) == (1 if suffix else 2)
+    assert not suffix or found[0][evidence] > 0
+
+
+def test_an_index_of_batches_of_equal_sizes_joins_nothing(kseg: Kseg, image: Path) -> None:
+    batches = [batch(at, 100, TIME + at) for at in range(1000, 9000, 100)]
+    size = len(batches[0])
+    index = b"".join(struct.pack(">ii", 100 * i + 99, size * i) for i in range(2, 80, 2))
+    assert len({len(each) for each in batches}) == 1
+    rest = bytes(41 * size % BLOCK) + b"".join(batches[41:])  # at the same place in a block as in the file
+    assert len(joined(kseg, image, b"".join(batches[:40]), rest, index)) == 2
 
 
 def test_an_index_of_times_that_fits_two_logs_joins_none(kseg: Kseg, image: Path) -> None:

@@ -12,8 +12,10 @@ import pytest
 from carving.images import (
     BLOCK,
     CLEAN,
+    FILE_SYSTEMS,
     HAS_EXT4,
     KILLED,
+    PATH,
     Truth,
     batch,
     batches_in,
@@ -299,6 +301,20 @@ def test_deleted_files_of_a_real_file_system_come_back(kseg: Kseg, image: Path) 
     check(found, truth, image.read_bytes())
     assert len(found) <= 2 * len({name for names in truth.values() for name in names})
     assert json.dumps(sorted(found))
+    assert errors(kseg, image.parent / "out") == set()
+
+
+@pytest.mark.parametrize("kind", FILE_SYSTEMS)
+def test_batches_of_other_file_systems_come_back_too(kseg: Kseg, image: Path, kind: str) -> None:
+    if not shutil.which(f"mkfs.{kind}", path=PATH):
+        pytest.skip(f"no mkfs.{kind}")
+    FILE_SYSTEMS[kind](image.parent, CLEAN, image)
+    assert carve(kseg, image).status == 0
+    truth, found = truth_of(CLEAN), carved_batches(image.parent / "out")
+    check(found, truth, image.read_bytes().replace(bytes(16 * BLOCK), b""))
+    assert {name for batches in found.values() for each in batches for name in truth[each]} >= {
+        path.name for path in CLEAN.iterdir() if path.is_dir()
+    }
     assert errors(kseg, image.parent / "out") == set()
 
 

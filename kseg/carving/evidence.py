@@ -43,6 +43,9 @@ MARGIN_BITS = 4
 NEAR_PIECES = 3
 """A piece is near another on the disk if it is one of the next three."""
 
+USUAL_SHAPE_BITS = 2
+"""Records of one log seldom differ more in their mean size."""
+
 SAMPLE = 128
 """Pieces of a similar offset whose times and sequence numbers are compared; more would not change the weights."""
 
@@ -377,6 +380,8 @@ class Joining:
             bits -= 2
         if bool(piece.producers) != bool(other.producers):
             bits -= 4
+        if piece.record_bytes and other.record_bytes:
+            bits -= max(0.0, abs(log2(piece.record_bytes / other.record_bytes)) - USUAL_SHAPE_BITS)
         return bits
 
     def _internal_topic(self, piece: Piece) -> str:

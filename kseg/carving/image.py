@@ -276,6 +276,12 @@ class Piece(HeaderRows):
         return self[0].attributes & CODEC
 
     @cached_property
+    def record_bytes(self) -> float:
+        """The mean size of records, compressed; 0 if headers do not tell their number."""
+        counts = self.records
+        return (self.end - self.position) / sum(counts) if min(counts) > 0 else 0.0
+
+    @cached_property
     def last_timestamp(self) -> int:
         return max(self.max_timestamps)
 

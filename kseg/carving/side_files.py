@@ -352,13 +352,15 @@ _ZERO, _ONE, _ANY_OTHER = (_marking(_MAY_BE_FILE, *wanted) for wanted in ((0,), 
 
 def _marked_blocks(window: memoryview, step: int) -> Iterator[tuple[int, int]]:
     """Yields where blocks begin that may hold what is searched, and which of the two: whole columns of bytes at a time,
-    as most blocks hold neither. Of files that begin with a zero byte, the second is 1, or 0 before another byte."""
+    as most blocks hold neither. Of files that begin with a zero byte, the second is 1, or 0 and one of the next two is
+    another."""
     whole = max(len(window) - 7, 0)
 
     def column(byte: int, table: bytes) -> int:
         return int.from_bytes(window[byte : whole + byte : step].tobytes().translate(table), "little")
 
-    marks = column(0, _ZERO) & (column(1, _ONE) | column(1, _ZERO) & column(2, _ANY_OTHER))
+    index = column(1, _ZERO) & (column(2, _ANY_OTHER) | column(3, _ANY_OTHER))
+    marks = column(0, _ZERO) & (column(1, _ONE) | index)
     for byte, table in _MARKS:
         marks |= column(byte, table)
     for found in re.finditer(rb"[^\0]", marks.to_bytes(-(-whole // step), "little")):

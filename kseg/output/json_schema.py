@@ -54,7 +54,7 @@ PARTS = {
         "megabytesPerSecond: number?"
     ),
     "removed": "position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?",
-    "carving": "name: text?, aside: flag, joined: {}int, matched: {}int, candidates: []text",
+    "carving": "name: text?, aside: flag, joined: {}int, matched: {}int, candidates: []bytes",
     "range": "file: bytes, position: int, length: int",
     "undecided": "one: bytes, two: bytes",
     "owner": "clusterId: text, nodeId: int",

@@ -77,6 +77,12 @@ def test_an_offset_that_others_may_have_by_chance_gives_a_candidate(
     assert "orders-3" in list(evidence["candidates"])  # type: ignore[call-overload]
 
 
+def test_the_table_shows_candidates(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(padded(log(37, 237)) + checkpoint("orders 3 237", "audit 1 441"))
+    shown = kseg("recover", "--carve", "--dry-run", "--output", image.parent / "out", image)
+    assert shown.lines[1].endswith("  orders-3?")
+
+
 def test_logs_of_the_same_end_get_no_name_by_it(kseg: Kseg, image: Path) -> None:
     other = b"".join(batch(at, 79, TIME + 5, 7) for at in range(81_000, 81_237, 79))
     assert not {"orders-3"} & set(names(kseg, image, log(81_000, 81_237), other, checkpoint("orders 3 81237")))

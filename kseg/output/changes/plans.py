@@ -294,10 +294,12 @@ class CarvedTable(PlanPrinter):
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
-            name, counts = on_one_line(os.path.basename(plan.directory)), (str(row["batches"]), str(row["records"]))
+            counts = str(row["batches"]), str(row["records"])
             offsets = f"{row['firstOffset']} to {row['lastOffset']}"
-            named_by = row["evidence"]["name"] or ""
-            self._lines.append((name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by))
+            told, name = row["evidence"], os.path.basename(plan.directory)
+            named_by = " ".join(f"{each}?" for each in told["candidates"][:2]) or told["name"] or ""
+            cells = name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by
+            self._lines.append(tuple(map(on_one_line, cells)))
 
     def _put_plan(self, plan: Plan) -> None:
         pass

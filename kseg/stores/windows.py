@@ -5,6 +5,7 @@ earlier. The frames of a window are checked while it is in the processor's cache
 """
 
 from collections.abc import Callable, Iterator
+from threading import local
 
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
@@ -59,6 +60,23 @@ STRETCH_BYTES = 4 << 20
 
 BATCHES_PER_CALL = 8192
 """Headers returned by one kernel call (128 bytes each)."""
+
+
+class _Scratch(local):
+    """Header rows of a thread, which are copied after each call of the kernel: zeroing new ones takes longer than
+    reading a small file.
+    """
+
+    def __init__(self) -> None:
+        self._rows = int64s(0)
+
+    def header_rows(self, width: int) -> memoryview:
+        if len(self._rows) < width:
+            self._rows = int64s(width)
+        return self._rows
+
+
+_scratch = _Scratch()
 
 Unproven = tuple[memoryview, memoryview, int, int]
 """A window, rows of its frames, their number, and the window's position in the file."""
@@ -128,7 +146,7 @@ class Windows:
         these batches, valid until the next item.
         """
         width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_BYTES + 1) * BATCH_WIDTH
-        rows, status = int64s(0 if take else width), PAUSED
+        rows, status = int64s(0) if take else _scratch.header_rows(width), PAUSED
         while status != ENDED:
             if take:
                 rows = take(width)[:width]

@@ -4,6 +4,7 @@ Snapshots are files of the workspace. When one is loaded, producers that have ex
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from kseg.errors import UnsupportedError
@@ -131,13 +132,16 @@ class ProducerStateManager:
         self._workspace = workspace
         self._now_ms = now_ms
         self._era = era or Era()
-        self._scratch = Scratch()
         self.state = ProducerStates(as_broker=True)
         self.end_offset = 0
         self.snapshot_offset = 0
         self.offsets: dict[int, str] = {} if offsets is None else offsets
         if offsets is None:
             self.load_names()
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch()  # a MiB, which only markers need
 
     def load_names(self) -> None:
         """Finds the snapshot files in the workspace."""

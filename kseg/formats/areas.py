@@ -9,19 +9,16 @@ import zlib
 
 from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
-from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, packed_batch
 from kseg.formats.rows import BytesLike, Rows
-from kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2
+from kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2, V0_FIELDS, struct_of
 from kseg.kernel.records import building as kernel
-from kseg.kernel.scan.checksums import crc32c
 
 NONE = Target(0, None)
 """No compression."""
 MAX_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
 
-_FRONT = struct.Struct(">qiibI")
-_COVERED = struct.Struct(">hiqqqhii")
-_OFFSET_SIZE_CRC = struct.Struct(">qiI")
+_OFFSET_SIZE_CRC = struct_of(V0_FIELDS[:3])
 _INITIAL_BYTES = 64 << 10
 
 
@@ -33,11 +30,8 @@ def build_batch(header: RecordBatchHeader, area: BytesLike, target: Target) -> b
     packed = area if target.codec == 0 else compress(target, area)
     if len(packed) > MAX_AREA_BYTES:
         raise ValueError(f"a batch of {len(packed)} bytes is larger than its length field can say")
-    attributes = header.attributes & ~CODEC | target.codec
-    covered = _COVERED.pack(attributes, *header[6:])
-    crc = crc32c(packed, crc32c(covered, 0))
-    front = _FRONT.pack(header.base_offset, 49 + len(packed), header.partition_leader_epoch, 2, crc)
-    return b"".join((front, covered, packed))
+    checked = header.attributes & ~CODEC | target.codec, *header[6:]
+    return packed_batch(header.base_offset, header.partition_leader_epoch, checked, packed)
 
 
 def build_wrapper(

@@ -26,16 +26,20 @@ from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OVERHEAD,
     LOG_APPEND_TIME,
+    SIZES_BYTES,
+    V0_FIELDS,
     V0_HEADER_BYTES,
+    V1_FIELDS,
     V1_HEADER_BYTES,
+    struct_of,
 )
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
-_FIXED = Struct(">qiIbb")
+_HEADERS = struct_of(V0_FIELDS), struct_of(V1_FIELDS)
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
-MIN_BYTES = 26
+MIN_BYTES = V0_HEADER_BYTES + SIZES_BYTES
 """Least size of a v0 entry, with null key and value; a v1 entry has at least 34."""
 COMPRESSED_TWICE = "compressed-twice"
 UNKNOWN_OFFSET = -2
@@ -64,9 +68,9 @@ class MessageHeader(NamedTuple):
 
 def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
     """Reads the header of the entry at ``position``; 26 bytes must exist (34 unless the magic is 0)."""
-    fixed = _FIXED.unpack(data[position : position + 18])
-    timestamp = -1 if fixed[3] == 0 else _INT64.unpack(data[position + 18 : position + 26])[0]
-    return MessageHeader._make((*fixed, timestamp))
+    found = _HEADERS[data[position + ENTRY_MAGIC] != 0]
+    fields = found.unpack(data[position : position + found.size])
+    return MessageHeader(*fields[:5], *(fields[5:] or (-1,)))
 
 
 class _Reading:

@@ -16,14 +16,23 @@ The CRC-32C covers byte 21 to the end: the first 21 bytes can change without bre
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats.compression import check_beginning, codec_name, decompress_limited
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    DELETE_HORIZON,
+    ENTRY_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAGIC_V2,
+    TRANSACTIONAL,
+    V2_FIELDS,
+    struct_of,
+)
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records.records import (
     COMPLETE,
@@ -41,11 +50,9 @@ from kseg.limits import MAX_HEADERS
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 """Types of control records, by number (ControlRecordType)."""
 
-HEADER_BYTES = 61
-_HEADER = Struct(">qiibIhiqqqhii")
-_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")
-_LENGTH_END = 12
-"""batchLength counts the bytes behind itself."""
+HEADER = struct_of(V2_FIELDS)
+HEADER_BYTES = HEADER.size
+_UNCHECKED, _CHECKED = struct_of(V2_FIELDS[:5]), struct_of(V2_FIELDS[5:])
 
 
 class RecordBatchHeader(NamedTuple):
@@ -101,7 +108,7 @@ class RecordBatchHeader(NamedTuple):
 
 def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:
     """Reads the header at ``position``; 61 bytes must exist."""
-    return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
+    return RecordBatchHeader(*HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
 def build_batch(
@@ -115,15 +122,20 @@ def build_batch(
     producer. ``epoch``: the leader epoch."""
     body = bytearray()
     for delta, (key, value) in enumerate(records):
-        fields = b"\0\0" + _varint(delta) + (_varint(-1) if key is None else _varint(len(key)) + key)
-        record = fields + _varint(len(value)) + value + b"\0"
+        content = b"\0\0" + _varint(delta) + (_varint(-1) if key is None else _varint(len(key)) + key)
+        record = content + _varint(len(value)) + value + b"\0"
         body += _varint(len(record)) + record
     last = len(records) - 1
-    checked = _CHECKED.pack(
-        CONTROL * is_control, last, timestamp, timestamp, -1, -1, -1, len(records)
-    ) + bytes(body)  # fmt: skip
-    size = HEADER_BYTES + len(body) - _LENGTH_END
-    return _UNCHECKED.pack(base_offset, size, epoch, MAGIC_V2, crc32c(checked)) + checked
+    fields = CONTROL * is_control, last, timestamp, timestamp, -1, -1, -1, len(records)
+    return packed_batch(base_offset, epoch, fields, body)
+
+
+def packed_batch(base_offset: int, epoch: int, checked: Sequence[int], area: BytesLike) -> bytes:
+    """Returns the batch of a record area. ``checked``: the fields that the checksum covers."""
+    covered = _CHECKED.pack(*checked)
+    crc = crc32c(area, crc32c(covered))
+    size = HEADER_BYTES + len(area) - ENTRY_OVERHEAD
+    return b"".join((_UNCHECKED.pack(base_offset, size, epoch, MAGIC_V2, crc), covered, area))
 
 
 def _varint(number: int) -> bytes:

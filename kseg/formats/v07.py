@@ -21,16 +21,15 @@ from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import Remarks
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
-from kseg.kernel.layout.headers import V07_CODEC, V07_SIZE_BYTES
+from kseg.kernel.layout.headers import V07_CODEC, V07_FIELDS, V07_MAGIC, V07_MIN_BYTES, V07_SIZE_BYTES, struct_of
 from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.kernel.records import messages as kernel
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.limits import MAX_NESTING
 
-MIN_BYTES = 9
-_SIZE = Struct(">i")
-_CRC = Struct(">I")
+MIN_BYTES = V07_MIN_BYTES
+_HEADERS = tuple(struct_of(fields) for fields in V07_FIELDS)
 
 
 class V07Header(NamedTuple):
@@ -48,11 +47,10 @@ class V07Header(NamedTuple):
 
 def parse_header(data: BytesLike, position: int = 0) -> V07Header:
     """Reads the entry at ``position``; 9 bytes must exist (10 if its magic is not 0)."""
-    (size,) = _SIZE.unpack(data[position : position + 4])
-    magic = data[position + 4]
-    attributes = data[position + 5] if magic else 0
-    at = position + 5 + bool(magic)
-    return V07Header(size, magic, attributes, *_CRC.unpack(data[at : at + 4]))
+    magic = data[position + V07_MAGIC]
+    found = _HEADERS[magic != 0]
+    size, _, *attributes, crc = found.unpack(data[position : position + found.size])
+    return V07Header(size, magic, attributes[0] & 0xFF if attributes else 0, crc)
 
 
 def read_rows(data: BytesLike, offset: int, scratch: Scratch, remarks: Remarks | None = None) -> Iterator[Rows]:

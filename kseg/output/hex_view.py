@@ -10,7 +10,8 @@ Positions are those in the file. In decompressed data they start at 0 and have t
 """
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from struct import calcsize
 from typing import Any
 
 from kseg.formats import message_set, v07
@@ -25,8 +26,13 @@ from kseg.kernel.layout.headers import (
     ENTRY_OVERHEAD,
     LEGACY_FLAGS,
     MAGIC_V2,
+    V0_FIELDS,
+    V07_FIELDS,
     V07_MAGIC,
     V07_SIZE_BYTES,
+    V1_FIELDS,
+    V2_ATTRIBUTES,
+    V2_FIELDS,
 )
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_NESTING, WINDOW_BYTES
@@ -520,15 +526,6 @@ def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
         walk.lines.rows(walk.position, walk.data, walk.at, walk.end, REST_BYTES)
 
 
-_V2 = (
-    ("baseOffset", 8), ("batchLength", 4), ("partitionLeaderEpoch", 4), ("magic", 1), ("crc", 4), ("attributes", 2),
-    ("lastOffsetDelta", 4), ("baseTimestamp", 8), ("maxTimestamp", 8), ("producerId", 8), ("producerEpoch", 2),
-    ("baseSequence", 4), ("recordsCount", 4),
-)  # fmt: skip
-_V0 = (("offset", 8), ("size", 4), ("crc", 4), ("magic", 1), ("attributes", 1))
-_V1 = (*_V0, ("timestamp", 8))
-_UNKNOWN = _V2[:4]
-_V07 = {0: (("size", 4), ("magic", 1), ("crc", 4)), 1: (("size", 4), ("magic", 1), ("attributes", 1), ("crc", 4))}
 MAGIC_END = ENTRY_MAGIC + 1
 """The end of the fields that all formats since 0.8 share."""
 _UNSET = {"producerId", "producerEpoch", "baseSequence"}
@@ -538,15 +535,15 @@ Slices = Callable[[int, int], Any]
 """Returns the bytes (start, stop) relative to the header, None if some are missing."""
 
 
-def fields_of(head: bytes, is_07: bool) -> tuple[tuple[str, int], ...]:
-    """Returns names and sizes of the header's fields, by its magic; for an unknown magic the fields before it."""
+def fields_of(head: bytes, is_07: bool) -> Sequence[tuple[str, str]]:
+    """Returns names and types of the header's fields, by its magic; for an unknown magic the fields before it."""
     at = V07_MAGIC if is_07 else ENTRY_MAGIC
     magic = head[at] if len(head) > at else -1
     if is_07:
-        return _V07.get(magic, _V07[0][:2])
+        return V07_FIELDS[magic] if magic in (0, 1) else V07_FIELDS[0][:2]
     if magic in (0, 1):
-        return _V0 if magic == 0 else _V1
-    return _V2 if magic == MAGIC_V2 else _UNKNOWN
+        return V0_FIELDS if magic == 0 else V1_FIELDS
+    return V2_FIELDS if magic == MAGIC_V2 else V2_FIELDS[:4]
 
 
 def show_header(lines: HexLines, head: bytes, position: int, size: int, is_07: bool, read: Slices) -> int:
@@ -556,13 +553,14 @@ def show_header(lines: HexLines, head: bytes, position: int, size: int, is_07: b
     """
     at = 0
     seen: dict[str, int] = {}
-    for name, width in fields_of(head, is_07):
+    for name, kind in fields_of(head, is_07):
+        width = calcsize(">" + kind)
         data = head[at : at + width]
         if len(data) < width:
             if data:
                 lines.field(position + at, data, name, f"cut off: {len(data)} of {width} bytes", "red")
             return len(head)
-        number = int.from_bytes(data, "big", signed=name != "crc")
+        number = int.from_bytes(data, "big", signed=kind.islower())
         seen[name] = number
         value, color = _meaning(name, number, seen, head, position, is_07, read)
         lines.field(position + at, data, name, value, color)
@@ -575,7 +573,7 @@ def _meaning(
 ) -> tuple[str, str | None]:
     """Returns the value as text, and its color."""
     if name in ("batchLength", "size"):
-        end = position + number + (4 if is_07 else 12)
+        end = position + number + (V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD)
         return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: invalid", "red")
     if name == "magic":
         return _magic(number, is_07)
@@ -604,11 +602,11 @@ def _magic(number: int, is_07: bool) -> tuple[str, str | None]:
 def _crc(stored: int, seen: dict[str, int], head: bytes, is_07: bool, read: Slices) -> tuple[str, str | None]:
     """Checks the CRC over the number of bytes in the length field."""
     if is_07:
-        start, stop = 9 + (seen["magic"] != 0), seen["size"] + 4
+        start, stop = v07.MIN_BYTES + (seen["magic"] != 0), seen["size"] + V07_SIZE_BYTES
     elif "batchLength" in seen:
-        start, stop = 21, seen["batchLength"] + 12
+        start, stop = V2_ATTRIBUTES, seen["batchLength"] + ENTRY_OVERHEAD
     else:
-        start, stop = 16, seen["size"] + 12
+        start, stop = ENTRY_MAGIC, seen["size"] + ENTRY_OVERHEAD
     covered = read(start, stop) if stop >= start else None
     if covered is None:
         return f"{stored}: not checked, the length exceeds these bytes", "yellow"

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from kseg.kernel.layout.headers import V2_FIELDS, struct_of
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.plausibility import continues
 from kseg.limits import MAX_OFFSET
@@ -25,7 +26,7 @@ from kseg.stores.extent import Extent
 from kseg.stores.unreadable import read_around
 
 _HEADER = Struct("<IiqbIhiqqqhii")
-_KAFKA_HEADER = Struct(">qiibIhiqqqhii")
+_KAFKA_HEADER = struct_of(V2_FIELDS)
 HEADER_BYTES = _HEADER.size
 _OVERHEAD = 12
 _NAME = re.compile(r"[0-9]+-([0-9]+)-v[0-9]+\.log")

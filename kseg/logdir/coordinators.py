@@ -7,7 +7,6 @@ import os
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.decoders.committed_offsets import CommittedOffsets
@@ -18,15 +17,15 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import LOG
 from kseg.limits import TRANSACTION_LIMIT_MS
+from kseg.logdir.log_directory import checkpoint_offsets
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
-from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores.regular_files import open_regular
 
 # Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.
@@ -393,9 +392,7 @@ class Partitions:
     def _log_starts_in(self, directory: str) -> dict[Partition, int]:
         """Returns the checkpoint of log start offsets; nothing if there is none or it cannot be read."""
         if directory not in self._log_starts:
-            self._log_starts[directory] = {}
-            with suppress(OSError), open_regular(os.path.join(directory, LOG_STARTS)) as file:
-                self._log_starts[directory] = offsets_of(read_offset_checkpoint(file.read(MAX_TEXT_BYTES)))
+            self._log_starts[directory] = checkpoint_offsets(os.path.join(directory, LOG_STARTS))
         return self._log_starts[directory]
 
     def topic_id(self, topic: str, partition: int) -> str | None:

@@ -3,6 +3,7 @@ meta.properties, the shutdown marker and cluster metadata."""
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -234,6 +235,13 @@ def directory_around(partition: str) -> LogDirectory | None:
         return read_log_directory(os.path.dirname(os.path.abspath(partition)))
     except PathError:
         return None
+
+
+def checkpoint_offsets(path: str) -> OffsetsByPartition:
+    """Returns the entries of an offset checkpoint; none if it is missing or cannot be read."""
+    with suppress(OSError), open_regular(path) as stream:
+        return offsets_of(read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
+    return {}
 
 
 def _content(directory: LogDirectory, name: str) -> bytes | None:

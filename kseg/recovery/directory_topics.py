@@ -26,7 +26,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.logdir.coordinators import topic_id_at, transaction_states
-from kseg.logdir.log_directory import is_moved
+from kseg.logdir.log_directory import checkpoint_offsets, is_moved
 from kseg.logdir.metadata_image import (
     DIRECTORIES_SINCE,
     METADATA_VERSIONS,
@@ -47,17 +47,16 @@ from kseg.segment.files import (
     list_segments,
     parse_partition_name,
 )
-from kseg.segment.items import Damage
-from kseg.segment.reader import open_segment
+from kseg.segment.reader import Run, open_segment
 from kseg.segment.seek import seek_offset
 from kseg.segment.survey import HeaderRows
-from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, offsets_of, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, read_leader_epochs
 from kseg.sidefiles.meta_properties import MetaProperties
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular, read_regular
+from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.recognition import is_topic
 
 SAFE_LEVEL = 21
@@ -183,7 +182,7 @@ class DirectoryTopics:
             else:
                 self.remarks.append(text)
         self._highest_producer_id = max([self._highest_producer_id, *_usable(transaction_states(directory))])
-        self._compacted |= {topic for topic, _ in _cleaned(directory)}
+        self._compacted |= {topic for topic, _ in checkpoint_offsets(os.path.join(directory, CLEANER_OFFSETS))}
         self._read_level(directory)
 
     def _leave(self, path: str, why: str) -> None:
@@ -260,7 +259,7 @@ class DirectoryTopics:
         of these."""
         for number, replicas in found.items():
             if number not in topic.partitions:
-                topic.partitions[number] = self._partition(replicas)
+                topic.partitions[number] = self._partition(number, replicas)
         highest = max(topic.partitions, default=-1)
         if highest + 1 - len(topic.partitions) > most_missing:
             raise KsegError(
@@ -279,10 +278,12 @@ class DirectoryTopics:
             ))  # fmt: skip
         return len(missing)
 
-    def _partition(self, replicas: list[PartitionReplica]) -> PartitionImage:
-        """Returns a partition whose only replica in sync is the one that reaches furthest."""
+    def _partition(self, number: int, replicas: list[PartitionReplica]) -> PartitionImage:
+        """Returns a partition whose only replica in sync is the one that reaches furthest; of several such replicas
+        each partition takes another one."""
         by_node: dict[int, PartitionReplica] = {}
-        for replica in sorted(replicas, key=lambda replica: replica.end[:2], reverse=True):
+        first = number % len(replicas)
+        for replica in sorted([*replicas[first:], *replicas[:first]], key=lambda each: each.end[:2], reverse=True):
             if (other := by_node.setdefault(replica.node, replica)) is not replica:
                 self._leave(replica.path, f"broker {replica.node} also has {other.path}, and does not start with both")
         nodes = tuple(by_node)
@@ -298,33 +299,28 @@ def _led_by_first(nodes: tuple[int, ...], directories: tuple[str, ...], epoch: i
 
 
 def replica_end(path: str, scratch: Scratch) -> ReplicaEnd:
-    """Returns how far the log of a partition directory reaches; damaged bytes at its end do not count."""
+    """Returns how far the log of a partition directory reaches; damaged bytes at its end do not count. Reads no more
+    than a broker that starts after an unclean stop: what lies behind the newest producer snapshot."""
     epoch = offset = 0
-    producer_id = -1
+    snapshot, producer_id = -1, -1
     with suppress(OSError):
         epochs = read_leader_epochs(read_regular(os.path.join(path, LEADER_EPOCHS), MAX_TEXT_BYTES))
         epoch = max((entry.epoch for entry in epochs if isinstance(entry, EpochEntry)), default=0)
     with suppress(KsegError):
-        names = [
-            name for name in file_names(path) if name.endswith(SNAPSHOT) and len(name) == 29 and name[:20].isdigit()
-        ]
-        newest = max(names, default=None)
-        if newest is not None:
-            offset = int(newest[:20])
+        if newest := max(filter(_SNAPSHOT_NAME.fullmatch, file_names(path)), default=""):
+            snapshot = int(newest.removesuffix(SNAPSHOT))
             producer_id = max(_usable(_producers_in(os.path.join(path, newest))), default=-1)
         logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
-        if not logs:
-            return ReplicaEnd(epoch, offset, producer_id)
-        offset = max(offset, logs[-1].base_offset or 0)
-        with open_segment(logs[-1], scratch) as reader:
-            reader.begin_at(seek_offset(reader, logs[-1], offset if newest is not None else 0).position)
-            for run in reader.runs():
-                if isinstance(run, Damage):
-                    continue
-                for row in HeaderRows(reader.headers(run), run.count):
-                    if row.has_right_crc:
-                        epoch, offset = max(epoch, row.epoch), max(offset, row.last_offset + 1)
-                        producer_id = max(producer_id, *_usable([row.producer_id]), -1)
+        for last in logs[-1:]:
+            offset = last.base_offset or 0
+            with open_segment(last, scratch) as reader:
+                reader.begin_at(seek_offset(reader, last, snapshot).position if snapshot > offset else 0)
+                for run in reader.runs():
+                    rows = HeaderRows(reader.headers(run), run.count) if isinstance(run, Run) else ()
+                    for row in rows:
+                        if row.has_right_crc:
+                            epoch, offset = max(epoch, row.epoch), max(offset, row.last_offset + 1)
+                            producer_id = max(producer_id, *_usable([row.producer_id]), -1)
     return ReplicaEnd(epoch, min(offset, LAST_OFFSET), producer_id)
 
 
@@ -339,13 +335,6 @@ def _producers_in(path: str) -> Iterator[int]:
 def _usable(producer_ids: Iterable[int]) -> list[int]:
     """Filters ids to those that leave room for later ones."""
     return [producer_id for producer_id in producer_ids if producer_id < _LARGEST_PRODUCER_ID]
-
-
-def _cleaned(directory: str) -> dict[tuple[str, int], int]:
-    """Returns the entries of the cleaner's checkpoint: the partitions of topics that are, or were, compacted."""
-    with suppress(OSError), open_regular(os.path.join(directory, CLEANER_OFFSETS)) as file:
-        return offsets_of(read_offset_checkpoint(file.read(MAX_TEXT_BYTES)))
-    return {}
 
 
 def _ranges(numbers: list[int], most: int = 10) -> str:

@@ -8,7 +8,7 @@ leader epoch, key, value, timestamp, headers. Both sides are read once, and not 
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,17 +21,16 @@ from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.pieces import common_prefix
 from kseg.kernel.state import replicas as kernel
-from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
-from kseg.logdir.log_directory import COMPACTED_TOPICS
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.logdir.log_directory import COMPACTED_TOPICS, checkpoint_offsets
 from kseg.quantities import plural
 from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
-from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, offsets_of, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular
 from kseg.stores.source import Source
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
@@ -525,7 +524,4 @@ def _is_compacted(path: str) -> bool:
 @lru_cache(maxsize=2)
 def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
     """Returns the partitions in the cleaner's checkpoint."""
-    data = b""
-    with suppress(OSError), open_regular(os.path.join(log_directory, CLEANER_OFFSETS)) as file:
-        data = file.read(MAX_ROOT_FILE_BYTES)
-    return frozenset(offsets_of(read_offset_checkpoint(data)))
+    return frozenset(checkpoint_offsets(os.path.join(log_directory, CLEANER_OFFSETS)))

@@ -117,6 +117,24 @@ def test_the_replica_that_reaches_furthest_is_alone_in_sync(cluster: Cluster) ->
     assert (found["replicas"], found["isr"], found["leaderEpoch"]) == ([3, 2, 1], [3], 3)
 
 
+def test_brokers_that_reach_equally_far_share_the_leaders(cluster: Cluster) -> None:
+    for node in (1, 2):
+        logs = cluster.add(node, DIRECTORY_IDS[node - 1])
+        for number in range(4):
+            partition(logs, f"orders-{number}", IDS[0], (0,))
+    cluster.run()
+    assert [row["replicas"] for row in cluster.partitions("orders").values()] == [[1, 2], [2, 1]] * 2
+
+
+def test_a_snapshot_beyond_the_end_of_its_log_makes_no_leader(cluster: Cluster) -> None:
+    for node in (1, 2):
+        path = partition(cluster.add(node, DIRECTORY_IDS[node - 1]), "orders-0", IDS[0], (0,) * node)
+        if node == 1:
+            (path / f"{1 << 60:020}.snapshot").write_bytes(build_producer_snapshot([]))
+    cluster.run()
+    assert cluster.partitions("orders")[0]["replicas"] == [2, 1]
+
+
 def test_leader_epochs_are_those_of_the_checkpoint_too(cluster: Cluster) -> None:
     path = partition(cluster.add(1), "orders-0", IDS[0], (2,))
     (path / "leader-epoch-checkpoint").write_text("0\n2\n2 0\n7 1\n")

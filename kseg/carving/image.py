@@ -337,18 +337,18 @@ def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None
     return [piece for piece in pieces if piece.first_offset <= LARGEST_OFFSET]
 
 
-def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[bytes]:
+def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[memoryview]:
     """Yields the bytes of the tables, and adds the numbers of batches that begin a piece to ``starts``."""
-    last, count = b"", 0
+    last, before = int64s(0), 0
     for table in tables:
-        data = table.tobytes()
-        before = count - (1 if last else 0)
-        both = memoryview(last + data).cast("q")
-        numbers = int64s(len(both) // BATCH_WIDTH)
-        found = breaks(both, len(numbers), SMALLEST_BLOCK_BYTES, numbers)
-        starts += [before + i for i in numbers[:found]]
-        last, count = data[-BATCH_WIDTH * table.itemsize :], count + len(table) // BATCH_WIDTH
-        yield data
+        count = len(table) // BATCH_WIDTH
+        numbers = int64s(count)
+        if last:
+            pair = memoryview(bytes(last) + bytes(table[:BATCH_WIDTH])).cast("q")
+            starts += [before] * breaks(pair, 2, SMALLEST_BLOCK_BYTES, int64s(2))
+        starts += [before + i for i in numbers[: breaks(table, count, SMALLEST_BLOCK_BYTES, numbers)]]
+        last, before = table[-BATCH_WIDTH:], before + count
+        yield table.cast("B")
 
 
 # Cut batches

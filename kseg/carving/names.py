@@ -89,7 +89,7 @@ def _name_by_itself(log: CarvedLog) -> None:
         log.partition, log.named_by = int(number), "like"
         return
     log.topic, log.keys = internal_topic(log.runs)
-    if not log.topic and any(marker >= LEADER_CHANGE for run in log.runs for marker in run.markers):
+    if not log.topic and any(max(run.markers) >= LEADER_CHANGE for run in log.runs):
         log.topic = METADATA_TOPIC  # no other log has such control records
     if log.topic:
         log.partition, log.named_by = 0 if log.topic == METADATA_TOPIC else -1, "records"

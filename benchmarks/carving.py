@@ -44,8 +44,8 @@ def main() -> None:
             carve = [*KSEG, "recover", "-q", "--carve", "-n", "--output", f"{folder}/out", image]
             commands = {"kseg": carve, "loop": [sys.executable, "-m", "benchmarks.carving", "--loop", image]}
             best = best_spent(commands, options.rounds, statuses={"kseg": 1})
-            ours, others = best["kseg"][0], best["loop"][0]
-            print(f"{kind}: kseg {ours:.2f} s, loop {others:.2f} s: {ours / others:.2f} times", flush=True)
+            for what, ours, others in zip(("", " of the processor"), best["kseg"], best["loop"], strict=True):
+                print(f"{kind}: kseg {ours:.2f} s{what}, loop {others:.2f} s: {ours / others:.2f} times", flush=True)
 
 
 if __name__ == "__main__":

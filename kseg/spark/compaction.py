@@ -14,6 +14,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -250,13 +251,10 @@ def _shares(shared: _Shared, scan: _Scan, buffers: Buffers, workers: CleaningThr
     keys = keys if scan.records is None else min(keys, scan.records + 1)
     while True:
         transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
-        part = OffsetMap(_NO_LIMIT, keys, shared.secret)
-        try:
+        with closing(OffsetMap(_NO_LIMIT, keys, shared.secret)) as part:
             if MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers):
                 shared.done.add(segment.size)
                 return [bytes(share) for share in part.entries(shared.buckets)]
-        finally:
-            part.close()
         keys *= 4
 
 
@@ -271,16 +269,13 @@ def _look_up(
         else:
             shares.append((index, memoryview(share).cast("q")))
     dirty = [entries for index, entries in shares if index >= shared.dirty]
-    whole = OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)
-    try:
+    with closing(OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)) as whole:
         for entries in dirty:
             whole.merge(entries, max(shared.cleanable.start, 0))
         yield 0, _KeyCount(len(whole))
         for index, entries in shares:
             if offsets := bytes(whole.look_up(entries)):
                 yield shared.groups[index], offsets
-    finally:
-        whole.close()
 
 
 def _clean(

@@ -9,7 +9,7 @@ import posixpath
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from kseg.errors import PathError, errors_at
 from kseg.stores import trees
@@ -155,12 +155,8 @@ class LocalObjects(Objects):
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
-        with errors_at(path):
-            extent = Extent(open_with_status(path)[0])
-            try:
-                return read_all(extent, start, start + length)
-            finally:
-                extent.close()
+        with errors_at(path), closing(Extent(open_with_status(path)[0])) as extent:
+            return read_all(extent, start, start + length)
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, *name.split("/")) if name else self.root

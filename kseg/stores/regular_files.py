@@ -6,7 +6,7 @@ A FIFO or link that the user has named is opened. `open_at_once` and `first_byte
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from io import BufferedReader
 from typing import BinaryIO
 
@@ -83,11 +83,8 @@ def open_at_once(path: str) -> Extent:
 
 def first_bytes(path: str, max_bytes: int) -> bytes:
     """Returns at most ``max_bytes`` bytes from the start of a file, opened as by `open_at_once`. Raises OSError."""
-    extent = open_at_once(path)
-    try:
+    with closing(open_at_once(path)) as extent:
         return extent.pread(max_bytes, 0)
-    finally:
-        extent.close()
 
 
 def open_regular(path: str) -> BufferedReader:

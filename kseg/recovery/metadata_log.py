@@ -370,7 +370,13 @@ class NewQuorum:
 
     def write(self, change: ChangeOptions, warn: Callable[[str], None]) -> tuple[Plan, NewSnapshot]:
         """Writes the directory, whole or not at all. Raises KsegError."""
-        output, directory = str(change.output), None if self.source is None else _metadata_partition(self.source)
+        output, directory = str(change.output), None
+        if self.source is not None:
+            directory = _metadata_partition(self.source)
+            if directory is None and not self.topics_from:
+                raise PathError(f"{self.source}: holds no {METADATA_PARTITION}")
+            if directory is None:
+                warn(f"{self.source}: holds no {METADATA_PARTITION}: all is taken from the log directories")
         of_copy = [] if directory is None else [os.path.dirname(os.path.abspath(directory))]
         of_topics = _metas(self.topics_from)
         metas = _metas(of_copy) | of_topics
@@ -398,16 +404,14 @@ class NewQuorum:
         return plan, snapshot
 
 
-def _metadata_partition(source: str) -> str:
-    """Returns the metadata partition that a PATH names or holds. Raises PathError."""
+def _metadata_partition(source: str) -> str | None:
+    """Returns the metadata partition that a PATH names or holds, None if it holds none. Raises PathError."""
     if not trees.isdir(source):
         raise PathError(f"{source}: is no directory: give a log directory")
     inside = os.path.join(source, METADATA_PARTITION)
     if trees.isdir(inside):
         return inside
-    if os.path.basename(os.path.abspath(source)) != METADATA_PARTITION:
-        raise PathError(f"{source}: holds no {METADATA_PARTITION}")
-    return source
+    return source if os.path.basename(os.path.abspath(source)) == METADATA_PARTITION else None
 
 
 def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:

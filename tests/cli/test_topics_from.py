@@ -305,6 +305,13 @@ def test_topics_that_a_damaged_log_has_lost_are_added_to_its_snapshot(kseg: Kseg
     kseg("verify", logs / "__cluster_metadata-0").expect(0)
 
 
+def test_a_path_without_a_metadata_log_is_told(cluster: Cluster) -> None:
+    logs = cluster.add(1)
+    partition(logs, "orders-0", IDS[0])
+    assert "all is taken from the log directories" in cluster.run(logs).err
+    assert list(cluster.partitions("orders")) == [0]
+
+
 def test_features_are_those_of_the_bootstrap_snapshot(cluster: Cluster) -> None:
     logs = cluster.add(1)
     partition(logs, "orders-0", IDS[0])

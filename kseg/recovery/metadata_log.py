@@ -103,7 +103,7 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
                         version = control.fields["kRaftVersion"]
                     elif control.type_id == KRAFT_VOTERS:
                         newest, voters = at, control.fields["voters"]
-    epoch = max(epoch, _quorum_state(directory).leader_epoch or 0)
+    epoch = max(epoch, quorum_state_in(directory).leader_epoch or 0)
     return Raft(offset, epoch, timestamp, version, voters)
 
 
@@ -118,9 +118,9 @@ def _control_records(batch: RecordBatch) -> list[ControlRecord]:
     return [control for control in found if control.error is None]
 
 
-def _quorum_state(directory: str) -> QuorumState:
+def quorum_state_in(directory: str) -> QuorumState:
     """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
-    with suppress(OSError):
+    with suppress(KsegError, OSError):
         state = next(read_quorum_state(read_regular(os.path.join(directory, QUORUM_STATE), MAX_TEXT_BYTES)))
         if isinstance(state, QuorumState):
             return state
@@ -147,7 +147,7 @@ def is_only_voter(directory: str, server: ServerProperties | None = None) -> boo
     }
     if not voters:
         static = server.quorum_voters if server is not None else frozenset()
-        voters = dict.fromkeys(static or _quorum_state(directory).current_voters or ())
+        voters = dict.fromkeys(static or quorum_state_in(directory).current_voters or ())
     if not voters or number is None:
         return None if len(voters) < 2 else False
     ids = {directory_id, voters.get(number)} - {None}

@@ -35,10 +35,9 @@ from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer
+from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
-from kseg.stores.regular_files import read_regular
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import AssignedPartition, Finding, NodeStart, Report, effect_of
@@ -411,13 +410,10 @@ class _Node:
         KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state."""
         if self.metadata is None or (self.metadata.topics is not None and self.metadata.topics.lacking):
             return  # the newest voters may be in what is lacking
-        from kseg.recovery.metadata_log import read_raft  # few checks are of a metadata log
-        from kseg.sidefiles.json_files import QuorumState, read_quorum_state
+        from kseg.recovery.metadata_log import quorum_state_in, read_raft  # few checks are of a metadata log
 
         directory = os.path.join(self.metadata.path, METADATA_PARTITION)
-        path, state = os.path.join(directory, QUORUM_STATE), None
-        with suppress(KsegError, OSError):  # a finding of its own
-            state = next(read_quorum_state(read_regular(path, MAX_TEXT_BYTES)))
+        path, state = os.path.join(directory, QUORUM_STATE), quorum_state_in(directory)
         try:
             dynamic = {
                 one["voterId"]: one.get("voterDirectoryId")
@@ -427,8 +423,6 @@ class _Node:
             return  # reported for the segment
         if dynamic:
             yield from self._own_voter(self.metadata, dynamic)
-        if not isinstance(state, QuorumState):
-            return
         configured = self.server.quorum_voters if self.server is not None and not dynamic else frozenset()
         before = frozenset(state.current_voters or ())
         if configured and before and configured != before:

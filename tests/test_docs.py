@@ -6,19 +6,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-import report_picture
 from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
 from man_pages import ENTRIES, page_of
-from readme_picture import PICTURE, picture, texts_of
+from pictures import IMAGES, report, terminal, texts_of
 from report.browser import needs_browser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -255,27 +254,20 @@ def test_kseg_1_leads_to_all_pages() -> None:
     )
 
 
-def test_the_picture_shows_what_happens() -> None:
-    assert "man/images/terminal.svg" in README
-    shown = PICTURE.read_text("utf-8")
-    assert "http://www.w3.org/2000/svg" in shown
-    assert "url(http" not in shown
-    assert texts_of(shown) == texts_of(picture()), "run: python tests/readme_picture.py"
+@pytest.mark.parametrize(
+    "draw", [terminal, pytest.param(report, marks=[pytest.mark.slow, needs_browser])], ids=lambda draw: draw.__name__
+)
+def test_a_picture_shows_what_happens(draw: Callable[[], str]) -> None:
+    shown = (IMAGES / f"{draw.__name__}.svg").read_text("utf-8")
+    assert texts_of(shown) == texts_of(draw()), "run: python tests/pictures.py"
 
 
-def test_the_picture_of_the_report_is_inert() -> None:
-    assert "man/images/report.svg" in README
-    shown = report_picture.PICTURE.read_text("utf-8")
-    assert not re.search(r"<script|url\(|\bsrc=|href=\"http", shown)
-    assert {"crc-mismatch", "Next steps"} <= set(report_picture.texts_of(shown))
-
-
-@pytest.mark.slow
-@needs_browser
-def test_the_picture_of_the_report_shows_what_happens() -> None:
-    shown = report_picture.PICTURE.read_text("utf-8")
-    fresh = report_picture.picture()
-    assert report_picture.texts_of(shown) == report_picture.texts_of(fresh), "run: python tests/report_picture.py"
+@pytest.mark.parametrize(("name", "text"), [("terminal", "$ "), ("report", "crc-mismatch"), ("report", "Next steps")])
+def test_a_picture_is_inert(name: str, text: str) -> None:
+    assert f"man/images/{name}.svg" in README
+    shown = (IMAGES / f"{name}.svg").read_text("utf-8")
+    assert not re.search(r"<script|url\((?!#)|\bsrc=|href=\"http", shown)
+    assert text.strip() in texts_of(shown)
 
 
 def test_the_readme_can_be_read_in_five_minutes() -> None:

@@ -256,6 +256,14 @@ def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
         (("--from", "jsonl"), "either --output DIR or --in-place"),
         (("--from", "jsonl", "--in-place"), "--in-place does not go with --from jsonl"),
         (("--from", "jsonl", "--isolation", "read_committed", "-o", "x"), "--isolation does not go"),
+        ((), "either --output DIR or --in-place"),
+        (("--in-place", "--output", "x"), "either --output DIR or --in-place"),
+        (("--output", "x", "--no-quarantine"), "no --quarantine"),
+        (("--output", "x", "--quarantine", "y"), "no --quarantine"),
+        (("--output", "x", "--to", "v1", "--codec", "zstd"), "has no zstd"),
+        (("--output", "x", "--to", "v1", "--position-header", "p"), "needs --to v2"),
+        (("--output", "x", "--codec", "brotli"), "is no codec"),
+        (("--output", "x", "--codec", "gzip:11"), "is no level of gzip"),
     ],
 )
 def test_what_makes_no_sense(kseg: Kseg, arguments: tuple[str, ...], told: str) -> None:
@@ -416,23 +424,6 @@ def test_one_segment_and_standard_input(kseg: Kseg, tmp_path: Path) -> None:
     assert files(made).keys() == files(other).keys()
     assert (made / log.name).read_bytes() == (other / log.name).read_bytes()
     assert dumped(kseg, made) == dumped(kseg, log)
-
-
-@pytest.mark.parametrize(
-    "arguments, told",
-    [
-        ((), "either --output DIR or --in-place"),
-        (("--in-place", "--output", "x"), "either --output DIR or --in-place"),
-        (("--output", "x", "--no-quarantine"), "no --quarantine"),
-        (("--output", "x", "--quarantine", "y"), "no --quarantine"),
-        (("--output", "x", "--to", "v1", "--codec", "zstd"), "has no zstd"),
-        (("--output", "x", "--to", "v1", "--position-header", "p"), "needs --to v2"),
-        (("--output", "x", "--codec", "brotli"), "is no codec"),
-        (("--output", "x", "--codec", "gzip:11"), "is no level of gzip"),
-    ],
-)
-def test_what_contradicts_itself(kseg: Kseg, arguments: tuple[str, ...], told: str) -> None:
-    kseg("convert", *arguments, TXN).expect(2, told)
 
 
 def test_what_is_there_is_not_written_over(kseg: Kseg, tmp_path: Path) -> None:

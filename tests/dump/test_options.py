@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import CONSUMED, TESTDATA, Kseg, consumed_record, ids, json_lines, our_record
+from cli.command import TESTDATA, Kseg
 from dump.asked import COMPACTED, GZIP_V0, MIX_LOG, SECOND, TXN, V07, offsets
 
 ZERO_LENGTH = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0/00000000000000000116.log"
@@ -30,17 +30,6 @@ def test_nothing_is_opened_once_the_limit_is_reached(kseg: Kseg) -> None:
     done = kseg("dump", "--limit", "1", TXN, "no-such-file")
     assert (done.status, done.err) == (0, "")
     assert sum(line.startswith("Dumping") for line in done.lines) == 1
-
-
-@pytest.mark.parametrize("consumed", CONSUMED, ids=ids(CONSUMED))
-def test_read_committed_is_what_such_a_consumer_got(consumed: Path, kseg: Kseg) -> None:
-    partition = consumed.parent.parent.parent / consumed.parent.name
-    committed = consumed.with_name("read_committed.jsonl.gz")
-    expected = [consumed_record(record) for record in json_lines(committed if committed.exists() else consumed)]
-    begin = json_lines(consumed)[0]["offset"]
-    done = kseg("dump", "--format", "json", "--print-data-log", "--isolation", "read_committed", partition)
-    found = [our_record(record) for record in done.of_type("record") if "control" not in record]
-    assert [record for record in found if record[0] >= begin] == expected
 
 
 def test_read_committed_of_one_segment_knows_its_neighbours(kseg: Kseg) -> None:

@@ -1,7 +1,6 @@
 """The table notation, wire format and JSON of Kafka's messages."""
 
 import json
-import struct
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from kseg.formats import java_text
-from kseg.formats.java_text import double_text
 from kseg.formats.schema import MessageError, MessageSchema, Wire, json_text, parse_table, uuid_text
 
 ALL_TABLES = (
@@ -123,31 +121,6 @@ def test_uvarint(number):
 def test_a_uvarint_ends_after_five_bytes():
     with pytest.raises(MessageError, match=r"Varint is too long.*converted value: ffffffff"):
         Wire(b"\xff" * 6).uvarint()
-
-
-@pytest.mark.parametrize(
-    "number, text",
-    [
-        (0.0, "0.0"),
-        (-0.0, "-0.0"),
-        (1.0, "1.0"),
-        (0.001, "0.001"),
-        (0.0009, "9.0E-4"),
-        (9999999.0, "9999999.0"),
-        (1e7, "1.0E7"),
-        (12345678.9, "1.23456789E7"),
-        (-123.456, "-123.456"),
-        (1.5e300, "1.5E300"),
-        (1e16, "1.0E16"),
-    ],
-)
-def test_doubles_look_as_in_java(number, text):
-    assert double_text(number) == text
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_doubles_read_back(number):
-    assert struct.pack(">d", float(double_text(number))) == struct.pack(">d", number)
 
 
 def test_json_looks_as_from_jackson():

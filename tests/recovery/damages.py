@@ -1,10 +1,13 @@
 """Damage as disks and accidents do it, to the segments of a partition: lists of batches, and of what is no batch."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from segment.segments import entries
+from hypothesis import example
+
+from segment.segments import TESTDATA, entries
 
 Segments = dict[int, list[bytes]]
 """Chunks of bytes in the order of the file, by base offset."""
@@ -143,3 +146,14 @@ def read(directory: Path) -> Segments:
 def write(directory: Path, segments: Segments) -> None:
     for base, chunks in segments.items():
         (directory / f"{base:020d}.log").write_bytes(b"".join(chunks))
+
+
+def with_examples(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Runs a test with damages that have shown faults of earlier versions, each with the reason where one is known."""
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        for one in json.loads((TESTDATA / "recovery" / f"{name}.json").read_text("utf-8")):
+            test = example(damages=[Damage(*damage) for damage in one["damages"]])(test)
+        return test
+
+    return decorated

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import fewer
@@ -13,7 +13,7 @@ from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.recovery.replica import ReplicasDivergeError, plan_from_replica, replica_of
 from kseg.recovery.salvage.salvage import Salvage
-from recovery.damages import KINDS, Damage, Segments, covered, last_offset, read, write
+from recovery.damages import KINDS, Damage, Segments, covered, last_offset, read, with_examples, write
 from recovery.partitions import (
     PLAIN,
     START,
@@ -72,18 +72,7 @@ def change(directory: Path, base: int, *chunks: bytes) -> Segments:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
 @fewer(10)
-@example(damages=[Damage("empty", 0, 0, 0, 0, 0, 0)])
-@example(damages=[Damage("flip", 1, 0, 0, 0, 97, 0)])
-@example(damages=[Damage("flip", 1, 0, 0, 0, 6, 0)])  # beyond the end of the log
-@example(damages=[Damage("part", 0, 3, 0, 0, 8, 12)])  # zeros in a header, whose end reads as that of offset 0
-@example(damages=[Damage("zero", 1, 0, 0, 0, 0, 13)])
-@example(damages=[Damage("zero", 0, 1, 0, 0, 2, 511), Damage("cut", 0, 2, 0, 0, 0, 0)])
-@example(damages=[Damage("zero", 1, 0, 0, 0, 8, 7)])  # the length, the leader epoch
-@example(damages=[Damage("flip", 0, 0, 0, 0, 12, 7)])  # a leader epoch that is none
-@example(damages=[Damage("zero", 1, 0, 0, 0, 12, 3)])
-@example(damages=[Damage("flip", 1, 5, 0, 0, 12, 7), Damage("swap", 1, 5, 1, 2, 0, 0)])
-@example(damages=[Damage("double", 1, 0, 1, 0, 0, 0), Damage("part", 1, 0, 0, 0, 7, 1)])
-@example(damages=[Damage("swap", 0, 3, 0, 97, 0, 0), Damage("cut", 0, 8, 0, 0, 0, 0)])
+@with_examples("replica-damages")
 @given(damages=st.lists(st.builds(Damage, st.sampled_from(_LOSING), *[_NUMBERS] * 6), min_size=1, max_size=3))
 def test_all_that_was_lost_comes_back(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:

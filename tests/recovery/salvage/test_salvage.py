@@ -1,17 +1,16 @@
 """Salvage keeps every batch whose bytes are intact, whatever was done to the files around it: real partitions of all
 formats, damaged at random."""
 
-import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import fewer
@@ -26,7 +25,7 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.report import ERROR, Finding, Report
 from kseg.verification.run import judge_path
 from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
-from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
+from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, with_examples, write
 from recovery.partitions import (
     NOW_MS,
     START,
@@ -56,16 +55,6 @@ _NUMBERS = st.integers(0, 1 << 16)
 DAMAGES = st.lists(
     st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), min_size=1, max_size=4
 )  # fmt: skip
-
-
-EXAMPLES = json.loads((TESTDATA / "recovery/salvage-damages.json").read_text())
-"""Damages that have shown faults of earlier versions, each with the reason where one is known."""
-
-
-def with_examples(test: Callable[..., None]) -> Callable[..., None]:
-    for one in EXAMPLES:
-        test = example(damages=[Damage(*damage) for damage in one["damages"]])(test)
-    return test
 
 
 @contextmanager
@@ -111,7 +100,7 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
 @fewer(10)
-@with_examples
+@with_examples("salvage-damages")
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:

@@ -1,6 +1,9 @@
-"""Workers of Spark, which read tasks with `kseg.spark.modes`."""
+"""Workers of Spark, which read tasks with `kseg.spark.modes`, and need only the extra of workers beside its PySpark."""
 
 import gc
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from kseg.spark import modes
 from spark.reading import rows_of
 
-PARTITION = Path(__file__).resolve().parent.parent.parent / "testdata/kafka-4.3.1/clients/librdkafka-gzip-0"
+ROOT = Path(__file__).resolve().parents[2]
+PARTITION = ROOT / "testdata/kafka-4.3.1/clients/librdkafka-gzip-0"
 pytestmark = pytest.mark.spark
 
 
@@ -59,3 +63,31 @@ def test_a_worker_of_a_session_exempts_its_modules(spark: Any) -> None:
     spark.dataSource.register(Frozen)
     assert spark.read.format("kseg").load(str(PARTITION)).count() == 240
     assert spark.read.format("frozen").load().first()["count"] > 0
+
+
+PROGRAM = """
+import sys
+for name in ("pandas", "numpy"):
+    sys.modules[name] = None  # an import raises ModuleNotFoundError
+from kseg.spark.source import KsegDataSource
+
+source = KsegDataSource({"path": sys.argv[1]})
+reader = source.reader(source.schema())
+batches = [batch for task in reader.partitions() for batch in reader.read(task)]
+print(sum(batch.num_rows for batch in batches))
+writer = KsegDataSource({"path": sys.argv[2]}).writer(source.schema(), False)
+writer.commit([writer.write(iter(batches))])
+"""
+
+
+def test_the_extra_has_no_pyspark() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(extras["spark-worker"]) < set(extras["spark"])
+    assert not [name for name in extras["spark-worker"] if name.startswith(("pyspark", "pandas"))]
+
+
+def test_tasks_read_and_write_without_pandas(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(PARTITION), str(tmp_path / "copy")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "240\n"), done.stderr
+    assert len(list((tmp_path / "copy/librdkafka-gzip-0").glob("*.log"))) == 1

@@ -131,7 +131,7 @@ class _Held(threading.local):
     def at(self, directory: str) -> int:
         descriptor = self.open.pop(directory, -1)
         if descriptor < 0:
-            if len(self.open) >= _MAX_HELD:
+            if len(self.open) >= _MAX_HELD:  # asked before the ones above are added: those just used stay open
                 os.close(self.open.pop(next(iter(self.open))))
             above, _, name = directory.rpartition(os.sep)
             try:

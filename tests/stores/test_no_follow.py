@@ -3,12 +3,23 @@
 import errno
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from kseg.stores import no_follow
-from kseg.stores.no_follow import create_file, is_directory, names_in, open_file, read_file, resolved, status_of
+from kseg.stores.no_follow import (
+    create_file,
+    directories_held,
+    is_directory,
+    names_in,
+    open_file,
+    parent_of,
+    read_file,
+    resolved,
+    status_of,
+)
 
 
 @pytest.fixture(params=["at once", "part by part"])
@@ -66,6 +77,17 @@ def test_a_file_that_becomes_another_while_it_is_opened(root: Path, monkeypatch:
     with pytest.raises(OSError, match="is no regular file"):
         open_file(str(root / "fifo"))
     monkeypatch.undo()
+
+
+def test_directories_in_use_stay_open_though_there_are_more_than_are_held(root: Path) -> None:
+    places = [root / "/".join("d" * 50) / str(number) for number in range(60)]
+    places.append(root / "/".join("e" * 80))
+    for place in places:
+        place.mkdir(parents=True)
+    with directories_held():
+        for one, two in pairwise(places):
+            with parent_of(str(one / "file")) as (first, _), parent_of(str(two / "file")) as (second, _):
+                assert [os.fstat(at).st_ino for at in (first, second)] == [one.stat().st_ino, two.stat().st_ino]
 
 
 def test_only_links_change_a_path(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, flip
 from kseg.changes.lock import locked
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
@@ -29,9 +29,7 @@ def logs(tmp_path: Path) -> Path:
 
 def damage(logs: Path) -> None:
     log = logs / "__cluster_metadata-0" / LOG
-    data = bytearray(log.read_bytes())
-    data[len(data) - 5] ^= 0x41
-    log.write_bytes(data)
+    flip(log, -5, 0x41)
 
 
 def append(logs: Path, batch: bytes) -> None:
@@ -294,9 +292,7 @@ def test_damage_of_what_other_files_have_loses_nothing(damaged: str, logs: Path,
     kseg("recover", "--metadata-snapshot", "--output", logs.parent / "new", logs).expect(0)
     (made,) = (logs.parent / "new" / "__cluster_metadata-0").glob("*.checkpoint")
     shutil.copy(made, metadata / f"{END:020}-0000000001.checkpoint")
-    data = bytearray((metadata / damaged).read_bytes())
-    data[len(data) // 2] ^= 0x41
-    (metadata / damaged).write_bytes(data)
+    flip(metadata / damaged, bits=0x41)
     assert "left out" not in kseg("recover", "--metadata-snapshot", logs).expect(0).err
     assert kseg("dump", "--image", "--format", "json", logs).objects[1:] == whole[1:]
 
@@ -361,9 +357,7 @@ def test_the_id_of_a_cluster_is_one_word(logs: Path, kseg: Kseg, tmp_path: Path)
 
 def test_voters_whose_batch_in_the_log_is_damaged_are_those_of_the_bootstrap_snapshot(logs: Path, kseg: Kseg) -> None:
     log = logs / "__cluster_metadata-0" / LOG
-    data = bytearray(log.read_bytes())
-    data[HEADER_BYTES + 8] ^= 1
-    log.write_bytes(data)
+    flip(log, HEADER_BYTES + 8)
     kseg("recover", "--metadata-snapshot", logs).expect(1)
     (path,) = (logs / "__cluster_metadata-0").glob("*.checkpoint")
     shown = kseg("dump", "--deep-iteration", "--format", "json", path).objects
@@ -373,9 +367,7 @@ def test_voters_whose_batch_in_the_log_is_damaged_are_those_of_the_bootstrap_sna
 def test_no_snapshot_is_written_without_voters(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     log = logs / "__cluster_metadata-0" / LOG
     (logs / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint").unlink()
-    data = bytearray(log.read_bytes())
-    data[HEADER_BYTES + 8] ^= 1
-    log.write_bytes(data)
+    flip(log, HEADER_BYTES + 8)
     append(logs, control_batch(KRAFT_VERSION, b"\0\0\0\1\0"))
     kseg("recover", "--metadata-snapshot", logs).expect(3, "no record of the voters can be read")
     words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")

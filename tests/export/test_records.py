@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.consumed import TESTDATA, id_of
+from cli.command import flip
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kernel.rendering import batch, record, varint
 from kseg.export import records, scanning
@@ -419,9 +420,7 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     next(chunks)
     chunks.close()  # type: ignore[attr-defined]
     assert (threading.active_count(), open_descriptors()) == (threads, descriptors)
-    data = bytearray((tmp_path / f"{3:020}.log").read_bytes())
-    data[len(data) // 2] ^= 1
-    (tmp_path / f"{3:020}.log").write_bytes(data)
+    flip(tmp_path / f"{3:020}.log")
     found = []
     with pytest.raises(InterruptedError, match="crc-mismatch"):
         found += [part.file.path for part, _ in reader.chunks_of(part for _, part in parts_of_scan(request))]

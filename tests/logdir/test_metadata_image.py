@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA
+from cli.command import TESTDATA, flip
 from kseg.decoders.framed import FRAME_VERSION, FramedRecord, framed, type_name
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.formats.record_batch import build_batch
@@ -119,9 +119,7 @@ def test_a_transaction_that_is_cut_counts_for_nothing(
 def test_damage_that_a_snapshot_replaces_costs_nothing(tmp_path: Path) -> None:
     logs = Path(shutil.copytree(ALL_TYPES, tmp_path / ALL_TYPES.name))
     log = logs / f"{0:020}.log"
-    data = bytearray(log.read_bytes())
-    data[200] ^= 1
-    log.write_bytes(data)
+    flip(log, 200)
     files = list_segments(str(logs))
     found, errors = load_readable(files)
     assert errors == []

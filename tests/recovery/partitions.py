@@ -64,13 +64,6 @@ def up_to(batch: bytes, last: int) -> bytes:
     return sealed(batch, 23, (last - int.from_bytes(batch[:8], "big")).to_bytes(4, "big"))
 
 
-def flip(path: Path, at: int, bits: int = 1) -> None:
-    """Changes bits of the byte at a position, from the end if that is negative."""
-    data = bytearray(path.read_bytes())
-    data[at] ^= bits
-    path.write_bytes(data)
-
-
 def make(directory: Path, segments: dict[int, list[bytes]]) -> Path:
     """A partition of segments with these batches, without any side file."""
     directory.mkdir(parents=True, exist_ok=True)

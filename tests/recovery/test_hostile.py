@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cli.command import flip
 from kseg.errors import KsegError, UnsupportedError
 from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches
@@ -17,7 +18,7 @@ from kseg.releases.recovery import Era
 from kseg.releases.release import RELEASES
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
-from recovery.partitions import START, TRANSACTIONS, at_offset, flip, make, real_batches, recover
+from recovery.partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover
 
 SIDE_FILES = [
     "00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000010.txnindex",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cleaner.building import BatchFields, build_message, build_message_set, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
+from cli.command import flip
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
 from kseg.releases.release import NO_END, RANGE_END
@@ -163,9 +164,7 @@ def test_the_output_of_a_failed_task_is_removed(tmp_path: Path, monkeypatch: pyt
 def test_damage_is_reported_as_by_the_local_engine(tmp_path: Path, checkpoint: int, place: int, at: int) -> None:
     partition = many(tmp_path / "t-0")
     path = sorted(partition.glob("*.log"))[place]
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0x40
-    path.write_bytes(data)
+    flip(path, at, 0x40)
     before = everything(partition)
     with pytest.raises(DamagedError) as here:
         clean(partition, checkpoint=checkpoint, segment_bytes=20000, memory_bytes=1 << 20)

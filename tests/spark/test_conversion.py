@@ -9,6 +9,7 @@ import pytest
 
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
+from cli.command import flip
 from conversion.conversions import options
 from kseg.conversion.rewriting import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
@@ -92,9 +93,7 @@ def segments(folder: Path) -> Path:
 def test_damage_at_an_edge_belongs_to_both_segments(tmp_path: Path, at: str, skips_damage: bool) -> None:
     partition = segments(tmp_path / "t-0")
     path = sorted(partition.glob("*.log"))[2]
-    data = bytearray(path.read_bytes())
-    data[20 if at == "first" else -3] ^= 1
-    path.write_bytes(data)
+    flip(path, 20 if at == "first" else -3)
     found = both(partition, tmp_path, codec="gzip", skips_damage=skips_damage)
     assert "crc" in str(found[4] if skips_damage else found)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kseg.spark
+from cli.command import flip
 from spark.drivers import output_of, session, spark_home, started
 from spark.reading import rows_of
 
@@ -98,9 +99,7 @@ def test_errors_in_streams_have_one_readable_line(spark: Any, tmp_path: Path) ->
     partition = tmp_path / "orders-0"
     shutil.copytree(MANY, partition)
     damaged = partition / LOGS[1].name
-    data = bytearray(damaged.read_bytes())
-    data[70] ^= 1
-    damaged.write_bytes(data)
+    flip(damaged, 70)
     kseg.spark.register(spark)
 
     def reason(where: Path, **options: str) -> str:

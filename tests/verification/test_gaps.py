@@ -9,7 +9,7 @@ from kseg.segment import survey
 from kseg.segment.survey import DEEP, FULL, QUICK
 from segment.segments import sealed
 from verification.log_directories import TESTDATA, Checked, check, checkpoint, copied, kraft
-from verification.partitions import batch_of, message
+from verification.partitions import batch_of, changed, message
 
 # What the log cleaner would meet in a compacted partition.
 
@@ -21,15 +21,9 @@ def compacted(tmp_path: Path) -> Path:
     return logs / "dplain-0"
 
 
-def damage(path: Path, position: int, data: bytes) -> None:
-    bytes_ = bytearray(path.read_bytes())
-    bytes_[position : position + len(data)] = data
-    path.write_bytes(bytes_)
-
-
 def test_the_cleaner_does_not_touch_the_active_segment(tmp_path: Path) -> None:
     folder = compacted(tmp_path)
-    damage(folder / f"{116:020}.log", 7129 + 100, b"\xff")
+    changed(folder / f"{116:020}.log", 7129 + 100, b"\xff")
     found = check(folder)
     assert "crc-mismatch" in found.codes
     assert "cleaner-hides-damage" not in found.codes

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cli.command import flip
 from kseg.errors import KsegError
 from kseg.logdir.log_directory import BrokerState
 from kseg.runtime import process_pool
@@ -36,9 +37,7 @@ def damaged(tmp_path: Path, partitions: int) -> Path:
     """A log directory with a damaged batch in each of its partitions."""
     logs = copied(tmp_path)
     path = logs / "dplain-0" / f"{46:020}.log"
-    data = bytearray(path.read_bytes())
-    data[9400] ^= 1
-    path.write_bytes(data)
+    flip(path, 9400)
     for number in range(1, partitions):
         shutil.copytree(logs / "dplain-0", logs / f"dplain-{number}")
     return logs

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import flip
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.reindexing import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
@@ -13,7 +14,7 @@ from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.recovery import era_of
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from recovery.damages import last_offset
-from recovery.partitions import START, TESTDATA, TRANSACTIONS, contents, copy_of, flip, make, real_batches, recover
+from recovery.partitions import START, TESTDATA, TRANSACTIONS, contents, copy_of, make, real_batches, recover
 
 BASE = 46
 FIRST, SECOND = real_batches(0), real_batches(BASE)

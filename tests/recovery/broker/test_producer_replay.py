@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import flip
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.workspace import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
-from recovery.partitions import flip, recover
+from recovery.partitions import recover
 from segment.segments import sealed as resealed
 from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 

@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+from cli.command import flip
 from kseg.stores.remote.keys import PrivateKeys, private_keys
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage, open_storage
@@ -42,9 +43,7 @@ def damage_chunk(store: Path, variant: str, number: int, at: int = 40) -> Remote
     """Flips a bit of a chunk of the second segment in a copy of a store; returns the segment as it was."""
     segment = storage(variant).partitions[0].segments[1]
     log = next(store.rglob(f"*{segment.segment_id}.log"))
-    data = bytearray(log.read_bytes())
-    data[segment.chunks.positions[number] + at] ^= 1
-    log.write_bytes(data)
+    flip(log, segment.chunks.positions[number] + at)
     return segment
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import flip
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys, private_keys
 from kseg.stores.remote.recognition import is_remote_storage
@@ -103,9 +104,7 @@ def test_a_damaged_chunk_reads_as_zeros_and_is_listed(tmp_path: Path) -> None:
     store = copied("both", tmp_path)
     segment = open_storage(str(store), keys()).partitions[0].segments[1]
     log = Path(segment.path())
-    data = bytearray(log.read_bytes())
-    data[segment.chunks.positions[2] + 20] ^= 1
-    log.write_bytes(data)
+    flip(log, segment.chunks.positions[2] + 20)
     for in_place in (True, False):
         with RemoteSource(segment, "x", in_place) as source:
             source.need(0, source.size)

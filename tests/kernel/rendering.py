@@ -8,6 +8,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from kernel.both import printed_by_other
+from kernel.encoding import uvarint
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
 
@@ -24,12 +25,7 @@ def int64s(values):
 
 
 def varint(value):
-    value = (value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*encoded, value])
+    return uvarint((value << 1 ^ value >> 63) & 0xFFFFFFFFFFFFFFFF)
 
 
 def sized(data):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from verification.partitions import Found
 TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
 SETTINGS = CheckSettings(FULL, NOW_MS, 3)
 LIVE = replace(SETTINGS, is_live=True)
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="only a forked process sees the change")
 
 
 def damaged(tmp_path: Path, partitions: int) -> Path:
@@ -161,29 +163,24 @@ def test_a_partition_that_cannot_be_read_is_told_and_the_others_judged(tmp_path:
     assert "gone-0" in (outcomes[1].failure or "")
 
 
-def test_a_process_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_arguments: object) -> CheckedPartition:
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
-
-    monkeypatch.setattr("kseg.verification.directory_tree.judge_task", killed)
-    if sys.platform != "linux":
-        pytest.skip("only a forked process sees the change")
-    with pytest.raises(KsegError, match="ended before it was done"):
+@needs_fork
+@pytest.mark.parametrize(
+    ("act", "error", "told"),
+    [
+        (lambda *_: os.kill(os.getpid(), signal.SIGKILL), KsegError, "ended before it was done"),
+        (lambda *_: 1 // 0, ZeroDivisionError, "by zero"),
+    ],
+    ids=["killed", "broken"],
+)
+def test_what_ends_a_process_is_told(
+    act: Callable[..., object], error: type[Exception], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kseg.verification.directory_tree.judge_task", act)
+    with pytest.raises(error, match=told):
         together(TASKS)
 
 
-def test_an_error_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_arguments: object) -> CheckedPartition:
-        raise ZeroDivisionError("in a process")
-
-    monkeypatch.setattr("kseg.verification.directory_tree.judge_task", broken)
-    if sys.platform != "linux":
-        pytest.skip("only a forked process sees the change")
-    with pytest.raises(ZeroDivisionError, match="in a process"):
-        together(TASKS)
-
-
+@needs_fork
 def test_a_process_that_is_killed_between_two_partitions_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may hold the lock that the others wait for."""
 
@@ -193,8 +190,6 @@ def test_a_process_that_is_killed_between_two_partitions_is_told(monkeypatch: py
         return None
 
     monkeypatch.setattr(Tickets, "take", killed)
-    if sys.platform != "linux":
-        pytest.skip("only a forked process sees the change")
     with pytest.raises(KsegError, match="ended before it was done"):
         together(TASKS)
 

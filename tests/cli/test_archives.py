@@ -369,17 +369,6 @@ def test_converting_an_archive_gives_what_the_files_give(tmp_path: Path, kseg: K
     assert rows(exported[0]) == rows(exported[1])
 
 
-def test_a_packed_segment_is_converted(tmp_path: Path, kseg: Kseg) -> None:
-    folder = tmp_path / "segments"
-    folder.mkdir()
-    path = folder / f"{SEGMENT.name}.gz"
-    path.write_bytes(gzip.compress(SEGMENT.read_bytes()))
-    shutil.copy(SEGMENT, folder)
-    for place, out in ((folder / SEGMENT.name, "one"), (path, "two")):
-        kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-dir", tmp_path, place).expect(0)
-    assert files(tmp_path / "two") == files(tmp_path / "one")
-
-
 def test_damage_of_an_archive_shows_in_the_status_of_recover(tmp_path: Path, kseg: Kseg) -> None:
     data = tar_bytes(sorted(members(LOGS / "dplain-0", "dplain-0/")))
     path = tmp_path / "cut.tar"

@@ -258,16 +258,6 @@ def test_a_record_that_is_larger_than_the_largest_kept_buffer(kseg: Kseg, tmp_pa
     assert found["proven"] is False
 
 
-def test_a_batch_that_is_cut_short(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    path = partition / "00000000000000000116.log"
-    start, size = spans(path.read_bytes())[-1]
-    known = known_records(kseg, path, start)
-    path.write_bytes(path.read_bytes()[: start + size - 3])
-    target = tmp_path / "records.jsonl"
-    assert kseg("recover", "--mode", "salvage", "--records", target, partition).status == 0
-    assert [{**row, "proven": False} for row in known[:-1]] == lines(target.read_bytes())
-
-
 @pytest.mark.parametrize("name", ["x.log", f"{46:020d}.log.swap", "0.log.bak", "tmp", f"{46:020d}.index"])
 def test_files_under_other_names(kseg: Kseg, partition: Path, tmp_path: Path, name: str) -> None:
     path, target = partition / f"{46:020d}.log", tmp_path / "records.jsonl"

@@ -54,7 +54,9 @@ def test_a_checkpoint_beyond_the_end(tmp_path: Path, file: str, line: str, code:
 
 
 @pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
-@pytest.mark.parametrize("text", ["zz", "1\n0\n", "0\n2\ndplain 0 1\n", "0\n1\ndplain 0\n", "0\n1\ndplain x 1\n"])
+@pytest.mark.parametrize(
+    "text", ["zz", "1\n0\n", "0\n2\ndplain 0 1\n", "0\n1\ndplain 0\n", "0\n1\ndplain x 1\n", "0\n7\ndplain 0 99999\n"]
+)
 def test_a_checkpoint_that_no_broker_reads(tmp_path: Path, name: str, text: str) -> None:
     logs = copied(tmp_path)
     (logs / name).write_text(text)
@@ -63,55 +65,29 @@ def test_a_checkpoint_that_no_broker_reads(tmp_path: Path, name: str, text: str)
     assert found.one("unreadable-checkpoint").file == str(logs / name)
 
 
-def test_nothing_is_taken_from_a_checkpoint_that_no_broker_reads(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
-    (logs / "replication-offset-checkpoint").write_text("0\n7\ndplain 0 99999\n")
-    assert check(logs).serious == ["unreadable-checkpoint"]
-
-
 @pytest.mark.parametrize(
-    "text",
-    ["version=2\n", "version=1\ncluster.id=x\n", "version=1\nnode.id=1\n", "version=1\nnode.id=x\ncluster.id=x\n"],
-)
-def test_meta_properties_that_stop_a_broker(tmp_path: Path, text: str) -> None:
-    logs = copied(tmp_path)
-    (logs / "meta.properties").write_text(text)
-    found = check(logs)
-    assert set(found.serious) == {"bad-meta-properties"}
+    ("text", "stops_old", "stops_kraft"),
+    [
+        ("version=2\n", True, True), ("version=1\ncluster.id=x\n", True, True), ("version=1\nnode.id=1\n", True, True),
+        ("version=1\nnode.id=x\ncluster.id=x\n", True, True), ("", False, True), ("garbage", False, True),
+        ("\0" * 7, False, True), ("broker.id=1\n", False, True), ("version=0\ncluster.id=x\n", False, True),
+        ("version=0\nbroker.id=1\ncluster.id=x\n", False, False),
+    ],
+)  # fmt: skip
+def test_meta_properties_that_stop_a_broker(tmp_path: Path, text: str, stops_old: bool, stops_kraft: bool) -> None:
+    for place, stops in ((kraft(tmp_path), stops_kraft), (copied(tmp_path / "old"), stops_old)):
+        (place / "meta.properties").write_text(text)
+        assert set(check(place).serious) == ({"bad-meta-properties"} if stops else set())
+    assert len(list(node_file_problems(str(tmp_path / "logs")))) == stops_kraft
 
 
-def test_a_kraft_node_needs_meta_properties(tmp_path: Path) -> None:
-    logs = kraft(tmp_path)
-    assert check(logs).serious == []
-    (logs / "meta.properties").unlink()
-    assert check(logs).serious == ["bad-meta-properties"]
-
-
-@pytest.mark.parametrize("text", ["", "garbage", "\0" * 7, "broker.id=1\n", "version=0\ncluster.id=x\n"])
-def test_a_kraft_node_needs_its_properties(tmp_path: Path, text: str) -> None:
-    logs = kraft(tmp_path)
-    (logs / "meta.properties").write_text(text)
-    assert check(logs).serious == ["bad-meta-properties"]
-    assert len(list(node_file_problems(str(logs)))) == 1
-    (tmp_path / "old").mkdir()
-    old = copied(tmp_path / "old")
-    (old / "meta.properties").write_text(text)
-    assert check(old).serious == []
-
-
-def test_a_kraft_node_starts_on_version_0(tmp_path: Path) -> None:
-    logs = kraft(tmp_path)
-    (logs / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
-    assert check(logs).serious == []
-    assert not list(node_file_problems(str(logs)))
-
-
-def test_a_broker_of_old_needs_none(tmp_path: Path) -> None:
-    logs = copied(tmp_path)
-    (logs / "meta.properties").unlink()
-    assert check(logs).serious == ["bad-meta-properties"]
-    (logs / "dplain-0" / "partition.metadata").unlink()  # which brokers write since 2.8
-    assert check(logs).serious == []
+def test_who_needs_meta_properties(tmp_path: Path) -> None:
+    for place in (logs := kraft(tmp_path), old := copied(tmp_path / "old")):
+        assert check(place).serious == []
+        (place / "meta.properties").unlink()
+        assert check(place).serious == ["bad-meta-properties"]
+    (old / "dplain-0" / "partition.metadata").unlink()  # which brokers write since 2.8
+    assert (check(old).serious, check(logs).serious) == ([], ["bad-meta-properties"])
 
 
 @pytest.mark.parametrize(
@@ -187,13 +163,6 @@ def test_another_topic_id_than_the_clusters_metadata_says(tmp_path: Path) -> Non
     for path in (logs, logs / "__consumer_offsets-0"):
         assert check(path).serious == ["topic-id-mismatch"]
     assert "Y2rdlpQ9R2qbu70MnjhEQg" in check(logs).one("topic-id-mismatch").message
-
-
-@pytest.mark.parametrize("text", ["", "version: 0", "version: 0\ntopic_id: x", f"version: x\ntopic_id: {'A' * 22}"])
-def test_partition_metadata_that_cannot_be_read(tmp_path: Path, text: str) -> None:
-    logs = copied(tmp_path)
-    (logs / "dplain-0" / "partition.metadata").write_text(text)
-    assert set(check(logs).serious) == {"bad-partition-metadata"}
 
 
 def test_partition_metadata_that_is_missing(tmp_path: Path) -> None:

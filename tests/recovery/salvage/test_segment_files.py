@@ -1,8 +1,9 @@
 """No batch is lost for the name of its file: real partitions whose files are renamed, copied, cut or removed."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from recovery.damages import first_offset, last_offset
 from recovery.partitions import PLAIN, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches, salvage, up_to
 from recovery.salvage.test_salvage import errors_of
 from segment.segments import sealed
+from verification.partitions import changed
 
 _OLD = ("*.log", "*.log.swap", "*.log.cleaned")
 
@@ -76,18 +78,49 @@ def named(partition: Path, offset: int, suffix: str = ".log") -> Path:
     return partition / f"{offset:020d}{suffix}"
 
 
-@pytest.mark.parametrize("offset", [1, 5, 47, 60])
-def test_an_empty_segment_inside_a_batch(partition: Path, offset: int) -> None:
-    whole = log_of(partition)
-    named(partition, offset).write_bytes(b"")
-    salvage(partition)
-    assert_salvaged(partition, whole)
+def _empty(offset: int, partition: Path) -> None:
+    named(partition, offset).touch()
 
 
-@pytest.mark.parametrize("distance", [1, 5000])
-def test_an_empty_segment_behind_the_end(partition: Path, distance: int) -> None:
+def _rename(number: int, name: str, partition: Path) -> None:
+    segment(partition, number).rename(partition / name)
+
+
+def _cut_swap(partition: Path) -> None:
+    first, data = segment(partition, 0), b"".join(segment(partition, number).read_bytes() for number in (0, 1))
+    (partition / f"{first.name}.swap").write_bytes(data[: len(data) - 700])
+    (partition / f"{first.name}.cleaned").write_bytes(data[:900])
+
+
+def _whole_swap(partition: Path) -> None:
+    first, second = segment(partition, 0), segment(partition, 1)
+    (partition / f"{first.name}.swap").write_bytes(first.read_bytes() + second.read_bytes())
+    for path in (first, second):
+        path.rename(f"{path}.deleted")
+
+
+def _damaged_beside_a_copy(partition: Path) -> None:
+    path = segment(partition, 0)
+    (partition / "copy.log").write_bytes(path.read_bytes())
+    changed(path, 500, bytes(300))
+
+
+NAMES_OF_NONE = ("tmp", f"{0:020d}.kafka", f"{0:020d}.index", f"{0:020d}.snapshot", "x.swap")
+HARMLESS: dict[str, Callable[[Path], None]] = {
+    **{f"empty inside a batch {offset}": partial(_empty, offset) for offset in (1, 5, 47, 60)},
+    **{f"empty behind the end {offset}": partial(_empty, offset) for offset in (151, 5150)},
+    **{f"a name that tells of none {name}": partial(_rename, 0, name) for name in NAMES_OF_NONE},
+    "the only copy bears another name": partial(_rename, 1, "saved by hand.log"),
+    "a swap that is cut beside its originals": _cut_swap,
+    "a swap whose originals are gone": _whole_swap,
+    "a copy fills what is damaged": _damaged_beside_a_copy,
+}
+
+
+@pytest.mark.parametrize("harm", HARMLESS)
+def test_no_batch_is_lost(partition: Path, harm: str) -> None:
     whole = log_of(partition)
-    named(partition, last_offset(whole[-1]) + 1 + distance).write_bytes(b"")
+    HARMLESS[harm](partition)
     found = salvage(partition)
     assert_salvaged(partition, whole)
     assert found.plan.gaps == []
@@ -150,14 +183,6 @@ def test_a_name_that_no_broker_gives(partition: Path, name: str) -> None:
     assert_salvaged(partition, whole)
 
 
-@pytest.mark.parametrize("name", ["tmp", f"{0:020d}.kafka", f"{0:020d}.index", f"{0:020d}.snapshot", "x.swap"])
-def test_a_segment_under_a_name_that_tells_of_none(partition: Path, name: str) -> None:
-    whole = log_of(partition)
-    segment(partition, 0).rename(partition / name)
-    salvage(partition)
-    assert_salvaged(partition, whole)
-
-
 def test_segments_of_0_7_are_none_to_take_batches_from(partition: Path) -> None:
     path = partition / f"{0:020d}.kafka"
     salvage(partition)
@@ -170,40 +195,6 @@ def test_a_file_that_is_none_of_a_brokers_stays(partition: Path, name: str) -> N
     salvage(partition)
     (partition / name).write_bytes(b"d41d8cd98f00b204e9800998ecf8427e" * 9)
     assert not plan_salvage(str(partition), START).plan
-
-
-def test_the_only_copy_of_a_segment_bears_another_name(partition: Path) -> None:
-    whole = log_of(partition)
-    segment(partition, 1).rename(partition / "saved by hand.log")
-    salvage(partition)
-    assert_salvaged(partition, whole)
-
-
-def test_a_swap_that_is_cut_beside_its_originals(partition: Path) -> None:
-    whole, first, second = log_of(partition), segment(partition, 0), segment(partition, 1)
-    data = first.read_bytes() + second.read_bytes()
-    (partition / f"{first.name}.swap").write_bytes(data[: len(data) - 700])
-    (partition / f"{first.name}.cleaned").write_bytes(data[:900])
-    salvage(partition)
-    assert_salvaged(partition, whole)
-
-
-def test_a_swap_whose_originals_are_gone(partition: Path) -> None:
-    whole, first, second = log_of(partition), segment(partition, 0), segment(partition, 1)
-    (partition / f"{first.name}.swap").write_bytes(first.read_bytes() + second.read_bytes())
-    for path in (first, second):
-        path.rename(f"{path}.deleted")
-    salvage(partition)
-    assert_salvaged(partition, whole)
-
-
-def test_a_copy_fills_what_is_damaged(partition: Path) -> None:
-    whole, path = log_of(partition), segment(partition, 0)
-    data = path.read_bytes()
-    (partition / "copy.log").write_bytes(data)
-    path.write_bytes(data[:500] + bytes(300) + data[800:])
-    salvage(partition)
-    assert_salvaged(partition, whole)
 
 
 def test_the_choice_that_keeps_most_records(tmp_path: Path) -> None:

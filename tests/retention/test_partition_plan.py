@@ -196,28 +196,20 @@ def test_preallocated_bytes_of_a_time_index_are_no_entry(partition: Path) -> Non
     assert planned(partition).selection == before
 
 
-def test_a_time_index_that_no_broker_can_map_is_refused(partition: Path) -> None:
-    os.truncate(partition / f"{LAST}.timeindex", 1 << 31)
-    with pytest.raises(KsegError, match="2147483648 bytes are too many for a time index; rebuild it with"):
-        planned(partition)
-
-
-@pytest.mark.parametrize("name", ["0.log", "000000000000000000001.log"])
-def test_a_segment_that_no_broker_has_named_is_refused(partition: Path, name: str) -> None:
-    (partition / name).write_bytes(b"")
-    with pytest.raises(KsegError, match="not a segment name that brokers use"):
-        planned(partition)
-
-
-def test_a_cleaning_that_is_not_finished_has_to_be_recovered(partition: Path) -> None:
-    (partition / f"{0:020d}.log.swap").write_bytes(b"")
-    with pytest.raises(KsegError, match="kseg recover first"):
-        planned(partition)
-
-
-def test_an_index_that_is_larger_than_any_is_not_read(partition: Path) -> None:
-    os.truncate(partition / f"{0:020d}.timeindex", 1 << 40)
-    with pytest.raises(KsegError, match="too many for a time index"):
+@pytest.mark.parametrize(
+    ("name", "size", "told"),
+    [
+        (f"{LAST}.timeindex", 1 << 31, "2147483648 bytes are too many for a time index; rebuild it with"),
+        (f"{0:020d}.timeindex", 1 << 40, "too many for a time index"),
+        ("0.log", 0, "not a segment name that brokers use"),
+        ("000000000000000000001.log", 0, "not a segment name that brokers use"),
+        (f"{0:020d}.log.swap", 0, "kseg recover first"),
+    ],
+)
+def test_files_that_no_broker_leaves_behind_are_refused(partition: Path, name: str, size: int, told: str) -> None:
+    (partition / name).touch()
+    os.truncate(partition / name, size)
+    with pytest.raises(KsegError, match=told):
         planned(partition)
 
 

@@ -16,6 +16,7 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.scan.pieces import KeyIndex, common_prefix
 from kseg.limits import WINDOW_BYTES
 from kseg.stores.archives.spool import current_spool
+from kseg.stores.source import Source
 
 MAX_VERSIONS = 16
 """Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
@@ -128,4 +129,7 @@ def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int
         if found < wanted:
             break
         chunk = min(2 * chunk, WINDOW_BYTES)
+    for source, at in ((piece.source, start), (other.source, other_start)):
+        if isinstance(source, Source):
+            source.forget(at, at + same)
     return bisect_right(range(len(piece)), start + same, lo=i, key=piece.end_of) - i

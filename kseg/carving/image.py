@@ -103,8 +103,8 @@ def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Ite
                 if first < len(table):
                     yield table[first:]
                     end = table[-BATCH_WIDTH + BATCH_POSITION] + table[-BATCH_WIDTH + BATCH_SIZE]
-            source.forget(start, stop)
             advance(stop - start)
+            source.forget(start, stop)
 
 
 def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:

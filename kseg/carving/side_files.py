@@ -172,8 +172,11 @@ class SideFileSearch:
                 self._index(at)
 
     def _snapshot(self, at: int, head: bytes) -> None:
-        size = HEADER_BYTES + be32(head, CRC_START) * SNAPSHOT_ENTRY.size
-        if not HEADER_BYTES < size <= min(self._effort, self._source.size - at):
+        count = be32(head, CRC_START)
+        size = HEADER_BYTES + count * SNAPSHOT_ENTRY.size
+        if not 0 < count <= MOST_ENTRIES or size > min(self._effort, self._source.size - at):
+            return
+        if self._source.buffer[at + HEADER_BYTES]:  # producer ids are given from 0 on: none reaches 2^56
             return
         content = self._read(at, size)
         snapshot = ProducerSnapshot(content)

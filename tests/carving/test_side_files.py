@@ -52,6 +52,16 @@ def test_a_side_file_with_a_wrong_checksum_or_count_tells_nothing(image: Path) -
     assert (found.snapshots, found.told, found.topic_ids) == ([], {}, set())
 
 
+def test_a_claim_to_be_a_snapshot_is_read_only_if_its_first_producer_can_be_one(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(SideFileSearch, "_read", lambda search, at, size: read.append(size) or b"")
+    claims = [(2, b"\x7f"), (MOST_ENTRIES + 1, b"\0"), (2, b"\0")]
+    found_in(image, *(padded(struct.pack(">hIi", 1, 5, count) + first * 4000) for count, first in claims))
+    assert sum(size > 64 for size in read) == 1
+
+
 def xfs_entry(inode: int, name: bytes) -> bytes:
     entry = struct.pack(">QB", inode, len(name)) + name + b"\2\0\0"
     return entry + bytes(-len(entry) % 8)

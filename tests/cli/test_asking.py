@@ -103,11 +103,6 @@ def test_topics_of_a_log_directory(kseg: Kseg, command: tuple[str, ...]) -> None
     assert done.status in (0, 1)
 
 
-@pytest.mark.parametrize("command", ["dump", "verify"])
-def test_a_topic_that_is_not_there(kseg: Kseg, command: str) -> None:
-    kseg(command, "--topic", "no-such-*", COMPACTED).expect(3, "--topic")
-
-
 @pytest.mark.parametrize("given", ["7", "7..7", "07..7"])
 def test_one_offset_is_a_range(kseg: Kseg, given: str) -> None:
     assert [row["offset"] for row in records(kseg, CODECS, "--offsets", given)] == [7]

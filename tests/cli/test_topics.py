@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 
 # What __cluster_metadata of a log directory says of topics is what commands take, and not what indexes look like.
 
@@ -25,23 +24,6 @@ def test_commands_take_the_interval_of_the_topic_and_say_so(kseg: Kseg, known_lo
         path.unlink()
     done = kseg(*command, known_logs / "zs-2").expect(0)
     assert "index.interval.bytes 2048, as __cluster_metadata-0 has it" in " ".join(done.err.split())
-
-
-def test_what_is_given_counts_more(kseg: Kseg, known_logs: Path) -> None:
-    for path in (known_logs / "zs-2").glob("*.index"):
-        path.unlink()
-    done = kseg("reindex", "--index-interval-bytes", "512", known_logs / "zs-2")
-    assert "index.interval.bytes" not in done.err
-
-
-def test_recover_takes_the_topic_id_of_the_metadata(kseg: Kseg, known_logs: Path) -> None:
-    path = known_logs / "zs-2" / "partition.metadata"
-    before = path.read_bytes()
-    path.write_bytes(b"\0")
-    assert kseg("recover", known_logs / "zs-2").status == 0
-    assert [PartitionMetadata(0, before.decode().rpartition(" ")[2])] == list(
-        read_partition_metadata(path.read_bytes())
-    )
 
 
 def test_recover_says_what_keeps_the_node_from_starting(kseg: Kseg, known_logs: Path) -> None:
@@ -129,7 +111,9 @@ def test_exports_hold_only_these_topics(logs: Path, kseg: Kseg, form: str) -> No
     assert lines
 
 
-@pytest.mark.parametrize("words", [*CHANGING, ("undo",), ("convert", "--to", "csv", "-o", "-")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [*CHANGING, ("undo",), ("convert", "--to", "csv", "-o", "-"), ("dump",), ("verify",)], ids=" ".join
+)
 def test_a_name_of_no_topic_is_refused(logs: Path, kseg: Kseg, words: tuple[str, ...]) -> None:
     before = content(logs)
     kseg(*words, "--topic", "none", logs).expect(3, "no partition of a topic that --topic names")

@@ -10,6 +10,7 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 import fsspec
 
 from cli.command import TESTDATA, Kseg, Outcome
+from http_server import HALF, http_server
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 FLAGS = ("--format", "json")
@@ -36,6 +37,16 @@ def test_globs(command: str, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.Mon
     assert plain.out
     kseg(*words, "memory://bucket/*/nothing").expect(3, "matches nothing")
     memory.rm("/bucket", recursive=True)
+
+
+def test_a_dump_of_a_busy_http_server_has_the_rows_of_the_file(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.stores.http_requests.FIRST_PAUSE_SECONDS", 0)
+    segment, flags = max((LOGS / "dplain-0").glob("*.log")), ("dump", "--deep-iteration", "--print-data-log")
+    with http_server({f"/{segment.name}": segment.read_bytes()}) as http:
+        http.failures = [503, 503, 429, HALF, 503]
+        found = kseg(*flags, f"{http.root}/{segment.name}").expect(0)
+        assert http.failures == []
+    assert found.lines[1:] == kseg(*flags, segment).lines[1:]
 
 
 def test_against_takes_one_match(kseg: Kseg) -> None:

@@ -3,7 +3,8 @@
 A log has the name that --like gives it, or that of the internal topic whose records it holds. Other logs are compared
 with what is told of partitions: by the transactions whose markers they hold, and by offsets at which a log or a segment
 begins or ends, in checkpoints, in names of files in directories, and in commits of groups. An offset counts, in bits,
-by how seldom another log would have it by chance; one that several logs or partitions have counts nothing.
+by how seldom another log would have it by chance. Neither may another partition fit the log nearly as well, nor another
+log the partition.
 """
 
 from bisect import bisect_left, bisect_right
@@ -113,12 +114,10 @@ class _Topics:
                     ids[data["name"]].append(data["topicId"])
                 elif shown and shown.get("type") == "PARTITION_RECORD":
                     numbers[data["topicId"]].add(data["partitionId"])
-        # A topic that was made anew has several: that of a directory on this disk is right, else the last one.
-        self.ids = {
-            topic: next((id_ for id_ in reversed(known) if id_ in found.topic_ids), known[-1])
-            for topic, known in ids.items()
-        }
-        self.partitions = {topic: len(numbers[self.ids[topic]]) for topic in ids}
+        self.partitions = {topic: len(numbers[known[-1]]) for topic, known in ids.items()}
+        # A topic that was made anew has several: none is right for all logs, unless one directory is on this disk.
+        likely = {topic: set(known) & found.topic_ids or set(known) for topic, known in ids.items()}
+        self.ids = {topic: next(iter(known)) for topic, known in likely.items() if len(known) == 1}
 
 
 def _number(topic: str, logs: list[CarvedLog], count: int, found: SideFiles) -> None:
@@ -254,7 +253,7 @@ class _Matching:
             ranked = sorted(bits, key=lambda partition: (-bits[partition], -matched[partition].total(), partition))
             told = [each for each in ranked if bits[each] > 0 or len(ranked) <= SHOWN_CANDIDATES]
             log.candidates = told[:SHOWN_CANDIDATES]
-            for partition in ranked[:2]:
+            for partition in ranked:
                 of_partition[partition].append(bits[partition])
             if ranked:
                 rival = bits[ranked[1]] if len(ranked) > 1 else 0.0

@@ -1,5 +1,6 @@
 """Names of carved logs: given on evidence that decides, else told as candidates."""
 
+import base64
 import os
 import struct
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from carving.images import CLEAN, HAS_EXT4, Truth, batch, batches_in, ext4, files_one_by_one, padded, truth_of
 from cli.command import TESTDATA, Kseg
+from kseg.formats.record_batch import build_batch
 from segment.segments import sealed
 
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
@@ -180,6 +182,52 @@ def test_a_coordinator_with_few_keys_has_no_number_unless_the_metadata_tell_it(k
     few = b"".join([next(batches_in(offsets))])
     (name,) = names(kseg, image, few)
     assert name.startswith("__consumer_offsets.carved-")
+
+
+def commits(*committed: tuple[bytes, int, int, int]) -> bytes:
+    """A log of __consumer_offsets: what a group has committed, as (topic, partition, offset, leader epoch)."""
+    records = [
+        (
+            struct.pack(f">hh5sh{len(topic)}si", 1, 5, b"group", len(topic), topic, partition),
+            struct.pack(">hqihq", 3, offset, epoch, 0, TIME),
+        )
+        for topic, partition, offset, epoch in committed
+    ]
+    return build_batch(0, 0, TIME, records)
+
+
+def test_an_offset_that_a_group_has_committed_names_the_log_that_ends_there(kseg: Kseg, image: Path) -> None:
+    found = names(kseg, image, log(81_000, 81_237), commits((b"orders", 3, 81_237, 0), (b"audit", 1, 90_441, 0)))
+    assert found["orders-3"]["matched"] == {"commits": 1}
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch"),
+    [(90_000, 0), (81_100, 7)],  # the partition reaches further; it has another leader epoch at an offset
+)
+def test_a_commit_contradicts_what_a_checkpoint_tells(kseg: Kseg, image: Path, offset: int, epoch: int) -> None:
+    parts = log(81_000, 81_237), checkpoint("orders 3 81237")
+    assert "orders-3" in names(kseg, image, *parts, commits((b"orders", 3, 81_200, 0)))
+    assert "orders-3" not in names(kseg, image, *parts, commits((b"orders", 3, offset, epoch)))
+
+
+@pytest.mark.parametrize(
+    ("made", "on_disk", "written"), [([1], [], 1), ([1, 2], [], None), ([1, 2], [1], 1), ([1, 2], [1, 2], None)]
+)
+def test_the_topic_id_of_the_metadata_is_written_unless_there_are_several(
+    kseg: Kseg, image: Path, made: list[int], on_disk: list[int], written: int | None
+) -> None:
+    def text(number: int) -> str:
+        return base64.urlsafe_b64encode(bytes([number]) * 16).decode().rstrip("=")
+
+    records = [(None, b"\1\2\0\7orders" + bytes([number]) * 16 + b"\0") for number in made]
+    parts = [build_batch(0, 1, TIME, records), log(81_000, 81_237), checkpoint("orders 3 81237")]
+    parts += [f"version: 0\ntopic_id: {text(number)}".encode() for number in on_disk]
+    image.write_bytes(b"".join(map(padded, parts)))
+    kseg("recover", "--carve", "--output", image.parent / "out", image).expect(0)
+    metadata = image.parent / "out" / "orders-3" / "partition.metadata"
+    assert metadata.exists() is (written is not None)
+    assert written is None or metadata.read_text().endswith(text(written))
 
 
 def named_rightly(kseg: Kseg, image: Path, truth: Truth) -> set[str]:

@@ -9,7 +9,7 @@ import mmap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, NamedTuple, Protocol
 
 from kseg.formats.message_set import MIN_BYTES
@@ -44,7 +44,7 @@ from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.kernel.scan.pieces import breaks
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
 from kseg.runtime.threads import Pipeline
-from kseg.segment.survey import HeaderRows, headers_of
+from kseg.segment.survey import BatchRow, HeaderRows, headers_of
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import NEAR_BYTES, next_data
 from kseg.stores.source import Source
@@ -334,7 +334,23 @@ def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None
     stops = [*starts[1:], len(rows) // BATCH_WIDTH]
     spans = zip(starts, stops, strict=True)
     pieces = [Piece(source, rows[i * BATCH_WIDTH : k * BATCH_WIDTH], like=like) for i, k in spans if k > i]
-    return [piece for piece in pieces if piece.first_offset <= LARGEST_OFFSET]
+    return [part for piece in pieces for part in _with_plausible_offsets(piece)]
+
+
+def _is_plausible(row: BatchRow) -> bool:
+    return 0 <= row.last_offset <= LARGEST_OFFSET and (row.first_offset >= 0 or row.magic < MAGIC_V2)
+
+
+def _with_plausible_offsets(piece: Piece) -> Iterator[Piece]:
+    """Yields the parts of a piece whose batches have offsets that a log can have."""
+    if _is_plausible(piece[0]) and _is_plausible(piece[-1]):
+        yield piece
+        return
+    stop = 0
+    for is_plausible, group in groupby(map(_is_plausible, piece)):
+        start, stop = stop, stop + len(list(group))
+        if is_plausible:
+            yield piece.part(start, stop)
 
 
 def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[memoryview]:

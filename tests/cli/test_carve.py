@@ -185,6 +185,14 @@ def test_a_dry_run_says_what_was_found_and_writes_nothing(kseg: Kseg, image: Pat
     assert carve(kseg, image).of_type("carved") == done.of_type("carved")
 
 
+@pytest.mark.parametrize("offset", [-5, -(1 << 63) + 1, (1 << 63) - 4, 1 << 60])
+def test_batches_with_offsets_of_no_log_are_left_out_and_hide_none(kseg: Kseg, image: Path, offset: int) -> None:
+    good = [batch(at, 10, TIME) for at in (100, 110)]
+    image.write_bytes(batch(offset, 10, TIME) + b"".join(good) + batch(offset, 10, TIME))
+    assert carve(kseg, image).status == 0
+    assert list(carved_batches(image.parent / "out").values()) == [good]
+
+
 def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path) -> None:
     content = files_one_by_one(CLEAN)
     half = len(content) // 2 // BLOCK * BLOCK

@@ -9,6 +9,7 @@ exceeds that of the next best choice by far.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice, pairwise
 from math import log2
@@ -18,7 +19,7 @@ from kseg.carving.copies import MAX_VERSIONS, Copies
 from kseg.carving.image import BLOCK_BYTES, SMALLEST_BLOCK_BYTES, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
-from kseg.formats.rows import Scratch
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.scan.pieces import contradict as rows_contradict
 from kseg.segment.batches import RecordBatch
@@ -56,7 +57,18 @@ _SEQUENCES = 1 << 31
 EXPANDED_BYTES = 4 << 20
 """Bytes that a batch may expand to, whose records are compared or sampled."""
 
+EXPANSION = 64
+"""A batch of at least LEAST_BYTES that expands more is a bomb, or tells too little for its cost."""
+LEAST_BYTES = 1024
+
+COMPARED_SHARE = 4
+"""Records of so many times the bytes of all pieces are compared, and of LEAST_COMPARED_BYTES."""
+LEAST_COMPARED_BYTES = 64 << 20
+
 SAMPLED_RECORDS = 64
+
+Records = dict[int, tuple[bytes | None, bytes | None]]
+"""Keys and values by offset."""
 
 _KEY_FIELDS = {"__consumer_offsets": ("group", "groupId"), "__transaction_state": ("transactionalId",)}
 """The fields of the keys by which coordinators choose a partition."""
@@ -128,6 +140,7 @@ class Joining:
         self.copies = Copies(pieces)
         self.undecided: list[tuple[Piece, Piece]] = []
         self._internal: dict[Piece, str] = {}
+        self._effort = LEAST_COMPARED_BYTES + COMPARED_SHARE * sum(piece.end - piece.position for piece in pieces)
 
     def run(self, found: SideFiles) -> list[LogPieces]:
         """Joins by all evidence but that of torn batches, which `join` has taken before."""
@@ -176,12 +189,25 @@ class Joining:
                 self.join(one, two, "copies")
 
     def _compare_versions(self, piece: Piece, i: int, known: list[tuple[Piece, int]]) -> None:
+        mine = self._records(piece, i) if known else {}
         for other, k in known:
-            order = _version_order(piece, i, other, k)
+            if piece[i].magic < MAGIC_V2 or (piece[i].attributes ^ other[k].attributes) & CONTROL:
+                continue
+            order = _version_order(mine, self._records(other, k))
             if order is not None and self.join(piece, other, "versions"):
                 if order:
                     self.logs[piece].older.add(piece if order > 0 else other)
                 return
+
+    def _records(self, piece: Piece, i: int) -> Records:
+        """Returns the records of a batch; none if they cannot be read, or once too many were compared."""
+        found: Records = {}
+        if self._effort > 0 and piece[i].magic >= MAGIC_V2:
+            with suppress(UndecodableError):
+                for rows in batch_of(piece, i).rows():
+                    self._effort -= len(rows.payload)
+                    found.update((offset, (key, value)) for offset, key, value in rows.entries())
+        return found
 
     # Producer snapshots
 
@@ -466,14 +492,9 @@ def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
     return low, min(bisect_left(numbers, other.next_offset, lo=low, key=last_offset) + 1, len(piece))
 
 
-def _version_order(one: Piece, i: int, two: Piece, k: int) -> int | None:
-    """Compares two batches of equal offsets and producers: 1 if the first is older (has more records), -1 if the second
-    is, 0 if they have the same number; None if their records differ, or have nothing in common."""
-    if one[i].magic < MAGIC_V2:
-        return None
-    if (one[i].attributes ^ two[k].attributes) & CONTROL:
-        return None
-    mine, other = _records(one, i), _records(two, k)
+def _version_order(mine: Records, other: Records) -> int | None:
+    """Compares the records of two batches of equal offsets and producers: 1 if the first is older (has more records),
+    -1 if the second is, 0 if they have the same number; None if records differ, or have nothing in common."""
     common = mine.keys() & other.keys()
     if not common and mine and other:
         return None
@@ -482,10 +503,6 @@ def _version_order(one: Piece, i: int, two: Piece, k: int) -> int | None:
     if sum(len(key or b"") + len(value or b"") for key, value in map(mine.__getitem__, common)) < 8 and len(common) < 3:
         return None
     return (len(mine) > len(other)) - (len(mine) < len(other))
-
-
-def _records(piece: Piece, i: int) -> dict[int, tuple[bytes | None, bytes | None]]:
-    return {record.offset: (record.key, record.value) for record in batch_of(piece, i)}
 
 
 # Records
@@ -530,4 +547,5 @@ def records_of(runs: list[Piece]) -> Iterator[Record]:
 def batch_of(piece: Piece, i: int) -> RecordBatch:
     """Returns batch i of v2, of which at most EXPANDED_BYTES are expanded."""
     data = piece.data(i)
-    return RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES))
+    limit = min(EXPANDED_BYTES, EXPANSION * max(len(data), LEAST_BYTES))
+    return RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(limit))

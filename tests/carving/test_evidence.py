@@ -1,0 +1,43 @@
+"""What evidence costs: bombs are not expanded, and comparisons end."""
+
+import gzip
+import struct
+from pathlib import Path
+
+from kseg.carving.evidence import COMPARED_SHARE, LEAST_COMPARED_BYTES, Joining
+from kseg.carving.image import Piece, batch_rows, pieces_of
+from kseg.formats.record_batch import build_batch
+from kseg.stores.source import open_source
+from segment.segments import sealed
+
+TIME = 1_790_000_000_000
+
+
+def packed(value: bytes) -> bytes:
+    """A batch of one record, packed by gzip."""
+    data = build_batch(0, 0, TIME, [(b"key", value)])
+    body = gzip.compress(data[61:], mtime=0)
+    return sealed(data[:8] + struct.pack(">i", 49 + len(body)) + data[12:22] + b"\1" + data[23:61] + body)
+
+
+def pieces(path: Path, *batches: bytes) -> list[Piece]:
+    path.write_bytes(b"".join(each + bytes(-len(each) % 4096) for each in batches))
+    with open_source(str(path)) as source:
+        found = pieces_of(source, batch_rows(source, 1, lambda _: None))
+        for piece in found:
+            piece.data = {0: bytes(piece.data(0))}.__getitem__  # type: ignore[method-assign]
+    return found
+
+
+def test_records_of_a_bomb_are_not_read(tmp_path: Path) -> None:
+    usual, bomb = pieces(tmp_path / "disk.img", packed(bytes(range(256)) * 8), packed(bytes(1 << 20)))
+    joining = Joining([usual, bomb])
+    assert len(joining._records(usual, 0)) == 1
+    assert joining._records(bomb, 0) == {}
+
+
+def test_records_are_compared_up_to_a_share_of_the_image(tmp_path: Path) -> None:
+    (piece,) = pieces(tmp_path / "disk.img", build_batch(0, 0, TIME, [(b"key", bytes(1 << 20))]))
+    joining, most = Joining([piece]), LEAST_COMPARED_BYTES // (1 << 20) + COMPARED_SHARE + 1
+    read = sum(bool(joining._records(piece, 0)) for _ in range(2 * most))
+    assert most - 2 <= read <= most

@@ -245,3 +245,11 @@ def test_the_lines_of_the_readme_run_as_shown(
     assert "bad-length 7129 305" in shown
     assert len(shown) == 6
     assert shown[0].startswith("116 [(116, 1790000")
+
+
+def test_bad_bytes_raise_nothing() -> None:
+    for path in sorted(path for path in TESTDATA.glob("damaged/*/*-[0-9]*/*") if path.suffix in (".log", ".kafka")):
+        for item in kseg.open(path):
+            if isinstance(item, kseg.Batch):
+                item.check()
+                list(item)

@@ -46,6 +46,8 @@ def test_a_dump_of_a_busy_http_server_has_the_rows_of_the_file(kseg: Kseg, monke
         http.failures = [503, 503, 429, HALF, 503]
         found = kseg(*flags, f"{http.root}/{segment.name}").expect(0)
         assert http.failures == []
+        http.failures = [503] * 1000
+        kseg("verify", f"{http.root}/{segment.name}").expect(3, f"{segment.name}: the server answered 503 Service Unav")
     assert found.lines[1:] == kseg(*flags, segment).lines[1:]
 
 

@@ -231,7 +231,8 @@ class DirectoryTopics:
         next_id = max(self._highest_producer_id + 1, image.producer_ids.get("next", 0))
         image.producer_ids["next"] = next_id + PRODUCER_ID_MARGIN
         if not image.topics:
-            raise KsegError(f"no partition of a topic is in {', '.join(self.directories)}")
+            lacking = f"no partition of a topic is in {', '.join(self.directories)}"
+            raise KsegError("; ".join([lacking, *map(str, self.left_out[:1])]))
         self._tell_of_settings([name for name in new if name not in _SETTINGS])
 
     def _tell_of_settings(self, topics: list[str]) -> None:

@@ -201,7 +201,7 @@ def _of_broker(node: int, image: MetadataImage, raft: Raft) -> str:
         raise KsegError(f"{node} is the id of a broker of this cluster: a controller needs an id of its own")
     return (
         f"{node} is also the id of a broker: it must be broker and controller in one process, with the new log "
-        "directory as its metadata.log.dir"
+        f"directory as its metadata.log.dir and no {METADATA_PARTITION} in the others"
     )
 
 

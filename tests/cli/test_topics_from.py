@@ -210,6 +210,15 @@ def test_renamed_directories_do_not_count(cluster: Cluster) -> None:
     assert [row["name"] for row in cluster.image()["TOPIC_RECORD"]] == ["orders"]
 
 
+def test_a_cluster_that_is_all_stray_is_refused_with_the_way_back(cluster: Cluster) -> None:
+    logs = cluster.add(1)
+    partition(logs, f"orders-0.{'a' * 32}-stray", IDS[0], (0,))
+    assert "kseg recover --undelete restores their names" in cluster.run(status=3).err
+    cluster.kseg("recover", "--undelete", logs).expect(0)
+    cluster.run()
+    assert list(cluster.partitions("orders")) == [0]
+
+
 def test_directories_without_a_topic_id_are_told(cluster: Cluster) -> None:
     logs = cluster.add(1)
     partition(logs, "orders-0", IDS[0])

@@ -7,6 +7,8 @@ from kernel.rendering import batch, message, record, varint
 from kseg.kernel.layout.rows import INT32_MAX
 
 TEXTS = (None, b"", b"k", b"key", b"\xff\0", b"x" * 63, b"x" * 64, b"y" * 130)
+# At the edges of varints of one, two and three bytes, and of what a long holds.
+TIME_DELTAS = (0, 0, 0, 1, -1, 63, 64, -65, 8191, 8192, -8193, 1 << 20, 1 << 40, -(1 << 63))
 
 
 def text(chance: Random) -> bytes | None:
@@ -21,10 +23,8 @@ def area(chance: Random, count: int) -> list[bytes]:
     """Encoded records, most of them with the next offset delta."""
     found, delta = [], 0
     for _ in range(count):
-        found.append(
-            record(delta, chance.choice((0, 1, -1, 63, 64, -65, 1 << 40)), text(chance), text(chance), pairs(chance))
-        )
-        delta += chance.choice((1,) * 12 + (0, 2, -1))
+        found.append(record(delta, chance.choice(TIME_DELTAS), text(chance), text(chance), pairs(chance)))
+        delta += chance.choice((1,) * 12 + (0, 2, -1, 63, 8192))
     return found
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kernel.both import printed_by_other
 from kernel.encoding import uvarint
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
@@ -129,8 +128,3 @@ def real_segments(testdata: Path):
     for dump in sorted(testdata.glob("kafka-*/*/truth/*/*.log.dump-4.*.txt.gz")):
         if "decoded" not in dump.name:
             yield dump.parents[2] / dump.parent.name / re.sub(r"\.dump-.*", "", dump.name), dump
-
-
-def digest_by_other(module: str) -> str:
-    """``digest_of_all()`` of a test module, computed by the other kernel."""
-    return printed_by_other(f"from {module} import digest_of_all; print(digest_of_all())").strip()

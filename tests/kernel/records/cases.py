@@ -5,7 +5,7 @@ from random import Random
 
 from kernel.both import number, tried
 from kernel.random_segments import area, changed, pairs, segment, text
-from kernel.rendering import frames, int64s, message
+from kernel.rendering import frames, int64s, message, record, varint
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
 from kseg.kernel.records import building, columns, messages
@@ -15,7 +15,12 @@ from kseg.kernel.records.records import RecordWalk
 def walks(chance: Random) -> object:
     """Records read in pieces, by few rows and few header rows at a time, and the same records only checked."""
     count = chance.choice((0, 1, 2, 5, 9))
-    data = changed(chance, b"".join(area(chance, count)))
+    parts = area(chance, count)
+    if chance.random() < 0.2:  # a length or a key of two or three bytes' varint, and attributes
+        parts.append(record(count, 5, bytes(chance.choice((8150, 8191, 8192))), b"v", pairs(chance)))
+        parts.append(varint(8) + bytes([chance.choice((1, 255))]) + bytes(2) + varint(-9000) + varint(-1) + b"\0")
+    data = changed(chance, b"".join(parts))
+    count = chance.choice((count, len(parts)))
     header = (
         count + chance.choice((0, 0, 0, 1)), number(chance, 5), number(chance, 1000), number(chance, 2000),
         chance.random() < 0.3, chance.choice((-1, 0, INT32_MAX - 2)), count - 1 + chance.choice((0, 0, 1, -1)),

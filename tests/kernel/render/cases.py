@@ -1,10 +1,11 @@
 """The compiled and the interpreted kernel print the same lines of the same bytes, in outputs of any size."""
 
+from pathlib import Path
 from random import Random
 
 from kernel.both import tried
 from kernel.random_segments import segment
-from kernel.rendering import batch, frames, int64s, message, record, render, varint
+from kernel.rendering import batch, frames, int64s, message, real_segments, record, render, varint
 from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
@@ -13,6 +14,7 @@ TEXT_FLAGS = (0, DEEP, DEEP | CONTENTS, DEEP | CONTENTS | SKIP_METADATA, DEEP | 
 JSON_FLAGS = (0, DEEP, DEEP | CONTENTS, DEEP | CONTENTS | BASE64_KEYS, DEEP | CONTENTS | BASE64_VALUES)
 CONTEXT = (b'{"type":"batch","position":', b'{"type":"record","position":', b',"topic":"t","partition":0,"offset":')
 MIN_OUTPUT_BYTES = 4096
+REAL = sorted({path for path, _ in real_segments(Path(__file__).resolve().parents[3] / "testdata")})
 VALUES = (b"plain", b'quo"te \\ \n\r\t\x00\x1f', "é中\U0001f600".encode(), b"\xff\xfe", b"v" * 3000, b"\x01" * 900)
 
 
@@ -48,6 +50,13 @@ def lines(chance: Random) -> object:
     return [*found, refused(data, table, flags, CONTEXT if is_json else None)]
 
 
+def real_lines(chance: Random) -> object:
+    """The lines of a segment that a broker wrote."""
+    data, is_json = chance.choice(REAL).read_bytes(), chance.random() < 0.5
+    renderer = Renderer(chance.choice(JSON_FLAGS if is_json else TEXT_FLAGS), CONTEXT if is_json else None)
+    return [len(data), *render(renderer, data, frames(data))]
+
+
 def refused(data: bytes, table: memoryview, flags: int, context: tuple[bytes, ...] | None) -> object:
     """Calls with a buffer that is one item too short, or a number outside of it."""
     stop = len(table) // FRAME_WIDTH
@@ -59,7 +68,8 @@ def refused(data: bytes, table: memoryview, flags: int, context: tuple[bytes, ..
         renderer = Renderer(flags, context)
         setattr(renderer, name, value)
         found.append(tried(renderer.print_batches, *good))
+    assert all(str(outcome).startswith("ValueError: ") for outcome in found)
     return found
 
 
-CASES = {"lines": (lines, 200)}
+CASES = {"lines": (lines, 200), "real_lines": (real_lines, 100)}

@@ -33,6 +33,7 @@ from kseg.kernel.layout.headers import (
     V1_HEADER_BYTES,
     struct_of,
 )
+from kseg.kernel.layout.rows import DONE, FULL
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -108,7 +109,7 @@ def read_rows(
     if header.codec == 0:
         walk = kernel.MessageWalk(mode=mode)
         status = walk.read(data, len(data), scratch.rows)
-        if status != kernel.END:
+        if status != DONE:
             raise UndecodableError("undecodable-records", _reason(status))
         yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
         return
@@ -159,9 +160,9 @@ def _open_set(
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
             walk.misfits, is_empty = 0, False
-        if fault is not None and status not in (kernel.MORE, kernel.COMPRESSED):
+        if fault is not None and status not in (FULL, kernel.COMPRESSED):
             raise fault
-        if status in (kernel.END, kernel.CUT):
+        if status in (DONE, kernel.CUT):
             if is_empty:
                 raise UndecodableError("undecodable-records", "a compressed message holds no message")
             if status == kernel.CUT and reading.remarks is not None:
@@ -176,7 +177,7 @@ def _open_set(
             offset_inside = _wrapped(inner.offset + base)
             yield from _open_set(payload, walk.position, after, inner, offset_inside, reading, depth + 1)
             walk.position = after
-        elif status != kernel.MORE:
+        elif status != FULL:
             raise UndecodableError("undecodable-records", _reason(status))
 
 
@@ -235,7 +236,7 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int) -> int:
 def _base_before_fault(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: int) -> int:
     """Like `_base_of`; if the end of the set is missing, its offsets continue ``offset_before``."""
     walk = kernel.MessageWalk(mode=mode)
-    if walk.survey(payload) == kernel.END and walk.count:
+    if walk.survey(payload) == DONE and walk.count:
         return _base_of(payload, wrapper_offset, mode)
     if offset_before == UNKNOWN_OFFSET:
         raise UndecodableError("undecodable-records", "a cut message set has no offsets")

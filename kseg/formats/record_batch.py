@@ -33,12 +33,10 @@ from kseg.kernel.layout.headers import (
     V2_FIELDS,
     struct_of,
 )
-from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records.records import (
-    COMPLETE,
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
-    MORE,
     REASONS,
     TOO_MANY_HEADERS,
     RecordWalk,
@@ -188,11 +186,11 @@ def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch
         status = walk.read(payload, scratch.rows, headers)
         if walk.row_count:
             yield Rows(payload, scratch.rows, headers, walk.row_count)
-        if status == COMPLETE:
+        if status == DONE:
             return
         if status == TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
             headers = int64s(MAX_HEADERS * HEADER_WIDTH)
-        elif status != MORE:
+        elif status != FULL:
             raise UndecodableError("undecodable-records", _where(walk, status))
 
 

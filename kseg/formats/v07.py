@@ -22,7 +22,7 @@ from kseg.formats.decompressed import Remarks
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.layout.headers import V07_CODEC, V07_FIELDS, V07_MAGIC, V07_MIN_BYTES, V07_SIZE_BYTES, struct_of
-from kseg.kernel.layout.rows import FRAME_WIDTH
+from kseg.kernel.layout.rows import DONE, FRAME_WIDTH, FULL
 from kseg.kernel.records import messages as kernel
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.frame_scan import FrameScan
@@ -72,7 +72,7 @@ def _open_set(
         status = walk.read(payload, len(payload), scratch.rows, True)
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count)
-        if status in (kernel.END, kernel.CUT):
+        if status in (DONE, kernel.CUT):
             if status == kernel.CUT and remarks is not None:
                 remarks.append(("cut-message-set", cut_set_text(payload, walk.position, V07_SIZE_BYTES)))
             return
@@ -84,7 +84,7 @@ def _open_set(
             budget[0] -= len(inner)
             yield from _open_set(inner, offset, scratch, budget, depth + 1, remarks)
             walk.position = after
-        elif status != kernel.MORE:
+        elif status != FULL:
             raise UndecodableError("undecodable-records", kernel.REASONS[status])
 
 

@@ -1,6 +1,7 @@
 """Writes rows of records (ROW_*): as the record area of a v2 batch, as batches of one record, as messages v0 or v1."""
 
 import cython
+from cython.cimports.kseg.kernel.records.records import content_bytes, header_bytes
 
 # Writes records of a v2 batch and its header (layout: `kseg.formats.record_batch`).
 #
@@ -18,20 +19,13 @@ def record_size(rows, row, headers, time_delta, offset_delta):
     size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
     h: cython.Py_ssize_t
     k: cython.longlong
-    size += varint_bytes(key_size) + varint_bytes(value_size)
-    if key_size > 0:
-        size += key_size
-    if value_size > 0:
-        size += value_size
+    size += varint_bytes(key_size) + varint_bytes(value_size) + content_bytes(rows, row)
     if count < 0:
         return size + rows[row + ROW_CHECK] - rows[row + ROW_HEADERS]
     for k in range(count):
         h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
-        size += varint_bytes(headers[h + HEADER_KEY_SIZE]) + headers[h + HEADER_KEY_SIZE]
-        size += varint_bytes(headers[h + HEADER_VALUE_SIZE])
-        if headers[h + HEADER_VALUE_SIZE] > 0:
-            size += headers[h + HEADER_VALUE_SIZE]
-    return size + varint_bytes(count)
+        size += varint_bytes(headers[h + HEADER_KEY_SIZE]) + varint_bytes(headers[h + HEADER_VALUE_SIZE])
+    return size + varint_bytes(count) + header_bytes(headers, rows[row + ROW_HEADERS], count)
 
 
 def put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size):
@@ -206,11 +200,7 @@ def write_messages(area, p, rows, first, stop, magic, attributes, base):
         if area.count == 0:
             area.base_timestamp = timestamp
             area.largest_timestamp = timestamp
-        size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES
-        if rows[row + ROW_KEY_SIZE] > 0:
-            size += rows[row + ROW_KEY_SIZE]
-        if rows[row + ROW_VALUE_SIZE] > 0:
-            size += rows[row + ROW_VALUE_SIZE]
+        size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES + content_bytes(rows, row)
         if size - ENTRY_OVERHEAD > INT32_MAX or (area.count and o + size > area.limit):
             return i
         if size > area.capacity - o:
@@ -323,12 +313,9 @@ def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t
     size: cython.longlong = 0
     if count < 0 or count * ROW_WIDTH > len(rows):
         raise ValueError("no such rows")
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
     for i in range(count):
-        size += V2_HEADER_BYTES + MAX_FIELD_BYTES
-        if rows[i * ROW_WIDTH + ROW_KEY_SIZE] > 0:
-            size += rows[i * ROW_WIDTH + ROW_KEY_SIZE]
-        if rows[i * ROW_WIDTH + ROW_VALUE_SIZE] > 0:
-            size += rows[i * ROW_WIDTH + ROW_VALUE_SIZE]
+        size += V2_HEADER_BYTES + MAX_FIELD_BYTES + content_bytes(row, i * ROW_WIDTH)
     return size
 
 

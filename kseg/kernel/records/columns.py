@@ -14,6 +14,7 @@ import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 from cython.cimports.kseg.kernel.records.messages import row_check
+from cython.cimports.kseg.kernel.records.records import header_bytes
 
 # Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
 # one more than there are rows. Rows that point outside the payload are a ValueError.
@@ -294,23 +295,17 @@ def fitting(
     ``parts``: KEYS, VALUES and HEADERS combined by or: the parts of a row that count.
     """
     k: cython.Py_ssize_t
-    h: cython.Py_ssize_t
     at: cython.Py_ssize_t
     size: cython.longlong
     check_rows(len(rows), stop)
     for k in range(first, stop):
         at = k * ROW_WIDTH
-        size = 0
-        if parts & KEYS and rows[at + ROW_KEY_SIZE] > 0:
-            size += rows[at + ROW_KEY_SIZE]
-        if parts & VALUES and rows[at + ROW_VALUE_SIZE] > 0:
-            size += rows[at + ROW_VALUE_SIZE]
+        size = max(rows[at + ROW_KEY_SIZE], 0) if parts & KEYS else 0
+        if parts & VALUES:
+            size += max(rows[at + ROW_VALUE_SIZE], 0)
         if parts & HEADERS and rows[at + ROW_HEADER_COUNT]:
             check_headers(len(headers), rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
-            for h in range(rows[at + ROW_HEADERS], rows[at + ROW_HEADERS] + rows[at + ROW_HEADER_COUNT]):
-                size += headers[h * HEADER_WIDTH + HEADER_KEY_SIZE]
-                if headers[h * HEADER_WIDTH + HEADER_VALUE_SIZE] > 0:
-                    size += headers[h * HEADER_WIDTH + HEADER_VALUE_SIZE]
+            size += header_bytes(int64s_in(headers), rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
         if size > left:
             return k, left
         left -= size

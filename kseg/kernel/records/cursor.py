@@ -8,10 +8,8 @@ import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch, use_expansion
 from cython.cimports.kseg.kernel.records.messages import is_plain, kind_of, put_row, row_check, time_of
 from cython.cimports.kseg.kernel.records.records import (
-    COMPLETE,
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
-    MORE,
     TOO_MANY_HEADERS,
     RecordCursor,
     append_records,
@@ -114,7 +112,7 @@ def rest_is_right(area):
     begin_records(cython.address(rest), area.walk.position, 0)
     rest.index = area.walk.index
     rest.last_delta = area.walk.last_delta
-    if walk_records(area.payload, area.end, cython.address(rest), cython.address(area.header)) != COMPLETE:
+    if walk_records(area.payload, area.end, cython.address(rest), cython.address(area.header)) != DONE:
         return False
     return not (area.walk.flags | rest.flags) & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE)
 
@@ -203,7 +201,7 @@ def read_rows(cursor):
     status = append_records(
         area.payload, area.end, cython.address(area.walk), cython.address(area.header), cython.address(cursor.table)
     )
-    if (status == COMPLETE or (status == MORE and (was_open or rest_is_right(area)))) and not area.walk.flags & (
+    if (status == DONE or (status == FULL and (was_open or rest_is_right(area)))) and not area.walk.flags & (
         FLAG_NOT_RISING | FLAG_OUT_OF_RANGE
     ):
         cursor.is_open = True

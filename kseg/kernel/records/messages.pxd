@@ -2,11 +2,8 @@ from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
 cpdef enum:
-    # Results of a walk. END: no bytes are left. MORE: the rows are full, so the call must be repeated. COMPRESSED: the
-    # entry at the position is a wrapper, to be opened and skipped by the caller. CUT: the end truncates that entry.
-    # Others are keys of REASONS.
-    END = 0
-    MORE = 1
+    # Results of a walk besides DONE and FULL. COMPRESSED: the entry at the position is a wrapper, to be opened and
+    # skipped by the caller. CUT: the end truncates that entry. Others are keys of REASONS.
     COMPRESSED = 2
     CUT = 3
     TOO_SHORT = 4

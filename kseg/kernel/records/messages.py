@@ -53,7 +53,7 @@ class MessageWalk:
         rows: cython.longlong[::1],
         is_07: cython.bint = False,
     ) -> int:
-        """Walks entries up to ``end``, writing rows. Returns END, MORE, COMPRESSED, CUT or a key of REASONS.
+        """Walks entries up to ``end``, writing rows. Returns DONE, FULL, COMPRESSED, CUT or a key of REASONS.
 
         Raises ValueError if a buffer is too short.
         """
@@ -142,7 +142,7 @@ def check_of(p, crc_at, start, after, kind):
 
 
 def read_frame(walk, p, end, is_07, message):
-    """Sets the end and the magic of the entry at the position. Returns END on success, CUT or a key of REASONS."""
+    """Sets the end and the magic of the entry at the position. Returns DONE on success, CUT or a key of REASONS."""
     overhead: cython.Py_ssize_t = V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
     least: cython.longlong = V07_MIN_BYTES - V07_SIZE_BYTES if is_07 else MIN_V0_BYTES
     size: cython.longlong
@@ -159,16 +159,16 @@ def read_frame(walk, p, end, is_07, message):
     if message.magic and size < least + (1 if is_07 else V1_TIMESTAMP_BYTES):
         return TOO_SHORT
     message.after = walk.position + overhead + size
-    return END
+    return DONE
 
 
 def read_fields(walk, p, is_07, message):
-    """Sets positions and sizes of key and value of that entry. Returns END on success, COMPRESSED or MISFIT."""
+    """Sets positions and sizes of key and value of that entry. Returns DONE on success, COMPRESSED or MISFIT."""
     if is_07:
         message.key, message.key_size = 0, -1
         message.value = walk.position + V07_MIN_BYTES + message.magic
         message.value_size = message.after - message.value
-        return COMPRESSED if message.magic and p[walk.position + V07_ATTRIBUTES] & V07_CODEC else END
+        return COMPRESSED if message.magic and p[walk.position + V07_ATTRIBUTES] & V07_CODEC else DONE
     if p[walk.position + LEGACY_FLAGS] & CODEC:
         return COMPRESSED
     if not read_sizes(p, walk.position, message):
@@ -180,7 +180,7 @@ def read_fields(walk, p, is_07, message):
     if walk.mode == STRICT:
         message.key_size = max(message.key_size, -1)
         message.value_size = max(message.value_size, -1)
-    return END
+    return DONE
 
 
 def add_row(walk, p, message, rows):
@@ -205,14 +205,14 @@ def walk_set(walk, p, end, rows, capacity, is_07):
     walk.row_count = 0
     while walk.position < end:
         if walk.row_count >= capacity > 0:
-            return MORE
+            return FULL
         status = read_frame(walk, p, end, is_07, cython.address(message))
-        if status != END:
+        if status != DONE:
             return status
         walk.last_offset = walk.position if is_07 else be64(p, walk.position + ENTRY_OFFSET)
         if capacity > 0:
             status = read_fields(walk, p, is_07, cython.address(message))
-            if status != END:
+            if status != DONE:
                 return status
             if is_07:
                 put_row(
@@ -224,4 +224,4 @@ def walk_set(walk, p, end, rows, capacity, is_07):
             walk.row_count += 1
         walk.count += 1
         walk.position = message.after
-    return END
+    return DONE

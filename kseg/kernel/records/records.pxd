@@ -3,9 +3,7 @@ from kseg.kernel.layout.rows cimport *
 
 
 cpdef enum:
-    # Results of reading records: COMPLETE, MORE (the rows are full: call again) or the reason why they are malformed.
-    COMPLETE = 0
-    MORE = 1
+    # Results of reading records besides DONE and FULL: the reason why they are malformed.
     BAD_LENGTH = 2
     TOO_LONG = 3
     BAD_TIMESTAMP = 4
@@ -62,6 +60,8 @@ cdef struct RecordTable:
     Py_ssize_t header_capacity
     Py_ssize_t header_count
 
+cdef long long content_bytes(const long long* rows, Py_ssize_t row) noexcept nogil
+cdef long long header_bytes(const long long* headers, long long first, long long count) noexcept nogil
 cpdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef long long increment_sequence(long long sequence, long long delta) noexcept nogil
 cdef void read_records_header(const unsigned char* p, Py_ssize_t at, RecordsHeader* header) noexcept nogil

@@ -62,7 +62,7 @@ def fitting_size(p, i, after):
 
 
 def read_fields(p, i, end, fields):
-    """Reads the fields of the record at i up to its headers, whatever its shape: COMPLETE, or a key of REASONS."""
+    """Reads the fields of the record at i up to its headers, whatever its shape: DONE, or a key of REASONS."""
     at: cython.Py_ssize_t
     after: cython.Py_ssize_t
     used: cython.Py_ssize_t
@@ -112,7 +112,7 @@ def read_fields(p, i, end, fields):
         return BAD_HEADER_COUNT
     fields.headers = at
     fields.header_count = size
-    return COMPLETE
+    return DONE
 
 
 def read_headers(p, i, end, count, headers, first, store):
@@ -150,6 +150,22 @@ def read_headers(p, i, end, count, headers, first, store):
         if size > 0:
             i += size
     return i
+
+
+def content_bytes(rows, row):
+    """Returns the size of key and value of a record, whose columns begin at ``row``."""
+    return max(rows[row + ROW_KEY_SIZE], 0) + max(rows[row + ROW_VALUE_SIZE], 0)
+
+
+def header_bytes(headers, first, count):
+    """Returns the size of keys and values of ``count`` headers from row ``first`` on."""
+    h: cython.Py_ssize_t
+    k: cython.longlong
+    size: cython.longlong = 0
+    for k in range(first, first + count):
+        h = k * HEADER_WIDTH
+        size += headers[h + HEADER_KEY_SIZE] + max(headers[h + HEADER_VALUE_SIZE], 0)
+    return size
 
 
 _MAX_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
@@ -207,7 +223,7 @@ def read_record(p, i, end, fields, table):
         fields.header_count = 0
         return at
     status = read_fields(p, i, end, fields)
-    if status != COMPLETE:
+    if status != DONE:
         return -status
     at = fields.headers
     count = fields.header_count
@@ -268,7 +284,7 @@ def count_record(fields, timestamp, header, cursor):
 def append_records(p, end, cursor, header, table):
     """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
-    Returns COMPLETE, MORE (the rows are full: call again) or a key of REASONS of record_fields; the cursor is at the
+    Returns DONE, FULL (the rows are full: call again) or a key of REASONS of record_fields; the cursor is at the
     record concerned.
     """
     after: cython.Py_ssize_t
@@ -279,10 +295,10 @@ def append_records(p, end, cursor, header, table):
         return NEGATIVE_COUNT
     while cursor.index < header.count:
         if table.row_count >= table.row_capacity > 0:
-            return MORE
+            return FULL
         after = read_record(p, cursor.position, end, cython.address(fields), table)
         if after < 0:
-            return MORE if -after == TOO_MANY_HEADERS and table.row_count > first else -after
+            return FULL if -after == TOO_MANY_HEADERS and table.row_count > first else -after
         fields.after = after
         timestamp = header.max_timestamp
         if not header.is_append_time:
@@ -290,7 +306,7 @@ def append_records(p, end, cursor, header, table):
         count_record(cython.address(fields), timestamp, header, cursor)
         if table.row_capacity > 0:
             append_row(cython.address(fields), timestamp, header, table)
-    return BYTES_LEFT if header.count > 0 and cursor.position != end else COMPLETE
+    return BYTES_LEFT if header.count > 0 and cursor.position != end else DONE
 
 
 def walk_short_records(p, end, cursor, header):
@@ -346,7 +362,7 @@ def walk_records(p, end, cursor, header):
     table = cython.declare(RecordTable)
     walk_short_records(p, end, cursor, header)
     if cursor.index == header.count and cursor.position == end:
-        return COMPLETE
+        return DONE
     table.rows = table.headers = cython.NULL
     table.row_capacity = table.row_count = table.header_capacity = table.header_count = 0
     return append_records(p, end, cursor, header, cython.address(table))

@@ -9,6 +9,7 @@ from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.native.escape import put
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
 from cython.cimports.kseg.kernel.records.messages import is_plain
+from cython.cimports.kseg.kernel.records.records import content_bytes, header_bytes
 from cython.cimports.kseg.kernel.render.lines import (
     CONTENTS,
     DEEP,
@@ -182,19 +183,9 @@ def needed_bytes(table, row, capacity):
     the size, would be wasted for most records.
     """
     at: cython.Py_ssize_t = row * ROW_WIDTH
-    h: cython.Py_ssize_t = table.rows[at + ROW_HEADERS] * HEADER_WIDTH
-    _: cython.longlong
-    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * table.rows[at + ROW_HEADER_COUNT]
-    if table.rows[at + ROW_KEY_SIZE] > 0:
-        needed += table.rows[at + ROW_KEY_SIZE]
-    if table.rows[at + ROW_VALUE_SIZE] > 0:
-        needed += table.rows[at + ROW_VALUE_SIZE]
-    for _ in range(table.rows[at + ROW_HEADER_COUNT]):
-        needed += table.headers[h + HEADER_KEY_SIZE]
-        if table.headers[h + HEADER_VALUE_SIZE] > 0:
-            needed += table.headers[h + HEADER_VALUE_SIZE]
-        h += HEADER_WIDTH
-    return needed if needed > 2 * capacity else 2 * capacity
+    count: cython.longlong = table.rows[at + ROW_HEADER_COUNT]
+    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * count + content_bytes(table.rows, at)
+    return max(needed + header_bytes(table.headers, table.rows[at + ROW_HEADERS], count), 2 * capacity)
 
 
 def has_plain_header(renderer):

@@ -19,7 +19,6 @@ from cython.cimports.kseg.kernel.native.search import (
 from cython.cimports.kseg.kernel.records.cursor import Area, open_area
 from cython.cimports.kseg.kernel.records.messages import Message, is_plain
 from cython.cimports.kseg.kernel.records.records import (
-    COMPLETE,
     FLAG_ATTRIBUTES,
     FLAG_NOT_RISING,
     FLAG_NULL_KEY,
@@ -67,7 +66,7 @@ def walk_frame(scan, p, i, size):
     if area.header.count == 0:
         return RECORDS_RIGHT if area.header.last_offset_delta >= -1 else 0
     status = walk_records(area.payload, area.end, cython.address(area.walk), cython.address(area.header))
-    if status != COMPLETE or area.walk.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
+    if status != DONE or area.walk.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
         return 0
     if area.walk.largest_timestamp != area.header.max_timestamp:
         return 0

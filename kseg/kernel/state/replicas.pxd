@@ -2,11 +2,6 @@ from kseg.kernel.layout.rows cimport *
 
 # Events and state of a comparison of the records of two replicas.
 cpdef enum:
-    # EXHAUSTED: all rows of A or of B are compared. MORE: the event rows are full, so the call must be repeated.
-    EXHAUSTED = 0
-    MORE = 1
-
-cpdef enum:
     # KIND of an event.
     DIFFERENT = 4
     ONLY_A = 5

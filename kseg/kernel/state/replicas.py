@@ -126,14 +126,14 @@ def compare_rows(a, b, found):
         y = b.rows[j + ROW_OFFSET]
         if x < y:
             if not report(found, goes_on, ONLY_A, x, 0):
-                return MORE
+                return FULL
             goes_on = True
             a.next += 1
             found.only_a += 1
             continue
         if y < x:
             if not report(found, goes_on, ONLY_B, y, 0):
-                return MORE
+                return FULL
             goes_on = True
             b.next += 1
             found.only_b += 1
@@ -141,7 +141,7 @@ def compare_rows(a, b, found):
         fields = differing_fields(a, i, b, j) | (EPOCH if found.epochs_differ else 0)
         if fields:
             if not report(found, goes_on, DIFFERENT, x, fields):
-                return MORE
+                return FULL
             goes_on = True
             found.different += 1
         else:
@@ -152,15 +152,15 @@ def compare_rows(a, b, found):
         a.next += 1
         b.next += 1
     found.is_open = goes_on
-    return EXHAUSTED
+    return DONE
 
 
 def compare(a: Side, b: Side, found: RecordComparison) -> int:
-    """Compares the next rows of both replicas. Returns EXHAUSTED or MORE."""
+    """Compares the next rows of both replicas. Returns DONE or FULL."""
     status: cython.int
     if a.next >= a.count or b.next >= b.count:
         found.events = 0
-        return EXHAUSTED
+        return DONE
     with cython.nogil:
         status = compare_rows(a, b, found)
     return status

@@ -76,7 +76,7 @@ def message_sets(chance: Random) -> object:
         status = walk.read(data, len(data), rows, is_07)
         found += [status, rows[: walk.row_count * ROW_WIDTH].tolist(), walk.position, walk.count, walk.last_offset]
         found.append(walk.misfits)
-        if status != messages.MORE:
+        if status != layout.FULL:
             break
     if not is_07:
         survey = messages.MessageWalk(*made)

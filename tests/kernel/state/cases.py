@@ -11,6 +11,7 @@ from kseg.kernel.layout.rows import (
     BATCH_MAX_TIMESTAMP,
     BATCH_POSITION,
     BATCH_WIDTH,
+    DONE,
     HEADER_WIDTH,
     ROW_WIDTH,
 )
@@ -270,7 +271,7 @@ def comparisons(chance: Random) -> object:
         status = replicas.compare(one, other, state)
         found += [status, one.next, other.next, [state.event(number) for number in range(state.events)]]
         found += [tried(state.event, state.events), tried(state.event, -1), state_of(state, COMPARED)]
-        if status == replicas.EXHAUSTED:
+        if status == DONE:
             break
     return found
 

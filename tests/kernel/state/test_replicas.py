@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import (
+    DONE,
     HEADER_KEY_SIZE,
     HEADER_VALUE_SIZE,
     ROW_HEADER_COUNT,
@@ -51,7 +52,7 @@ def compared(a, b, epochs_differ=False, capacity=50):
     while True:
         status = replicas.compare(one, two, state)
         found += [state.event(i) for i in range(state.events)]
-        if status == replicas.EXHAUSTED:
+        if status == DONE:
             return found, state
         assert state.events == capacity
 

@@ -37,6 +37,7 @@ from kseg.logdir.metadata_image import (
 )
 from kseg.logdir.metadata_replay import snapshot_image
 from kseg.quantities import plural
+from kseg.recovery.planner import has_records
 from kseg.segment.files import (
     BOOTSTRAP,
     LAST_OFFSET,
@@ -86,9 +87,11 @@ _SETTINGS = {
 """The settings of internal topics, as brokers create them."""
 _MOVED = {
     "-stray": "brokers set them aside; kseg recover --undelete restores their names, then they are taken",
+    "-stray, without records": "create their topics, or partitions, again",
     "-delete": "their topics were deleted; kseg recover --undelete restores them",
     "-future": "copies that a broker had not completed",
 }
+_EMPTY = ", without records"
 
 
 class ReplicaEnd(NamedTuple):
@@ -163,7 +166,7 @@ class DirectoryTopics:
             name = os.path.basename(path)
             topic, number = parse_partition_name(name) or ("", 0)
             if is_moved(name):
-                moved[name[name.rindex("-") :]] += 1
+                moved[name[name.rindex("-") :] + _EMPTY * (not has_records(path))] += 1
             elif topic == METADATA_TOPIC:
                 continue
             elif name != f"{topic}-{number}" or number > _LAST_NUMBER or not is_topic(topic):
@@ -176,8 +179,10 @@ class DirectoryTopics:
                 partitions = self._topics.setdefault(topic, _Topic(topic)).by_id.setdefault(topic_id_at(path), {})
                 partitions.setdefault(number, []).append(PartitionReplica(path, node, directory_id, end))
         for suffix, count in sorted(moved.items()):
+            if suffix not in _MOVED:
+                continue
             text = f"{directory}: {plural(count, 'directory ends', 'directories end')} in {suffix}: {_MOVED[suffix]}"
-            if suffix == "-stray":
+            if suffix.startswith("-stray"):
                 self.left_out.append(KsegError(text))
             else:
                 self.remarks.append(text)

@@ -203,10 +203,12 @@ def test_renamed_directories_do_not_count(cluster: Cluster) -> None:
     logs = cluster.add(1)
     partition(logs, "orders-0", IDS[0])
     for suffix in ("stray", "delete", "future"):
-        partition(logs, f"gone-0.{'a' * 32}-{suffix}", IDS[1])
+        partition(logs, f"gone-0.{'a' * 32}-{suffix}", IDS[1], (0,))
+        partition(logs, f"gone-1.{'a' * 32}-{suffix}", IDS[1])
     done = cluster.run(status=1)
     for suffix in ("stray", "delete", "future"):
         assert f"1 directory ends in -{suffix}: " in done.err
+    assert "1 directory ends in -stray, without records: " in done.err
     assert [row["name"] for row in cluster.image()["TOPIC_RECORD"]] == ["orders"]
 
 

@@ -93,18 +93,6 @@ def test_damage_before_the_last_segment_makes_a_partition_uncleanable(kseg: Kseg
     assert states == [f"uncleanable: bad-length in {first.name}"] * 2
 
 
-def test_the_clock_decides_on_lags(kseg: Kseg, few: Path) -> None:
-    properties = few.parent / "server.properties"
-    properties.write_text("log.cleanup.policy=compact\nlog.cleaner.min.compaction.lag.ms=3600000\n")
-    (few / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
-    states = []
-    for now in ("2000-01-01", "2100-01-01"):
-        options = ("--server-properties", properties, "--now", now, "--sort", "name", "--format", "json")
-        rows = kseg("verify", *options, few / COMPACTED.name).objects
-        states += [row["cleaner"]["state"] for row in rows if row["type"] == "partition"]
-    assert states == ["min.compaction.lag.ms 1 h 0 min", "due, dirty 100%"]
-
-
 @pytest.mark.parametrize("form", ["junit", "html"])
 def test_sorting_needs_a_table(kseg: Kseg, few: Path, form: str) -> None:
     assert kseg("verify", "--sort", "name", "--format", form, few).status == 2

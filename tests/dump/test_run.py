@@ -131,12 +131,6 @@ SEGMENT = TRANSACTIONS / "00000000000000001187.log"
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
 
 
-def test_table_of_some_offsets(kseg: Kseg) -> None:
-    found = kseg("dump", "--format", "table", "--deep-iteration", "--offsets", "1188..1189", SEGMENT)
-    assert [line.split()[0] for line in found.lines[3:5]] == ["1188", "1189"]
-    assert "1 batches, 4 records" in found.lines[5]
-
-
 def test_hex_at_the_same_place_in_other_numbers(kseg: Kseg) -> None:
     in_hex = kseg("dump", "--hex", "--position", "0x10..0x10", SEGMENT)
     assert b"magic" in in_hex.out
@@ -168,30 +162,10 @@ def test_what_makes_no_sense_is_wrong_usage(kseg: Kseg, options: list[str]) -> N
     assert kseg("dump", *options, SEGMENT).status == 2
 
 
-def test_a_table_in_a_pipe_is_as_wide_as_columns_says(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    wide = kseg("dump", "--format", "table", SEGMENT).lines[0]
-    monkeypatch.setenv("COLUMNS", "60")
-    narrow = kseg("dump", "--format", "table", SEGMENT).lines[0]
-    assert len(narrow) <= 60 < len(wide)
-
-
 def test_a_summary_is_called_after_what_was_named(kseg: Kseg) -> None:
     """After the partition also where that has one segment, and each time it is named."""
     asked = ("dump", "--summary", "--format", "json")
     assert [row["path"] for row in kseg(*asked, GZIP.parent, GZIP).objects] == [str(GZIP.parent), str(GZIP)]
-
-
-def test_many_partitions_have_a_line_each(kseg: Kseg) -> None:
-    folder = TESTDATA / "kafka-4.3.1/codecs"
-    paths = sorted(path for path in folder.glob("*-[0-9]*") if any(path.glob("*.log")))
-    one_by_one = kseg("dump", "--summary", "--format", "json", *paths).of_type("summary")
-    table = kseg("dump", "--sort", "size", *paths).lines
-    rows = [line for line in table[1:] if line.split("-")[0] in {path.name.split("-")[0] for path in paths}]
-    assert len(rows) == len(one_by_one) == len(paths)
-    assert sum(row["batches"] for row in one_by_one) == sum(
-        int(line.split()[2].replace(",", "")) for line in table[-9:] if line.startswith("v")
-    )
 
 
 def test_several_codecs_side_by_side(kseg: Kseg) -> None:

@@ -218,6 +218,7 @@ def test_damage_is_told(kseg: Kseg, tmp_path: Path) -> None:
     assert "batches with problems: 1" in kseg("dump", "--committed-offsets", "--format", "json", folder).err
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("size", range(1, 4921, 97))
 def test_a_cut_log_says_what_it_still_knows(size: int, kseg: Kseg, tmp_path: Path) -> None:
     """As many offsets as in the whole batches."""

@@ -65,6 +65,7 @@ def test_salvage_leaves_what_is_not_damaged(kseg: Kseg, logs: Path) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["abc.snapshot", "foo.swap", "x.log", "-.index", "x.timeindex.cleaned"])
 def test_salvage_settles_names_that_no_broker_starts_with(name: str, kseg: Kseg, logs: Path) -> None:
     shutil.copy(next((logs / "lz-2").glob("*.log")), logs / "lz-2" / name)

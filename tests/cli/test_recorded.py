@@ -91,7 +91,7 @@ SECTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("group", "section"), SECTIONS)
 def test_an_output_is_the_recorded_one(
     group: str, section: Section, kseg: Kseg, monkeypatch: pytest.MonkeyPatch

@@ -49,8 +49,11 @@ from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import NEAR_BYTES, next_data
 from kseg.stores.source import Source
 
-HELD_BYTES = 256 << 20
-"""Bytes of tables of batches that are held in memory: two million batches."""
+HELD_BYTES = 64 << 20
+"""Bytes of tables of batches that are held in memory: half a million batches."""
+
+_ROWS_AT_ONCE = 1 << 16
+"""Rows whose columns are Python numbers at a time."""
 
 LARGEST_OFFSET = 1 << 56
 """A larger offset is that of a batch whose first bytes are foreign: checksums leave out the offset and the length."""
@@ -293,25 +296,35 @@ class Piece(HeaderRows):
     @cached_property
     def producers(self) -> dict[tuple[int, int], ProducerSpan]:
         """By producer id and epoch, without batches that have none."""
-        ids = self.producer_ids
-        if max(ids) < 0:
-            return {}
-        producers = list(zip(ids, self.producer_epochs, strict=True))
-        last = dict(zip(producers, range(len(self)), strict=True))
-        first = dict(zip(reversed(producers), range(len(self) - 1, -1, -1), strict=True))
-        return {key: self._span(producers, key, first[key], last[key]) for key in first if key[0] >= 0}
+        first: dict[tuple[int, int], int] = {}
+        last: dict[tuple[int, int], int] = {}
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            part = self.part(start, start + _ROWS_AT_ONCE)
+            ids = part.producer_ids
+            if max(ids) >= 0:
+                producers = list(zip(ids, part.producer_epochs, strict=True))
+                numbers = range(start, start + len(part))
+                for key, number in dict(zip(reversed(producers), reversed(numbers), strict=True)).items():
+                    first.setdefault(key, number)
+                last |= dict(zip(producers, numbers, strict=True))
+        return {key: self._span(key, first[key], last[key]) for key in first if key[0] >= 0}
 
-    def _span(self, producers: list[tuple[int, int]], producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
+    def _span(self, producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
         """Returns what batches ``first`` to ``last`` have of a producer; markers at either end have no sequence."""
         last_offset = self.last_offset(last)
-        while first <= last and (producers[first] != producer or self._sequence(first) < 0):
+        while first <= last and not self._counts(first, producer):
             first += 1
-        while first <= last and (producers[last] != producer or self._sequence(last) < 0):
+        while first <= last and not self._counts(last, producer):
             last -= 1
         if first > last:
             return ProducerSpan(-1, -1, last_offset)
         delta = self[last].last_offset - self[last].first_offset
         return ProducerSpan(self._sequence(first), (self._sequence(last) + delta) % _SEQUENCES, last_offset)
+
+    def _counts(self, i: int, producer: tuple[int, int]) -> bool:
+        """Whether batch i has a sequence of the producer."""
+        row = self[i]
+        return row.base_sequence >= 0 and (row.producer_id, row.producer_epoch) == producer
 
     def _sequence(self, i: int) -> int:
         return self[i].base_sequence
@@ -325,7 +338,7 @@ def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None
     for table in divided:
         held += table
         if len(held) > HELD_BYTES:
-            extent = current_spool().add(chain([bytes(held)], divided))
+            extent = current_spool().add(chain([memoryview(held)], divided))
             mapped = mmap.mmap(extent.descriptor, extent.size or 0, access=mmap.ACCESS_READ, offset=extent.start)
             extent.close()
             rows = memoryview(mapped).cast("q")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from carving.images import CLEAN, batches_in, segments
+from carving.images import CLEAN, batches_in, files_one_by_one, segments
+from kseg.carving import image
 from kseg.carving.image import batch_rows
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.stores.source import open_source
@@ -52,3 +53,17 @@ def test_what_was_found_leaves_memory(tmp_path: Path) -> None:
         for _ in batch_rows(source, 1, lambda _: None):
             shared.append(int(statm.read_text().split()[2]) * 4096)
     assert max(shared) - shared[0] < 48 << 20
+
+
+def test_what_a_piece_has_of_producers_does_not_depend_on_how_many_rows_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, found = tmp_path / "disk.img", []
+    path.write_bytes(files_one_by_one(CLEAN, with_side_files=False))
+    for rows in (1 << 16, 3):
+        monkeypatch.setattr(image, "_ROWS_AT_ONCE", rows)
+        with open_source(str(path)) as source:
+            pieces = image.pieces_of(source, batch_rows(source, 1, lambda _: None))
+            found.append([piece.producers for piece in pieces])
+    assert found[0] == found[1]
+    assert any(len(producers) > 1 for producers in found[0])

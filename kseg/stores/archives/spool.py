@@ -49,12 +49,12 @@ class Spool:
         """Bytes written by all processes."""
         return sum(memoryview(self._used).cast("q"))
 
-    def add(self, pieces: Iterable[bytes]) -> Extent:
+    def add(self, pieces: Iterable[bytes | memoryview]) -> Extent:
         """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and the errors of
         ``pieces``."""
         size = 0
 
-        def placed() -> Iterator[tuple[int, bytes]]:
+        def placed() -> Iterator[tuple[int, bytes | memoryview]]:
             nonlocal size
             for piece in pieces:
                 yield size, piece

@@ -9,7 +9,6 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.compression import KAFKA_0_7, codec_name
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, Sliceable, UndecodableError, int64s, sparse_int64s
@@ -112,7 +111,6 @@ class LogSummary:
         self.problems: Counter[str] = Counter()
         self._scratch = scratch or Scratch()
         self._tally = sparse_int64s(tally.TALLY_WIDTH)
-        self._expansion = expansion_buffer(self._scratch.max_batch_bytes)
         self._keys = _distinct(KEYS_TABLE)
         self._producers = _distinct(PRODUCERS_TABLE)
 
@@ -148,7 +146,7 @@ class LogSummary:
     def _add_frames(self, buffer: Sliceable, rows: memoryview, first: int, stop: int, is_07: bool) -> int:
         return tally.add_frames(
             buffer, rows, first, stop, is_07, self._tally, self._producers, self._keys,
-            self._scratch.rows, self._scratch.headers, self._expansion,
+            self._scratch.rows, self._scratch.headers,
         )  # fmt: skip
 
     def add_batch(self, batch: Batch) -> None:

@@ -115,9 +115,7 @@ cdef void count_rows(
 cdef void count_batch(
     const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers
 ) noexcept nogil
-cdef void count_area(
-    long long* tally, Py_ssize_t form, long long records, long long packed, long long unpacked
-) noexcept nogil
+cdef void count_area(long long* tally, Py_ssize_t form, long long records, long long size) noexcept nogil
 cdef int count_frame(
     FrameCursor cursor, bint v07, long long* tally, long long* producers, long long* keys
 ) noexcept nogil

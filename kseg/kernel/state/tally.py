@@ -15,8 +15,7 @@ The functions raise ValueError if a buffer is too short.
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
+from cython.cimports.kseg.kernel.records.cursor import FrameCursor, leave, read_rows, use_frames, use_rows
 
 # Distinct keys and producer ids are counted by their 64-bit hashes. ``distinct`` (int64) is exact as long as at most
 # CAP hashes were met; beyond, the 16384 registers of a HyperLogLog estimate (Flajolet and others, 2007; standard error
@@ -369,36 +368,34 @@ def count_batch(p, at, size, magic, tally, producers):
     tally[form + FORM_BYTES] += size
 
 
-def count_area(tally, form, records, packed, unpacked):
-    """Counts the records of a batch and their bytes. ``form``: of format and codec."""
-    form = FORMS + form * FORM_WIDTH
+def count_area(tally, form, records, size):
+    """Counts the records of an uncompressed batch and their bytes."""
+    form = FORMS + form * FORM_ROW
     tally[form + FORM_RECORDS] += records
-    tally[form + FORM_PACKED] += packed
-    tally[form + FORM_UNPACKED] += unpacked
+    tally[form + FORM_PACKED] += size
+    tally[form + FORM_UNPACKED] += size
     count_size(tally, RECORD_COUNTS, records)
 
 
 def count_frame(cursor, v07, tally, producers, keys):
-    """Counts the next batch. Returns DONE, NOT_PLAIN or NEEDS_BUFFER."""
+    """Counts the next batch. Returns DONE or NOT_PLAIN."""
     p: cython.pointer[cython.const[cython.uchar]] = cursor.p
     row: cython.Py_ssize_t = cursor.frame * FRAME_WIDTH
     at: cython.Py_ssize_t = cursor.frames[row + FRAME_POSITION]
     size: cython.longlong = cursor.frames[row + FRAME_SIZE]
     magic: cython.int = cython.cast(cython.int, cursor.frames[row + FRAME_MAGIC])
     count: cython.Py_ssize_t
-    status: cython.int
     if v07:
         if not cursor.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
             return NOT_PLAIN
         count_batch(p, at, size, MAGIC_07, tally, producers)
         count_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0, -1)
-        count_area(tally, FORM_07 * CODECS, 1, size, size)
+        count_area(tally, FORM_07, 1, size)
         cursor.frame += 1
         return DONE
     cursor.table.row_count = cursor.table.header_count = 0
-    status = read_rows(cursor)
-    if status != DONE:
-        return status if status == NEEDS_BUFFER else NOT_PLAIN
+    if read_rows(cursor) != DONE:
+        return NOT_PLAIN
     count = cursor.table.row_count
     if count < cursor.area.header.count:
         cursor.is_open = False
@@ -409,12 +406,8 @@ def count_frame(cursor, v07, tally, producers, keys):
         magic == MAGIC_V2 and (p[at + V2_FLAGS] & CONTROL) != 0, True,
     )  # fmt: skip
     if magic == MAGIC_V2:
-        count_area(
-            tally, magic * CODECS + (p[at + V2_FLAGS] & CODEC), count, size - V2_HEADER_BYTES,
-            cursor.area.end - cursor.area.first,
-        )  # fmt: skip
-    else:
-        count_area(tally, magic * CODECS, count, size, size)
+        size -= V2_HEADER_BYTES
+    count_area(tally, magic, count, size)
     leave(cursor, count)
     return DONE
 
@@ -430,7 +423,6 @@ def add_frames(
     keys: cython.longlong[::1],
     rows: cython.longlong[::1],
     headers: cython.longlong[::1],
-    expansion: ExpansionBuffer = None,
 ) -> int:
     """Counts frames [first, stop) and their records. Returns the first frame that is not plain, or ``stop``.
 
@@ -444,16 +436,11 @@ def add_frames(
     if len(headers) < HEADER_WIDTH:
         raise ValueError("a buffer is too short")
     use_rows(cursor, rows, headers)
-    use_frames(cursor, buffer, frames, stop, FRAME_WIDTH, expansion, None)
+    use_frames(cursor, buffer, frames, stop, FRAME_WIDTH, None, None)
     counted, seen, known = int64s_out(tally), int64s_out(producers), int64s_out(keys)
-    while cursor.frame < stop and status != NOT_PLAIN:
-        with cython.nogil:
-            while cursor.frame < stop:
-                status = count_frame(cursor, v07, counted, seen, known)
-                if status != DONE:
-                    break
-        if status == NEEDS_BUFFER:
-            status = extend(cursor, expansion)
+    with cython.nogil:
+        while cursor.frame < stop and status == DONE:
+            status = count_frame(cursor, v07, counted, seen, known)
     return cursor.frame
 
 

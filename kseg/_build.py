@@ -158,7 +158,7 @@ class BuildSource(sdist):
     """Puts all that a build and the tests need into a source distribution, and no leftovers of either."""
 
     def make_distribution(self) -> None:
-        for folder in ("benchmarks", "kseg", "man", "testdata", "tests"):
+        for folder in (".ci/benchmarks", "kseg", "man", "testdata", "tests"):
             self.filelist.graft(folder)
         for name in ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"):
             self.filelist.include(name)

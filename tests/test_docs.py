@@ -208,7 +208,7 @@ def test_files_that_the_documents_name_are_there() -> None:
 def test_tests_that_ci_names_are_there() -> None:
     """pytest runs nothing at all if one of its paths is missing."""
     named = set()
-    for script in (ROOT / ".ci").iterdir():
+    for script in filter(Path.is_file, (ROOT / ".ci").iterdir()):
         for before, choices, after in re.findall(
             r"(?<![\w-])(tests/[\w/]*)(?:\{([\w,]+)\})?([\w/.]*)", script.read_text("utf-8")
         ):

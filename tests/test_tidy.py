@@ -13,7 +13,6 @@ TOP_LEVEL = {
     "pyproject.toml",
     "kseg",
     "tests",
-    "benchmarks",
     "testdata",
     "man",
     "README.md",

@@ -186,6 +186,10 @@ def test_damaged_metadata_knows_no_topic_to_be_gone(tmp_path: Path) -> None:
     shutil.copytree(REAL / "dplain-0", logs / "dplain-0")
     newest = logs / "__cluster_metadata-0" / f"{455:020}-{2:010}.checkpoint"
     newest.write_bytes(newest.read_bytes()[:3000])
+    assert "unknown-topic" in check(logs).codes  # an older snapshot and the log have all
+    for snapshot in (logs / "__cluster_metadata-0").glob("*-0000000001.checkpoint"):
+        snapshot.unlink()
+    (logs / "__cluster_metadata-0" / f"{0:020}.log").unlink()
     assert "unknown-topic" not in check(logs).codes
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 PROC = Path("/proc")
 POLL_SECONDS = 0.004
 KSEG = [sys.executable, "-m", "kseg"]
-compileall.compile_dir(Path(__file__).parents[1] / "kseg", quiet=2)  # as pip does; otherwise each run might
+compileall.compile_dir(Path(__file__).parents[2] / "kseg", quiet=2)  # as pip does; otherwise each run might
 
 
 def parser_of(

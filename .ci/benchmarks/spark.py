@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.process import adopt_orphans, peaks, spent_so_far
 from benchmarks.segments import SEEDS, grown
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VALUE_BYTES = 190
 ROWS = 20_000
 WARM_UP = 2
@@ -41,7 +41,10 @@ def session(cores: int = 1, **settings: str) -> Any:
     import kseg.spark
     from benchmarks.ready_source import ReadySource
 
-    os.environ |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYSPARK_PYTHON": sys.executable}
+    os.environ |= {
+        "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in (".", "tests", ".ci")),
+        "PYSPARK_PYTHON": sys.executable,
+    }
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key in ("spark.driver.host", "spark.driver.bindAddress"):
         builder = builder.config(key, "127.0.0.1")

@@ -10,7 +10,7 @@ from segment.long_log import repeated
 from segment.segments import spans
 
 KINDS = ("1k", "100b", "tiny", "lz4", "zstd", "offsets")
-TESTDATA = Path(__file__).resolve().parent.parent / "testdata"
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 SEEDS = TESTDATA / "speed"
 SEGMENTS = {"offsets": sorted(TESTDATA.glob("kafka-4.3.1/internal/__consumer_offsets-*/*.log"))}
 """Kinds that are grown from whole segments."""

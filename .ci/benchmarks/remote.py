@@ -26,7 +26,7 @@ from kseg.stores.remote.storage import open_storage
 
 ROUNDS = 3
 RECORDS, VALUE_BYTES, SEGMENT_BYTES, CHUNK_BYTES = 300_000, 2000, 128 << 20, 4 << 20
-REMOTE = Path(__file__).resolve().parents[1] / "testdata" / "remote"
+REMOTE = Path(__file__).resolve().parents[2] / "testdata" / "remote"
 KEY = f"k2={REMOTE / 'keys' / 'k2-private.pem'}"
 BARE = """
 import json, sys, zstandard

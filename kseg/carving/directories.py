@@ -46,14 +46,15 @@ _SIDE_FILE_SHARE = 64
 
 @dataclass(slots=True)
 class CarvedImages:
-    """``torn``: headers behind whole batches whose own batch is not whole; ``mended``: batches whose rest was found
-    elsewhere; ``undecided``: pairs of logs that may belong together, by directory; ``nodes``: cluster and node of each
-    meta.properties."""
+    """``torn``: headers behind whole batches whose own batch is not whole; ``given_up``: those of them whose rest was
+    not sought in all pieces; ``mended``: batches whose rest was found elsewhere; ``undecided``: pairs of logs that may
+    belong together, by directory; ``nodes``: cluster and node of each meta.properties."""
 
     plans: list[Plan]
     batches: int = 0
     duplicates: int = 0
     torn: int = 0
+    given_up: int = 0
     mended: int = 0
     undecided: tuple[tuple[str, str], ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
@@ -65,6 +66,7 @@ class CarvedImages:
             "batches": self.batches,
             "duplicates": self.duplicates,
             "torn": self.torn,
+            "givenUp": self.given_up,
             "mended": self.mended,
             "undecided": pairs,
             "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
@@ -85,12 +87,13 @@ def carve(
     with ExitStack() as stack:
         sources = [stack.enter_context(open_image(path)) for path in images]
         pieces, mended, side_files = [], [], SideFiles()
-        torn = 0
+        torn = given_up = 0
         for source in sources:
             found = _pieces_of_image(source, side_files, jobs, advance)
             torn_batches = TornBatches(found)
             mended += list(torn_batches.mended())
             torn += torn_batches.count
+            given_up += torn_batches.given_up
             pieces += found
         for number, piece in enumerate(pieces):
             piece.number = number
@@ -102,7 +105,7 @@ def carve(
         logs = list(carved_logs(joining, joining.run(side_files)))
         topic_ids = name_logs(logs, side_files)
         logs.sort(key=lambda log: log.directory)
-        carved = CarvedImages([], torn=torn, mended=len(mended))
+        carved = CarvedImages([], torn=torn, given_up=given_up, mended=len(mended))
         carved.batches = sum(len(run) for log in logs for run in log.runs)
         carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
         carved.undecided = _pairs(joining, logs)

@@ -77,11 +77,14 @@ _KEY_FIELDS = {"__consumer_offsets": ("group", "groupId"), "__transaction_state"
 class LogPieces:
     """Pieces that are taken for one log, in the order of offsets. ``evidence``: how often each kind joined two of them.
 
-    ``older``: pieces that are versions of batches before a compaction, of which the log has newer ones.
+    ``older``: pieces that are versions of batches before a compaction, of which the log has newer ones. ``different``:
+    one of each kind of pieces that have the same headers.
     """
 
     def __init__(self, piece: Piece) -> None:
         self.pieces = [piece]
+        self.different = [piece]
+        self._known = {piece.headers_hash}
         self.evidence: dict[str, int] = defaultdict(int)
         self.like = piece.like
         self.older: set[Piece] = set()
@@ -94,10 +97,13 @@ class LogPieces:
         }
 
     def overlapping(self, piece: Piece) -> Iterator[Piece]:
-        """Yields the pieces that may share offsets with another log's piece."""
-        low = bisect_left(self.pieces, piece.first_offset - self._longest, key=_first_offset)
-        high = bisect_left(self.pieces, piece.next_offset, lo=low, key=_first_offset)
-        return (mine for mine in self.pieces[low:high] if mine.next_offset > piece.first_offset)
+        """Yields the different pieces that may share offsets with another log's piece, none if it has an equal one: the
+        pieces of a log do not contradict each other."""
+        if piece.headers_hash in self._known:
+            return iter(())
+        low = bisect_left(self.different, piece.first_offset - self._longest, key=_first_offset)
+        high = bisect_left(self.different, piece.next_offset, lo=low, key=_first_offset)
+        return (mine for mine in self.different[low:high] if mine.next_offset > piece.first_offset)
 
     def last_sequence(self, producer: tuple[int, int], offset: int) -> int | None:
         """Returns the last sequence number of a producer epoch below the offset, None if there is none."""
@@ -109,6 +115,10 @@ class LogPieces:
         """Adds all of another log."""
         for piece in other.pieces:
             insort(self.pieces, piece, key=_first_offset)
+        for piece in other.different:
+            if piece.headers_hash not in self._known:
+                insort(self.different, piece, key=_first_offset)
+        self._known |= other._known
         for producer, batches in other._last_batches.items():
             mine = self._last_batches.setdefault(producer, [])
             for batch in batches:
@@ -164,7 +174,7 @@ class Joining:
             return False
         if len(mine.pieces) < len(other.pieces):
             mine, other = other, mine
-        if any(contradict(found, piece) for piece in other.pieces for found in mine.overlapping(piece)):
+        if any(contradict(found, piece) for piece in other.different for found in mine.overlapping(piece)):
             return False
         mine.take(other)
         mine.evidence[why] += times

@@ -6,10 +6,12 @@ A piece is what one file held: batches one behind the other that continue each o
 """
 
 import mmap
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from kseg.formats.message_set import MIN_BYTES
@@ -279,6 +281,16 @@ class Piece(HeaderRows):
         return self[0].attributes & CODEC
 
     @cached_property
+    def headers_hash(self) -> int:
+        """The same for pieces that differ only in their places."""
+        hashes = []
+        for start in range(0, len(self.rows), _ROWS_AT_ONCE * BATCH_WIDTH):
+            rows = self.rows[start : start + _ROWS_AT_ONCE * BATCH_WIDTH]
+            columns = (column for column in range(BATCH_WIDTH) if column != BATCH_POSITION)
+            hashes += [hash(rows[column::BATCH_WIDTH].tobytes()) for column in columns]
+        return hash(tuple(hashes))
+
+    @cached_property
     def record_bytes(self) -> float:
         """The mean size of records, compressed; 0 if headers do not tell their number."""
         counts = self.records
@@ -386,6 +398,9 @@ def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[memory
 _EFFORT = 8
 """The checksums that are tried for cut batches may read so many times the image."""
 
+_LEAST_EFFORT = 1024
+"""Bytes that could be read while one piece comes into question, even if no checksum is tried."""
+
 
 class Mended:
     """The bytes of a batch that stood in two ``places``, as (path, start, end): what `Piece` needs of a source."""
@@ -399,16 +414,19 @@ class Mended:
 class TornBatches:
     """The headers behind pieces whose batch is not whole there, and those whose rest was found elsewhere.
 
-    ``count`` of batches whose rest was not found.
+    ``count`` of batches whose rest was not found, ``given_up`` of those among them for which it was not sought in all
+    pieces.
     """
 
     def __init__(self, pieces: list[Piece]) -> None:
-        self.count = 0
+        self.count = self.given_up = 0
         self._pieces = pieces
         self._shift = block_shift(pieces)
         self._by_alignment: dict[int, list[Piece]] = defaultdict(list)
         for piece in pieces:
             self._by_alignment[piece.position % BLOCK_BYTES].append(piece)
+        for alike in self._by_alignment.values():
+            alike.sort(key=attrgetter("first_offset"))
         self._effort = _EFFORT * max((piece.source.size for piece in pieces), default=0)
 
     def mended(self) -> Iterator[tuple[Piece, Piece, Piece]]:
@@ -436,13 +454,19 @@ class TornBatches:
 
     def _rest(self, piece: Piece, claim: "_Claim") -> tuple[Piece, Piece] | None:
         """Returns the whole batch and the piece behind its rest. Blocks are multiples of BLOCK_BYTES, so few pieces
-        come into question: those that begin where the batch would end in a block."""
-        end = piece.end + claim.size
-        for following in self._by_alignment[end % BLOCK_BYTES]:
-            if following.source is piece.source and 0 <= following.first_offset - claim.next_offset < 1 << 31:
-                batch = self._joined(piece, following, claim)
-                if batch is not None:
-                    return batch, following
+        come into question: those that begin where the batch would end in a block, with the next offsets first."""
+        alike = self._by_alignment.get((piece.end + claim.size) % BLOCK_BYTES, [])
+        first = bisect_left(alike, claim.next_offset, key=attrgetter("first_offset"))
+        for following in islice(alike, first, None):
+            if following.first_offset - claim.next_offset >= 1 << 31:
+                break
+            self._effort -= _LEAST_EFFORT
+            batch = self._joined(piece, following, claim)
+            if batch is not None:
+                return batch, following
+            if self._effort < 0:
+                self.given_up += 1
+                break
         return None
 
     def _joined(self, piece: Piece, following: Piece, claim: "_Claim") -> Piece | None:

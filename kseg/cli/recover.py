@@ -306,6 +306,7 @@ def _carve(
     more = [f"{plural(carved.duplicates, 'copy', 'copies')} left out"] if carved.duplicates else []
     more += [f"{plural(carved.mended, 'cut batch', 'cut batches')} put together"] if carved.mended else []
     more += [f"{plural(carved.torn, 'batch', 'batches')} cut off"] if carved.torn else []
+    more += [f"the rest of {carved.given_up:,} of these not sought in all of the image"] if carved.given_up else []
     notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
     for one, two in carved.undecided[:MAX_PAIRS]:
         notices.warning(f"{on_one_line(one)} and {on_one_line(two)} may be parts of one log: nothing decides it")

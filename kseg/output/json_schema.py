@@ -238,7 +238,7 @@ RECOVER = [
     *_CHANGES[:-1],
     (
         _CHANGES[-1][0],
-        f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, mended?: int, "
+        f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, givenUp?: int, mended?: int, "
         "undecided?: []undecided, nodes?: []owner",
     ),
     (

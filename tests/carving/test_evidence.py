@@ -4,8 +4,13 @@ import gzip
 import struct
 from pathlib import Path
 
+import pytest
+
+from carving.images import batch
+from kseg.carving import evidence
 from kseg.carving.evidence import COMPARED_SHARE, LEAST_COMPARED_BYTES, Joining
-from kseg.carving.image import Piece, batch_rows, pieces_of
+from kseg.carving.image import Piece, TornBatches, batch_rows, pieces_of
+from kseg.carving.side_files import SideFiles
 from kseg.formats.record_batch import build_batch
 from kseg.stores.source import open_source
 from segment.segments import sealed
@@ -41,3 +46,35 @@ def test_records_are_compared_up_to_a_share_of_the_image(tmp_path: Path) -> None
     joining, most = Joining([piece]), LEAST_COMPARED_BYTES // (1 << 20) + COMPARED_SHARE + 1
     read = sum(bool(joining._records(piece, 0)) for _ in range(2 * most))
     assert most - 2 <= read <= most
+
+
+def test_headers_of_copies_are_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    compare = evidence.contradict
+    monkeypatch.setattr(evidence, "contradict", lambda *pair: compared.append(pair) or compare(*pair))
+    number = 30
+    copies = pieces(tmp_path / "disk.img", *[batch(7, 3, TIME), batch(7, 3, TIME + 1)] * number)
+    logs = Joining(copies).run(SideFiles())
+    assert [len(log.pieces) for log in logs] == [number, number]
+    assert len(compared) <= number
+
+
+def test_the_rest_of_a_cut_batch_is_sought_in_as_many_pieces_as_the_image_pays_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind each batch is the header of one that would end where every other piece begins."""
+    count, tried, hostile = 120, [], []
+    joined = TornBatches._joined
+    monkeypatch.setattr(TornBatches, "_joined", lambda *given: tried.append(given) or joined(*given))
+    for i in range(count):
+        whole = batch(10 * i, 1, TIME)
+        claim = struct.pack(">qiib", 10 * i + 1, 4096 - len(whole) - 12, 0, 2) + bytes(44)
+        hostile.append((whole + claim).ljust(4096, b"\0"))
+    path = tmp_path / "disk.img"
+    path.write_bytes(b"".join(hostile))
+    with open_source(str(path)) as source:
+        torn = TornBatches(pieces_of(source, batch_rows(source, 1, lambda _: None)))
+        assert list(torn.mended()) == []
+    assert torn.count == count
+    assert len(tried) <= 32 * count + count
+    assert torn.given_up > 0

@@ -46,7 +46,7 @@ def test_scripts_that_workflows_and_documents_name_are_there() -> None:
     paths = [*(ROOT / ".github").rglob("*.yml"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
     named = {name for path in paths for name in scripts(path.read_text("utf-8"))}
     assert {".ci/run", ".ci/wheels", ".ci/tests"} <= named
-    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 def test_every_script_runs_in_ci_or_is_explained() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
 from kseg.formats.suffixes import DELETED, SWAP
+from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.quantities import named_path, plural
 from kseg.verification.report import Finding, Need, RepairStep
 
@@ -178,7 +179,7 @@ class Repairs:
             if begins := start_without(finding.file):
                 text = f"{finding.message}; renamed to {DELETED} it is out of the way: the node starts from {begins}"
                 return self._deciding(finding._replace(message=text), target, away, 0, is_listed)
-            text = f"{finding.message}; a node without any .log and .checkpoint here fetches them all from the others"
+            text = f"{finding.message}; moved out of the log directory, {METADATA_PARTITION} is fetched from the others"
             return self._needing(finding._replace(message=text), kind.needs, target) if is_listed else None
         if not kind.repair.startswith(SALVAGE):
             return None

@@ -234,7 +234,8 @@ class Cluster:
 
     @property
     def _broker_roles(self) -> str:
-        return f"process.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:{{port}}\n{self._quorum}"
+        snapshots = "metadata.log.max.snapshot.interval.ms=1000\n"
+        return f"process.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:{{port}}\n{snapshots}{self._quorum}"
 
     def start(self) -> None:
         """Returns when the broker leads all its partitions. Raises NodeError."""

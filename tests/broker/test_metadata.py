@@ -2,13 +2,14 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.client import Client
-from broker.nodes import Cluster, KraftNode, free_ports
+from broker.nodes import Cluster, KraftNode, free_ports, wait_until
 from broker.scenes import kseg
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -97,6 +98,75 @@ def cluster(
             fill(cluster.broker, client, topic)
         client.ask("produce", cluster.broker.address, "first", "none", 0, RECORDS, "producer", "commit")
         yield cluster
+
+
+@pytest.fixture
+def observed(cluster: Cluster, client: Client, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The metadata log of the broker, whose controller goes on alone; with the damage and the repair of a test in it,
+    the broker starts, and knows topics of before and after."""
+    metadata = cluster.broker.logs / "__cluster_metadata-0"
+    wait_until(lambda: len(snapshots(metadata)) >= 2)
+    cluster.broker.stop()
+    yield metadata
+    cluster.broker.start()
+    assert len(client.consume(cluster.broker.address, "first", 0)) >= RECORDS
+    fill(cluster.broker, client, request.function.__name__)
+    assert len(client.consume(cluster.broker.address, request.function.__name__, 0)) == RECORDS
+
+
+def snapshots(metadata: Path) -> list[Path]:
+    """Those behind the beginning of the log, from old to new."""
+    return sorted(path for path in metadata.glob("*.checkpoint") if not path.name.startswith(f"{0:020}"))
+
+
+def flip_in_the_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def advice(metadata: Path) -> list[list[str]]:
+    """The commands that verify names for the log directory: those to run next, and those to decide on."""
+    lines = kseg("verify", "--format", "json", metadata.parent, status=1).stdout.splitlines()
+    *rows, summary = map(json.loads, lines)
+    found = [row["details"] for row in rows if row["type"] == "finding"]
+    return [*summary["next"], *(details["otherRepair"] for details in found if "otherRepair" in details)]
+
+
+of_newest = pytest.mark.parametrize("cluster", CLUSTERS[:1], indirect=True, ids=["4.4.0-dynamic"])
+
+
+@of_newest
+def test_a_broker_with_a_damaged_snapshot(observed: Path) -> None:
+    flip_in_the_middle(snapshots(observed)[-1])
+    ((verb, *paths),) = advice(observed)
+    assert verb == "mv"
+    subprocess.run([verb, *paths], check=True)
+
+
+@of_newest
+def test_a_broker_with_a_damaged_log(observed: Path) -> None:
+    (log,) = observed.glob("*.log")
+    flip_in_the_middle(log)
+    ((program, verb, *arguments),) = advice(observed)
+    assert (program, verb) == ("kseg", "recover")
+    kseg(verb, *arguments)
+
+
+@of_newest
+def test_a_broker_without_a_whole_snapshot(observed: Path) -> None:
+    """Its log begins at the newest one, as after a start that finds the log behind it."""
+    for path in observed.iterdir():
+        if path.is_file() and path.suffix != ".checkpoint" and path.name != "quorum-state":
+            path.unlink()
+    newest = snapshots(observed)[-1]
+    newest.with_name(f"{newest.name[:20]}.log").touch()
+    for path in snapshots(observed):
+        flip_in_the_middle(path)
+    assert advice(observed) == []
+    text = f"moved out of the log directory, {observed.name} is fetched from the others"
+    assert text in kseg("verify", observed.parent, status=1).stdout
+    observed.rename(observed.parent.parent / "moved")
 
 
 def new_quorum(cluster: Cluster, *sources: object) -> dict[str, object]:

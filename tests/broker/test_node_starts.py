@@ -17,6 +17,8 @@ from verification.log_directories import NOW_MS, OTHER_ID, REAL, edited
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
+FIRST_LOG = f"{0:020}.log"
+
 
 class TwoDirectories(KraftNode):
     """A node with a second log directory."""
@@ -38,6 +40,7 @@ def stopped(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         edited(node.second, directory_id=OTHER_ID)
         node.start()
         client.ask("create", node.address, "made", 1, "retention.ms=-1")
+        client.ask("produce", node.address, "made", "none", 0, 5)
         node.stop()
         shutil.copytree(REAL / "dplain-0", node.second / "dplain-0")
         yield node
@@ -95,9 +98,15 @@ def test_a_node_that_goes_on_without_a_log_directory(node: TwoDirectories) -> No
     node.start()
 
 
-def test_a_partition_that_a_start_sets_aside(node: TwoDirectories) -> None:
+def test_partitions_that_a_start_sets_aside_and_creates_empty(node: TwoDirectories, client: Client) -> None:
+    (lost,) = (logs for logs in (node.logs, node.second) if (logs / "made-0").exists())
+    assert (lost / "made-0" / FIRST_LOG).stat().st_size > 0
+    shutil.rmtree(lost / "made-0")
     start = predicted(node)
-    assert (start.starts, start.sets_aside) == (True, [str(node.second / "dplain-0")])
+    assert (start.starts, start.sets_aside, start.lacks) == (True, [str(node.second / "dplain-0")], [])
+    assert [(partition.name, partition.directory) for partition in start.creates or ()] == [("made-0", str(lost))]
     node.start()
     assert not (node.second / "dplain-0").exists()
     assert list(node.second.glob("dplain-0.*-stray"))
+    assert (lost / "made-0" / FIRST_LOG).stat().st_size == 0
+    assert client.consume(node.address, "made", 0) == []

@@ -150,6 +150,7 @@ class Joining:
         self.copies = Copies(pieces)
         self.undecided: list[tuple[Piece, Piece]] = []
         self._internal: dict[Piece, str] = {}
+        self._scratch = Scratch()
         self._effort = LEAST_COMPARED_BYTES + COMPARED_SHARE * sum(piece.end - piece.position for piece in pieces)
 
     def run(self, found: SideFiles) -> list[LogPieces]:
@@ -214,7 +215,7 @@ class Joining:
         found: Records = {}
         if self._effort > 0 and piece[i].magic >= MAGIC_V2:
             with suppress(UndecodableError):
-                for rows in batch_of(piece, i).rows():
+                for rows in batch_of(piece, i, self._scratch).rows():
                     self._effort -= len(rows.payload)
                     found.update((offset, (key, value)) for offset, key, value in rows.entries())
         return found
@@ -520,7 +521,7 @@ def _version_order(mine: Records, other: Records) -> int | None:
 
 def internal_topic(runs: list[Piece]) -> tuple[str, list[str]]:
     """Returns the internal topic whose decoder reads all records of a sample, and the keys that choose a partition."""
-    sample = list(_sample(runs))
+    sample = _sample(runs)
     if not sample:
         return "", []
     for topic, name in FOR_TOPIC.items():
@@ -542,20 +543,28 @@ def _failed(shown: object) -> bool:
     return isinstance(shown, dict) and "error" in shown
 
 
-def _sample(runs: list[Piece]) -> Iterator[Record]:
-    return islice(records_of(runs), SAMPLED_RECORDS)
+def _sample(runs: list[Piece]) -> list[Record]:
+    """Returns records to recognise a topic by: of those with one key and a value the first."""
+    found, known = [], set()
+    for record in islice(records_of(runs), SAMPLED_RECORDS):
+        if record.key not in known:
+            found.append(record)
+            if record.key is not None and record.value is not None:
+                known.add(record.key)
+    return found
 
 
 def records_of(runs: list[Piece]) -> Iterator[Record]:
     """Yields the data records of v2 batches."""
+    scratch = Scratch()
     for run in runs:
-        for i in range(len(run)):
-            if run[i].magic >= MAGIC_V2 and not run[i].attributes & CONTROL:
-                yield from batch_of(run, i)
+        for i, row in enumerate(run):
+            if row.magic >= MAGIC_V2 and not row.attributes & CONTROL:
+                yield from batch_of(run, i, scratch)
 
 
-def batch_of(piece: Piece, i: int) -> RecordBatch:
-    """Returns batch i of v2, of which at most EXPANDED_BYTES are expanded."""
+def batch_of(piece: Piece, i: int, scratch: Scratch) -> RecordBatch:
+    """Returns batch i of v2, of which at most EXPANDED_BYTES are expanded; read before the scratch gets another."""
     data = piece.data(i)
-    limit = min(EXPANDED_BYTES, EXPANSION * max(len(data), LEAST_BYTES))
-    return RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(limit))
+    scratch.max_batch_bytes = min(EXPANDED_BYTES, EXPANSION * max(len(data), LEAST_BYTES))
+    return RecordBatch(data, 0, len(data), MAGIC_V2, True, scratch)

@@ -22,6 +22,7 @@ from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.decoders.schemas.coordinators import STATUSES
 from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_HEADER
+from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
 from kseg.sidefiles.hash_order import string_hash
@@ -210,11 +211,12 @@ class _Commits:
     def __init__(self, logs: Iterable[CarvedLog], found: SideFiles) -> None:
         self.ends: dict[Partition, int] = defaultdict(int)
         self._epochs: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+        scratch = Scratch()
         for log in (log for log in logs if log.size <= _MAX_INTERNAL_BYTES):
             replay = CommittedOffsets()
             for run in log.runs:
                 for i in range(len(run) if run.magic == MAGIC_V2 else 0):
-                    replay.add(batch_of(run, i))
+                    replay.add(batch_of(run, i, scratch))
             for commit in replay.found():
                 if commit.offset is not None and commit.offset > 0:
                     partition = commit.topic, commit.partition

@@ -8,10 +8,12 @@ import pytest
 
 from carving.images import batch
 from kseg.carving import evidence
-from kseg.carving.evidence import COMPARED_SHARE, LEAST_COMPARED_BYTES, Joining
+from kseg.carving.evidence import COMPARED_SHARE, LEAST_COMPARED_BYTES, Joining, internal_topic, records_of
 from kseg.carving.image import Piece, TornBatches, batch_rows, pieces_of
 from kseg.carving.side_files import SideFiles
+from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.record_batch import build_batch
+from kseg.formats.rows import Scratch
 from kseg.stores.source import open_source
 from segment.segments import sealed
 
@@ -78,3 +80,30 @@ def test_the_rest_of_a_cut_batch_is_sought_in_as_many_pieces_as_the_image_pays_f
     assert torn.count == count
     assert len(tried) <= 32 * count + count
     assert torn.given_up > 0
+
+
+def commits(path: Path, number: int, groups: int) -> Piece:
+    """A piece of ``number`` batches with one commit each, of so many groups in turn."""
+    batches = []
+    for i in range(number):
+        key = struct.pack(">hh2sh1si", 1, 2, b"g%d" % (i % groups), 1, b"t", 0)
+        batches.append(build_batch(i, 0, TIME, [(key, struct.pack(">hqihq", 3, 100 + i, 0, 0, TIME))]))
+    path.write_bytes(b"".join(batches))
+    with open_source(str(path)) as source:
+        (piece,) = pieces_of(source, batch_rows(source, 1, lambda _: None))
+        piece.data = [bytes(piece.data(i)) for i in range(number)].__getitem__  # type: ignore[method-assign]
+    return piece
+
+
+def test_a_topic_is_recognised_by_a_commit_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piece, decoded, decode = commits(tmp_path / "disk.img", 60, 3), [], CoordinatorDecoder.decode
+    monkeypatch.setattr(CoordinatorDecoder, "decode", lambda *given: decoded.append(given) or decode(*given))
+    assert internal_topic([piece]) == ("__consumer_offsets", ["g0", "g1", "g2"])
+    assert len(decoded) == 3
+
+
+def test_batches_are_read_with_the_same_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Scratch] = []
+    monkeypatch.setattr(evidence, "Scratch", lambda *limit: made.append(Scratch(*limit)) or made[-1])
+    assert len(list(records_of([commits(tmp_path / "disk.img", 50, 3)]))) == 50
+    assert len(made) == 1

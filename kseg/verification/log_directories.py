@@ -579,7 +579,7 @@ class _Start:
     def _obstacles(self) -> Iterator[str]:
         node = self._node
         for finding in self._of[REFUSED]:
-            if self._is_obstacle(finding):
+            if self._is_met(finding):
                 yield _sentence(finding)
         offline = {_root_of(finding.file, node): finding for finding in self._of[OFFLINE]}
         for root, finding in offline.items():
@@ -588,8 +588,8 @@ class _Start:
             if is_missing or is_vital or len(offline) == len(node.roots):
                 yield _sentence(finding)
 
-    def _is_obstacle(self, finding: Finding) -> bool:
-        """Whether the start reads what is wrong, and stops there."""
+    def _is_met(self, finding: Finding) -> bool:
+        """Whether the start reads what is wrong."""
         if finding.code == "bad-metadata-snapshot":
             return is_newest(finding.file)
         if finding.code == "metadata-record-refused":
@@ -599,7 +599,7 @@ class _Start:
     def _doubts(self) -> Iterator[str]:
         """Yields the reasons why it is not known whether the node starts."""
         node, ignored = self._node, self._report.ignored
-        yield from (_sentence(finding) for finding in self._of[DOUBTFUL])
+        yield from (_sentence(finding) for finding in self._of[DOUBTFUL] if self._is_met(finding))
         if self._settings.level == QUICK:
             yield "level quick reads too little"
         if ignored and any(KINDS[code].start for code in ignored):

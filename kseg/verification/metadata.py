@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
-from kseg.findings.table import INFO, OFFLINE, REFUSED
+from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.log_directory import BrokerState, is_moved
@@ -87,7 +87,9 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
         if record is None or parse_control(record.key, record.value).type_id != wanted:
             position = size if wanted == SNAPSHOT_FOOTER else 0
-            report.add("bad-metadata-snapshot", path, f"no {name}: it is not complete", position)
+            # Kafka 4.4.0 was seen to start on a snapshot that lacks nothing but its footer.
+            details = {"reason": DOUBTFUL} if wanted == SNAPSHOT_FOOTER else {}
+            report.add("bad-metadata-snapshot", path, f"no {name}: it is not complete", position, details=details)
             return False
     return True
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from kseg.findings.table import ERROR, INFO, KINDS, OFFLINE, REFUSED, WARNING, severity_of
+from kseg.findings.table import DOUBTFUL, ERROR, INFO, KINDS, OFFLINE, REFUSED, WARNING, severity_of
 
 SHOWN_PER_FILE = 100
 """Limit of findings of one code shown for one file; all are counted."""
@@ -137,7 +137,7 @@ class NodeStart(NamedTuple):
 def effect_of(finding: Finding) -> str:
     """Returns the effect on a node's start (`Kind.start`); the reason in its details may be another one."""
     effect, reason = KINDS[finding.code].start, finding.details.get("reason")
-    return reason if effect and reason in (REFUSED, OFFLINE) else effect
+    return reason if effect and reason in (REFUSED, OFFLINE, DOUBTFUL) else effect
 
 
 class Report:

@@ -15,7 +15,7 @@ from kseg.recovery.metadata_log import is_only_voter
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
 from kseg.verification.report import AssignedPartition
-from segment.segments import TESTDATA, entries, sealed
+from segment.segments import TESTDATA, entries, sealed, spans
 from verification.log_directories import (
     OTHER_ID,
     REAL,
@@ -206,6 +206,16 @@ def test_a_copy_on_its_way_to_another_directory(node: tuple[Path, Path]) -> None
     a, b = node
     shutil.copytree(a / OFFSETS, b / f"{OFFSETS}.0123456789abcdef0123456789abcdef-future")
     assert check_node(a, b).serious == []
+
+
+@pytest.mark.parametrize(("lost", "starts_on"), [(0, True), (1, None), (2, None)])
+def test_a_snapshot_that_lacks_its_end(node: tuple[Path, Path], lost: int, starts_on: bool | None) -> None:
+    """A broker was seen to start without the footer; what stands in data batches that are lost is not known."""
+    newest = next(path for logs in node for path in logs.glob(f"__cluster_metadata-0/{455:020}-*.checkpoint"))
+    data = newest.read_bytes()
+    position, size = spans(data)[-1 - lost]
+    newest.write_bytes(data[: position + size])
+    assert starts(check_node(*node)) == [starts_on]
 
 
 def test_metadata_in_two_directories(node: tuple[Path, Path]) -> None:

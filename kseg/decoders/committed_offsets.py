@@ -82,6 +82,10 @@ class CommittedOffsets:
         except UndecodableError:
             self.undecodable += 1
 
+    def add_rows(self, rows: Rows) -> None:
+        """Adds the next records of batches that no producer with an id has written."""
+        self._take(_NO_PRODUCER, rows, 0, rows.count)
+
     def found(self) -> Iterator[CommittedOffset]:
         """Yields the offsets in effect, in no particular order."""
         read = decoder("offsets")

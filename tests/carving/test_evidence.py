@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from carving.images import batch
-from kseg.carving import evidence
+from cli.command import TESTDATA
+from kseg.carving import evidence, names
 from kseg.carving.evidence import COMPARED_SHARE, LEAST_COMPARED_BYTES, Joining, internal_topic, records_of
 from kseg.carving.image import Piece, TornBatches, batch_rows, pieces_of
 from kseg.carving.side_files import SideFiles
+from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.record_batch import build_batch
 from kseg.formats.rows import Scratch
@@ -107,3 +109,31 @@ def test_batches_are_read_with_the_same_buffers(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(evidence, "Scratch", lambda *limit: made.append(Scratch(*limit)) or made[-1])
     assert len(list(records_of([commits(tmp_path / "disk.img", 50, 3)]))) == 50
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("log", ["kafka-4.3.1/committed", "kafka-4.3.1/internal", "kafka-1.1.1/txn"])
+def test_commits_that_are_read_many_batches_at_a_time_are_the_same(
+    log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "WINDOW_BYTES", 1000)
+    found = 0
+    for file in (TESTDATA / log).glob("__consumer_offsets-*/*.log"):
+        with open_source(str(file)) as source:
+            for piece in pieces_of(source, batch_rows(source, 1, lambda _: None)):
+                fast, slow = CommittedOffsets(), CommittedOffsets()
+                names._replay(piece, fast, Scratch())
+                for i in range(len(piece)):
+                    slow.add(names.batch_of(piece, i, Scratch()))
+                assert list(fast.found()) == list(slow.found())
+                assert (fast.pending, fast.undecodable) == (slow.pending, slow.undecodable)
+                found += len(list(fast.found()))
+    assert found
+
+
+def test_batches_of_commits_are_not_opened_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piece, opened, replay = commits(tmp_path / "disk.img", 60, 3), [], CommittedOffsets()
+    monkeypatch.setattr(names, "batch_of", lambda *given: opened.append(given))
+    with open_source(piece.source.path) as piece.source:
+        names._replay(piece, replay, Scratch())
+    assert len(list(replay.found())) == 3
+    assert opened == []

@@ -3,7 +3,7 @@
 import errno
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,19 +33,25 @@ def error_of(run: Callable[[], object]) -> KsegError | None:
     return None
 
 
+def planned(seed: int, folder: Path) -> Iterator[tuple[Path, Plan, dict[str, bytes]]]:
+    """The same change again and again, each of a new partition, with the contents that it leads to."""
+    files = random_files(random.Random(seed))
+    for at in range(10_000):
+        directory = folder / str(at) / "orders-0"
+        make(directory, files)
+        rng = random.Random(seed)
+        yield directory, *random_plan(rng, directory, rng.choice((1, 3, 6)))
+    raise AssertionError("it never ends")
+
+
 @fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), number=st.sampled_from(ERRORS), stays=st.booleans())
 def test_an_error_at_any_call_loses_nothing(
     seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("error")
-    files = random_files(random.Random(seed))
-    for at in range(10_000):
-        directory = folder / str(at) / "orders-0"
-        make(directory, files)
+    for at, (directory, plan, wanted) in enumerate(planned(seed, folder)):
         before = tree(directory)
-        rng = random.Random(seed)
-        plan, wanted = random_plan(rng, directory, rng.choice((1, 3, 6)))
         disk = FailingDisk(at, number, stays)
         error = error_of(lambda: apply(plan, "test", keeping_of(kind, directory.parent), disk))  # noqa: B023
         if isinstance(error, StoppedHalfwayError):
@@ -64,7 +70,6 @@ def test_an_error_at_any_call_loses_nothing(
             if at >= len(disk.calls):
                 return
         shutil.rmtree(directory.parent)
-    raise AssertionError("it never ends")
 
 
 @fewer(10)
@@ -73,13 +78,8 @@ def test_an_error_at_any_call_of_undo_loses_nothing(
     seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("error")
-    files = random_files(random.Random(seed))
-    for at in range(10_000):
-        directory = folder / str(at) / "orders-0"
-        make(directory, files)
+    for at, (directory, plan, wanted) in enumerate(planned(seed, folder)):
         before = tree(directory)
-        rng = random.Random(seed)
-        plan, wanted = random_plan(rng, directory, rng.choice((1, 3, 6)))
         if apply(plan, "test", keeping_of(kind, directory.parent), QUICK) is None:
             return
         disk = FailingDisk(at, number)
@@ -94,7 +94,6 @@ def test_an_error_at_any_call_of_undo_loses_nothing(
         assert not quarantine(directory).exists()
         if at >= len(disk.calls):
             return
-    raise AssertionError("it never ends")
 
 
 @pytest.fixture

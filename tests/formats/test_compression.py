@@ -1,13 +1,17 @@
 """Decompression: results of Kafka's own reader for real streams, all options of the codecs, and malformed bytes."""
 
 import csv
+import random
 import struct
 import subprocess
 import sys
 import threading
+import time
+import tracemalloc
 import zlib
 from pathlib import Path
 
+import lz4
 import pytest
 import snappy
 import zstandard
@@ -32,7 +36,10 @@ from formats.streams import (
     zstd_frame,
     zstd_raw_block,
 )
-from kseg.formats.compression import CODEC_NAMES, decompress
+from kseg.formats import codec_libraries
+from kseg.formats.compressing import compress, parse_target
+from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, decompress
+from kseg.formats.decompressed import DecompressionError
 
 TESTDATA = Path(__file__).parents[2] / "testdata" / "compression"
 CASES = list(csv.DictReader((TESTDATA / "cases.tsv").read_text(encoding="ascii").splitlines(), delimiter="\t"))
@@ -308,3 +315,325 @@ def test_junk_inside_a_good_stream_raises_nothing_else(codec, data, cut, junk):
     stream = encode(data)
     assert decompress(codec, stream, 2, 4000) == data
     problem_of(codec, stream[:cut] + junk + stream[cut:], 2, MIB)
+
+
+# The reason that each malformed stream is refused for: the first rule that it breaks, with its numbers.
+
+
+LARGEST_CHUNK = 512 << 20
+LIBRARY = "zstd decompress error"
+"""The reason begins like this if only the library finds it."""
+SIZED = ZSTD_MAGIC + b"\x20"
+"""The start of a zstd frame whose content size is the next byte."""
+
+
+def reason(codec: int, stream: bytes, magic: int = 2, ceiling: int = MIB) -> str:
+    with pytest.raises(DecompressionError) as caught:
+        decompress(codec, stream, magic, ceiling)
+    return str(caught.value)
+
+
+def int32(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def block(size: int, kind: int = 0, last: bool = True) -> bytes:
+    """The header of a zstd block: raw (0), run-length (1), compressed (2) or reserved (3)."""
+    return struct.pack("<I", size << 3 | kind << 1 | last)[:3]
+
+
+def flipped(stream: bytes, at: int) -> bytes:
+    found = bytearray(stream)
+    found[at] ^= 1
+    return bytes(found)
+
+
+@pytest.mark.parametrize(
+    ("codec", "magic", "expected"),
+    [
+        *((codec, 2, f"unknown compression codec {codec}") for codec in (-1, 5, 6, 7, 8)),
+        (5, KAFKA_0_7, "unknown compression codec 5"), (4, 0, "message format 0 has no zstd compression"),
+        (4, 1, "message format 1 has no zstd compression"), (3, KAFKA_0_7, "Kafka 0.7 has no lz4 compression"),
+        (4, KAFKA_0_7, "Kafka 0.7 has no zstd compression"), (7, 0, "unknown compression codec 7"),
+    ],
+)  # fmt: skip
+def test_codecs(codec: int, magic: int, expected: str) -> None:
+    assert reason(codec, b"", magic) == expected
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (b"", "stream ends in a member header"),
+        (gzip_member(TEXT)[:9], "stream ends in a member header"),
+        (b"\x1f\x8b\x07" + bytes(20), "no member header"),
+        (b"\x1f\x8b\x08\x04" + bytes(6) + b"\x03\x00ab", "stream ends in a member header"),
+        (b"\x1f\x8b\x08\x04" + bytes(6) + b"\x02\x00ab", "stream ends early"),
+        (b"\x1f\x8b\x08\x08" + bytes(6) + b"n" * 600, "stream ends in a member header"),
+        (b"\x1f\x8b\x08\x10" + bytes(6) + b"c" * 255, "stream ends in a member header"),
+        (gzip_member(TEXT, checked=True)[:11], "header checksum mismatch"),
+        (flipped(gzip_member(TEXT, checked=True), 10), "header checksum mismatch"),
+        (gzip_member(TEXT)[:-9], "stream ends early"),
+        (gzip_member(TEXT)[:-8], "stream ends in a trailer"),
+        (gzip_member(TEXT)[:-1], "stream ends in a trailer"),
+        *((flipped(gzip_member(TEXT), -at), "checksum or size in the trailer is wrong") for at in range(1, 9)),
+        (gzip_member(TEXT) + gzip_member(TEXT)[:-9], "stream ends early"),
+        (gzip_member(TEXT) + gzip_member(TEXT)[:-1], "stream ends in a trailer"),
+    ],
+)
+def test_gzip(stream: bytes, expected: str) -> None:
+    assert reason(GZIP, stream) == f"gzip: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (b"", "a block without its size"),
+        (b"\xff\xff\xff\xff\xff", "a block without its size"),
+        (b"\x17\x00", None),
+        (b"\x2d\x00", "a block of 2 bytes claims to hold 45"),
+        (xerial(TEXT) + XERIAL_HEADER[:9], "stream ends in a header"),
+        (xerial(TEXT) + XERIAL_HEADER[:15], "stream ends in a header"),
+        (xerial(TEXT) + xerial(TEXT, header=XERIAL_HEADER[:8] + bytes(8)), "stream version 0"),
+        (xerial(TEXT) + int32(-1) + bytes(9), "chunk length -1"),
+        (xerial(TEXT) + int32(LARGEST_CHUNK + 1), f"chunk length {LARGEST_CHUNK + 1}"),
+        (xerial(TEXT) + int32(LARGEST_CHUNK), "stream ends in a chunk"),
+        (xerial(TEXT)[:-1], "stream ends in a chunk"),
+        (xerial(TEXT) + int32(0), "a block without its size"),
+        (xerial(TEXT) + int32(5) + b"\xff\xff\xff\xff\xff", "a block without its size"),
+    ],
+)
+def test_snappy(stream: bytes, expected: str | None) -> None:
+    found = reason(SNAPPY, stream)
+    assert found.startswith("snappy: ")
+    assert expected in (None, found.removeprefix("snappy: "))
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (LZ4_HEADER[:6], "stream ends in its header"),
+        (b"\x05" + LZ4_HEADER[1:], "no frame header"),
+        (bytes.fromhex("04224d18a04082"), "frame flags 0xa0"),
+        (bytes.fromhex("04224d18614082"), "frame flags 0x61"),
+        (bytes.fromhex("04224d18624082"), "frame flags 0x62"),
+        (bytes.fromhex("04224d18404082"), "blocks that depend on each other"),
+        (bytes.fromhex("04224d18603082"), "block descriptor 0x30"),
+        (bytes.fromhex("04224d1860c082"), "block descriptor 0xc0"),
+        (bytes.fromhex("04224d18604182"), "block descriptor 0x41"),
+        (lz4_frame(TEXT, store_size=True)[:14], "stream ends in its header"),
+        (flipped(LZ4_HEADER, 6), "header checksum mismatch"),
+        (LZ4_HEADER, "stream ends early"),
+        (lz4_frame(TEXT)[:-1], "stream ends early"),
+        (lz4_frame(TEXT, content_checksum=True)[:-1], "stream ends before its checksum"),
+        (lz4_frame(TEXT, content_checksum=True)[:-4], "stream ends before its checksum"),
+    ],
+)
+def test_lz4(stream: bytes, expected: str) -> None:
+    assert reason(LZ4, stream) == f"lz4: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (ZSTD_MAGIC + bytes(3), "stream ends in a frame header"),
+        (ZSTD_MAGIC + b"\xc0" + bytes(8), "stream ends in a frame header"),
+        (SKIPPABLE[:-1], "stream ends in a skippable frame"),
+        (b"not a frame", "no frame header"),
+        (ZSTD_MAGIC + b"\x00\x68" + block(0), None),
+        (ZSTD_MAGIC + b"\x00\x90" + block(0), f"frame asks for a window of {1 << 28} bytes"),
+        (ZSTD_MAGIC + b"\x00\x91" + block(0), f"frame asks for a window of {(1 << 28) + (1 << 25)} bytes"),
+        (ZSTD_MAGIC + b"\xa0" + struct.pack("<I", 1 << 31) + block(0), f"frame asks for a window of {1 << 31} bytes"),
+        (SIZED + b"\0" + block(0, 3), "block of a reserved type"),
+        (SIZED + b"\5" + block(5) + b"four", "stream ends in a frame"),
+        (SIZED + b"\5" + block(5, 1), "stream ends in a frame"),
+        (SIZED + b"\5" + block(5, last=False) + b"five!", "stream ends in a frame"),
+        (SIZED + b"\6" + block(5) + b"five!", "a frame that holds at most 5 bytes claims to hold 6"),
+        (SIZED + b"\6" + block(5, 1) + b"x", "a frame that holds at most 5 bytes claims to hold 6"),
+        (
+            ZSTD_MAGIC + b"\x60" + struct.pack("<H", 10) + block(5) + b"five!",
+            "a frame that holds at most 5 bytes claims to hold 266",
+        ),
+        (zstd_frame(TEXT, write_checksum=True)[:-1], "stream ends before the checksum of a frame"),
+        (zstd_frame(TEXT, write_checksum=True)[:-4], "stream ends before the checksum of a frame"),
+        (zstd_frame(TEXT) + b"\0", "1 bytes after the last frame are not a frame"),
+        (zstd_frame(TEXT) + b"not a frame", "11 bytes after the last frame are not a frame"),
+        (ZSTD_MAGIC + b"\x00\x00" + block(0, 3), "block of a reserved type"),
+        (ZSTD_MAGIC + b"\x08\x00" + block(0), LIBRARY),
+        (ZSTD_MAGIC + b"\x01\x00\x05" + block(0), LIBRARY),
+        (SIZED + b"\0" + block(1, 1) + b"x", LIBRARY),
+        (SIZED + b"\2" + block(1, 1) + b"x", "a frame that holds at most 1 bytes claims to hold 2"),
+        (flipped(zstd_frame(TEXT, write_checksum=True), -1), LIBRARY),
+    ],
+)
+def test_zstd(stream: bytes, expected: str | None) -> None:
+    if expected is None:
+        assert decompress(ZSTD, stream, 2, MIB) == b""
+    else:
+        assert reason(ZSTD, stream).split(": ")[:2] == ["zstd", expected]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_ceiling(codec: int) -> None:
+    streams = {GZIP: gzip_member(TEXT), SNAPPY: xerial(TEXT), LZ4: lz4_frame(TEXT), ZSTD: zstd_frame(TEXT)}
+    most = len(TEXT) - 1
+    assert reason(codec, streams[codec], ceiling=most) == f"records decompress to more than {most} bytes"
+    assert decompress(codec, streams[codec], 2, most + 1) == TEXT
+
+
+def test_the_largest_claims_that_are_tried() -> None:
+    """Each of these is refused by its library only."""
+    assert "claims" not in reason(SNAPPY, b"\x2c\x00")
+    assert decompress(ZSTD, SIZED + b"\5" + block(5) + b"five!", 2, 5) == b"five!"
+    assert decompress(ZSTD, SIZED + b"\5" + block(5, 1) + b"x", 2, 5) == b"xxxxx"
+
+
+# Memory and time of decompression are proportional to the input and limited by the ceiling, whatever is claimed.
+
+
+# hostile -------------------------------------------------------------------------------------------------------------
+
+
+def bombs() -> dict[str, tuple[int, bytes]]:
+    zeros = bytes(48 * MIB)
+    rle_block = struct.pack("<I", 128 << 10 << 3 | 2)[:3] + b"\0"
+    last_rle_block = struct.pack("<I", 128 << 10 << 3 | 3)[:3] + b"\0"
+    huge_zstd_claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 62) + b"\x01\0\0"
+    return {
+        "gzip": (GZIP, gzip_member(zeros)),
+        "gzip-members": (GZIP, gzip_member(zeros[:MIB]) * 48),
+        "snappy": (SNAPPY, snappy.compress(zeros)),
+        "snappy-chunks": (SNAPPY, xerial(*[zeros[: MIB // 2]] * 96)),
+        "snappy-claim": (SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(100)),
+        "lz4": (LZ4, lz4_frame(zeros, block_size=4)),
+        "lz4-large-blocks": (LZ4, lz4_frame(zeros, block_size=7)),
+        "lz4-checked-blocks": (LZ4, lz4_frame(zeros, block_size=7, block_checksum=True)),
+        "lz4-size": (LZ4, lz4_frame(zeros, store_size=True)),
+        "zstd": (ZSTD, zstd_frame(zeros)),
+        "zstd-no-size": (ZSTD, zstd_frame(zeros, write_content_size=False)),
+        "zstd-rle": (ZSTD, ZSTD_MAGIC + b"\x00\x38" + rle_block * 8000 + last_rle_block),
+        "zstd-frames": (ZSTD, zstd_frame(zeros[:MIB]) * 48),
+        "zstd-claim": (ZSTD, huge_zstd_claim),
+    }
+
+
+BOMBS = bombs()
+DECOMPRESS_IN_CHILD = """
+import sys
+import cramjam, lz4.frame, snappy, zstandard
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError
+
+def highest_rss_mib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) // 1024
+
+codec, ceiling, stream = int(sys.argv[1]), int(sys.argv[2]), sys.stdin.buffer.read()
+before, problem = highest_rss_mib(), "none"
+try:
+    decompress(codec, stream, 2, ceiling)
+except DecompressionError as error:
+    problem = error.problem
+print(problem, highest_rss_mib() - before)
+"""
+
+
+def decompress_in_child(codec: int, stream: bytes, ceiling: int) -> tuple[str, int]:
+    """Returns the problem, and the growth of the resident set in MiB. (ru_maxrss would start at the parent's value.)"""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc to measure memory")
+    command = [sys.executable, "-c", DECOMPRESS_IN_CHILD, str(codec), str(ceiling)]
+    done = subprocess.run(command, input=stream, capture_output=True, check=True, cwd=Path(__file__).parents[2])
+    problem, grown = done.stdout.decode().split()
+    return problem, int(grown)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_given_up_at_the_ceiling(name):
+    codec, stream = BOMBS[name]
+    problem, grown_mib = decompress_in_child(codec, stream, MIB)
+    assert problem == ("undecodable-records" if name.endswith("-claim") else "decompression-limit")
+    # Two blocks of 4 MiB, lz4's largest, and the allocator's rounding; the bombs expand to 48 MiB and more.
+    assert grown_mib <= 16
+
+
+def test_the_measure_of_memory_sees_a_bomb_go_off():
+    codec, stream = BOMBS["lz4"]
+    problem, grown_mib = decompress_in_child(codec, stream, 64 * MIB)
+    assert problem == "none"
+    assert grown_mib >= 40
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("codec", "unit", "lead", "tail"),
+    [
+        (GZIP, gzip_member(b""), b"", b""),
+        (GZIP, gzip_member(b"", name=b"n"), b"", b""),
+        (SNAPPY, struct.pack(">i", 3) + snappy.compress(b"x"), XERIAL_HEADER, b""),
+        (SNAPPY, XERIAL_HEADER, XERIAL_HEADER, b""),
+        (LZ4, struct.pack("<I", 0x80000001) + b"x", LZ4_HEADER, bytes(4)),
+        (LZ4, struct.pack("<I", 1) + b"\0", LZ4_HEADER, bytes(4)),
+        (ZSTD, zstd_frame(b"x"), b"", b""),
+        (ZSTD, struct.pack("<II", 0x184D2A50, 0), b"", b""),
+        (ZSTD, bytes(3), ZSTD_MAGIC + b"\0\0", b"\x01\0\0"),
+    ],
+    ids=["gzip", "gzip-name", "snappy", "xerial", "lz4-stored", "lz4-nothing", "zstd", "skippable", "zstd-blocks"],
+)
+def test_many_tiny_pieces_take_time_and_memory_in_proportion(codec, unit, lead, tail):
+    stream = lead + unit * (MIB // 4 // len(unit)) + tail
+    tracemalloc.start()
+    decompress(codec, lead + unit * 100 + tail, 2, MIB)
+    tracemalloc.reset_peak()
+    started = time.process_time()
+    out = decompress(codec, stream, 2, 2 * MIB)
+    seconds = time.process_time() - started
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(out) < MIB // 4
+    assert peak < 6 * MIB
+    assert seconds < 10
+
+
+# Compressed data can be decompressed by the reader that follows Kafka's own.
+
+
+TARGETS = ["gzip", "gzip:1", "gzip:9", "snappy", "lz4", "lz4:1", "lz4:17", "zstd", "zstd:-5", "zstd:22"]
+DATA = [b"", b"x", b"kafka " * 40_000, random.Random(3).randbytes(100_000)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("data", DATA, ids=len)
+def test_round_trip(target: str, data: bytes) -> None:
+    found = parse_target(target)
+    packed = compress(found, data)
+    assert bytes(decompress(found.codec, packed, 2, 1 << 20)) == data
+    assert bytes(decompress(found.codec, compress(found, memoryview(data)), 2, 1 << 20)) == data
+
+
+def test_levels_make_a_difference() -> None:
+    data = b"".join(b"%d," % (i * i % 9973) for i in range(20_000))
+    assert len(compress(parse_target("zstd:19"), data)) < len(compress(parse_target("zstd:1"), data))
+    assert len(compress(parse_target("lz4:17"), data)) < len(compress(parse_target("lz4"), data))
+
+
+def test_defaults_are_kafkas() -> None:
+    assert [str(parse_target(name)) for name in ("gzip", "snappy", "lz4", "zstd")] == [
+        "gzip:6", "snappy", "lz4:9", "zstd:3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "none", "brotli", "zstd:", "zstd:23", "gzip:0", "snappy:1", "lz4:x", "zstd:--1"])
+def test_what_is_no_codec_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no codec|is no level|has no levels"):
+        parse_target(text)
+
+
+def test_lz4_is_found_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is in sys.modules, and initialised, slightly before its package has it as an attribute."""
+    expected = compress(parse_target("lz4:2"), b"records" * 100)
+    monkeypatch.delattr(lz4, "frame")
+    assert codec_libraries.addresses(LZ4)
+    assert compress(parse_target("lz4:3"), b"records" * 100)
+    assert decompress(3, expected, 2, 1 << 20) == b"records" * 100

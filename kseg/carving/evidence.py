@@ -6,12 +6,13 @@ how seldom another piece of the image would fit as well by chance. It joins two 
 exceeds that of the next best choice by far.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from math import log2
 from operator import itemgetter
 
@@ -19,11 +20,15 @@ from kseg.carving.copies import MAX_VERSIONS, Copies
 from kseg.carving.image import BLOCK_BYTES, SMALLEST_BLOCK_BYTES, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
-from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
+from kseg.formats.rows import ALL, Rows, Scratch, UndecodableError
+from kseg.kernel.layout.headers import CODEC, CONTROL, MAGIC_V2
+from kseg.kernel.layout.rows import DONE
+from kseg.kernel.records.columns import Collector
 from kseg.kernel.scan.pieces import contradict as rows_contradict
+from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.segment.batches import RecordBatch
 from kseg.segment.items import Record
+from kseg.segment.items import records_of as records
 from kseg.segment.survey import BatchRow
 from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
 from kseg.sidefiles.leader_epochs import EpochEntry
@@ -558,9 +563,47 @@ def records_of(runs: list[Piece]) -> Iterator[Record]:
     """Yields the data records of v2 batches."""
     scratch = Scratch()
     for run in runs:
-        for i, row in enumerate(run):
-            if row.magic >= MAGIC_V2 and not row.attributes & CONTROL:
+        for i, rows in rows_of(run, scratch):
+            if rows is not None:
+                yield from records(rows)
+            elif run[i].magic >= MAGIC_V2 and not run[i].attributes & CONTROL:
                 yield from batch_of(run, i, scratch)
+
+
+def rows_of(run: Piece, scratch: Scratch) -> Iterator[tuple[int, Rows | None]]:
+    """Yields the records of v2 batches that are neither compressed nor of a producer, many batches at once, and for
+    each other batch its number with None. Rows must be used before the next are asked for."""
+    first, window = 0, FIRST_WINDOW_BYTES
+    while first < len(run):
+        limit = run.end_of(first) + window
+        part = run.part(first, max(first + 1, bisect_right(range(len(run)), limit, lo=first, key=run.end_of)))
+        columns = zip(part.magics, part.attributes, part.producer_ids, strict=True)
+        is_plain = [each[0] == MAGIC_V2 and not each[1] & (CODEC | CONTROL) and each[2] < 0 for each in columns]
+        for plain, group in groupby(range(len(part)), key=is_plain.__getitem__):
+            numbers = list(group)
+            if plain:
+                for i, rows in _plain_rows(part.part(numbers[0], numbers[-1] + 1), scratch):
+                    yield first + numbers[i], rows
+            else:
+                yield from ((first + i, None) for i in numbers)
+        first, window = first + len(part), min(2 * window, WINDOW_BYTES)
+
+
+def _plain_rows(run: Piece, scratch: Scratch) -> Iterator[tuple[int, Rows | None]]:
+    start, collector = run.position, Collector(0)
+    buffer = run.source.buffer[start : run.end]
+    positions = (position - start for position in run.positions)
+    frames = array("q", chain.from_iterable(zip(positions, run.sizes, run.magics, run.states, strict=True)))
+    while True:
+        status = collector.collect(buffer, memoryview(frames), len(run), ALL, scratch.rows, scratch.headers)
+        if collector.row_count:
+            yield 0, Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
+            collector.row_count = collector.header_count = 0
+        elif status == DONE:
+            return
+        else:
+            yield collector.frame, None
+            collector.go_to(collector.frame + 1)
 
 
 def batch_of(piece: Piece, i: int, scratch: Scratch) -> RecordBatch:

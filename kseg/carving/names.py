@@ -7,27 +7,23 @@ by how seldom another log would have it by chance. Neither may another partition
 log the partition.
 """
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice, pairwise
+from itertools import islice, pairwise
 from math import comb, gcd, log2
 from typing import Any
 
-from kseg.carving.evidence import MARGIN_BITS, batch_of, internal_topic, records_of
-from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended, Piece
+from kseg.carving.evidence import MARGIN_BITS, batch_of, internal_topic, records_of, rows_of
+from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
 from kseg.carving.logs import CarvedLog
 from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.decoders.schemas.coordinators import STATUSES
 from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_HEADER
-from kseg.formats.rows import ALL, Rows, Scratch
-from kseg.kernel.layout.headers import CODEC, CONTROL, MAGIC_V2
-from kseg.kernel.layout.rows import DONE
-from kseg.kernel.records.columns import Collector
-from kseg.limits import WINDOW_BYTES
+from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
 from kseg.sidefiles.hash_order import string_hash
 from kseg.stores.remote.recognition import is_topic
@@ -219,8 +215,11 @@ class _Commits:
         for log in (log for log in logs if log.size <= _MAX_INTERNAL_BYTES):
             replay = CommittedOffsets()
             for run in log.runs:
-                if run.magic == MAGIC_V2:
-                    _replay(run, replay, scratch)
+                for i, rows in rows_of(run, scratch) if run.magic == MAGIC_V2 else ():
+                    if rows is None:
+                        replay.add(batch_of(run, i, scratch))
+                    else:
+                        replay.add_rows(rows)
             for commit in replay.found():
                 if commit.offset is not None and commit.offset > 0:
                     partition = commit.topic, commit.partition
@@ -232,42 +231,6 @@ class _Commits:
     def contradict(self, log: CarvedLog, partition: Partition) -> bool:
         """Whether the log has another leader epoch at an offset that a group has read of the partition."""
         return any(log.epoch_at(offset) not in (None, epoch) for offset, epoch in self._epochs.get(partition, ()))
-
-
-def _replay(run: Piece, replay: CommittedOffsets, scratch: Scratch) -> None:
-    """Adds all batches of a run; many at once of those that are neither compressed nor of a producer, as most are."""
-    numbers = range(len(run))
-    is_plain = [
-        producer < 0 and not attributes & (CODEC | CONTROL)
-        for producer, attributes in zip(run.producer_ids, run.attributes, strict=True)
-    ]
-    for plain, group in groupby(numbers, key=is_plain.__getitem__):
-        batches = list(group)
-        first, last = (batches[0], batches[-1]) if plain else (0, -1)
-        while first <= last:
-            stop = bisect_right(numbers, run[first].position + WINDOW_BYTES, lo=first, hi=last + 1, key=run.end_of)
-            stop = max(stop, first + 1)
-            _replay_plain(run.part(first, stop), replay, scratch)
-            first = stop
-        for i in batches if not plain else ():
-            replay.add(batch_of(run, i, scratch))
-
-
-def _replay_plain(run: Piece, replay: CommittedOffsets, scratch: Scratch) -> None:
-    buffer, collector = run.source.buffer[run.position : run.end], Collector(0)
-    positions = (position - run.position for position in run.positions)
-    columns = zip(positions, run.sizes, run.magics, run.states, strict=True)
-    frames = memoryview(array("q", chain.from_iterable(columns)))
-    while True:
-        status = collector.collect(buffer, frames, len(run), ALL, scratch.rows, scratch.headers)
-        if collector.row_count:
-            replay.add_rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
-            collector.row_count = collector.header_count = 0
-        elif status == DONE:
-            return
-        else:
-            replay.add(batch_of(run, collector.frame, scratch))
-            collector.go_to(collector.frame + 1)
 
 
 # What is told of partitions

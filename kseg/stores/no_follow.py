@@ -133,7 +133,7 @@ class _Held(threading.local):
         if descriptor < 0:
             if len(self.open) >= _MAX_HELD:  # asked before the ones above are added: those just used stay open
                 os.close(self.open.pop(next(iter(self.open))))
-            above, _, name = directory.rpartition(os.sep)
+            above, _, name = directory.rstrip(os.sep).rpartition(os.sep)
             try:
                 descriptor = os.open(name or os.sep, _SEARCH, dir_fd=self.at(above) if name else None)
             except OSError as error:

@@ -90,6 +90,12 @@ def test_directories_in_use_stay_open_though_there_are_more_than_are_held(root: 
                 assert [os.fstat(at).st_ino for at in (first, second)] == [one.stat().st_ino, two.stat().st_ino]
 
 
+def test_slashes_between_parts_are_one(root: Path) -> None:
+    (root / "a/b/file").touch()
+    with directories_held(), parent_of(f"{root}//a///b//file") as (at, name):
+        assert (os.fstat(at).st_ino, name) == ((root / "a/b").stat().st_ino, "file")
+
+
 def test_only_links_change_a_path(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root / "a")
     assert [resolved(path) for path in ("b", "./b/", "../a/b")] == ["b", "./b/", "../a/b"]

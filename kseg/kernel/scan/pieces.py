@@ -1,4 +1,4 @@
-"""Compares rows of batch headers (BATCH_*) out of an image of a disk: where files begin, which batches are known
+"""Compares rows of batch headers (BATCH_*) of a disk image: where files begin, which batches are known
 already, and which pieces exclude each other."""
 
 import cython
@@ -10,6 +10,8 @@ _AHEAD = cython.declare(cython.Py_ssize_t, 8)
 """How many batches ahead a slot is prefetched. A power of two."""
 _MAX_STEPS = cython.declare(cython.int, 512)
 """More slots are not compared: a table that is two thirds full has no such run of them, unless keys collide."""
+_CHECKED_ROWS = cython.declare(cython.Py_ssize_t, 256)
+"""Rows checked at a time: `KeyIndex.add` is called again behind each known batch."""
 
 
 class KeyIndex:
@@ -42,11 +44,15 @@ class KeyIndex:
         Returns the row of that one, ``stop`` if there is none. ``buffer`` has the bytes of the image from ``origin``
         on; only those of v0 and v1 messages are read. Raises ValueError if a buffer is too short.
         """
-        self.check(buffer, origin, rows, start, stop)
+        end: cython.Py_ssize_t
         p, row = bytes_in(buffer), int64s_in(rows)
-        with cython.nogil:
-            start = add_batches(self, p, origin, row, start, stop, number)
-        return start
+        while True:
+            end = min(start + _CHECKED_ROWS, stop)
+            self.check(buffer, origin, rows, start, end)
+            with cython.nogil:
+                start = add_batches(self, p, origin, row, start, end, number)
+            if start < end or end == stop:
+                return start
 
     def alike(
         self,

@@ -56,6 +56,17 @@ def test_each_key_is_known_from_its_first_batch_on(seed: int) -> None:
     assert len(first) == len(set(map(key, rows)))
 
 
+def test_rows_far_behind_a_known_batch_are_not_read_for_it() -> None:
+    """A piece whose batches are all known is read once, not once for each of them."""
+    rows = v2_rows(1, 600)
+    index = KeyIndex(int64s([0] * 1024), 1)
+    assert index.add(b"", 0, flat(rows), 0, 1, 0) == 1
+    rows[-1][BATCH_MAGIC] = 0  # outside the buffer
+    assert index.add(b"", 0, flat(rows), 0, len(rows), 0) == 0
+    with pytest.raises(ValueError, match="outside"):
+        index.add(b"", 0, flat(rows), 1, len(rows), 0)
+
+
 def test_versions_stand_beside_each_other_in_their_order() -> None:
     table = flat(v2_rows(1, 1))
     index = KeyIndex(int64s([0] * 8), 5)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
-from kseg.logdir.metadata_image import MetadataImage, PartitionImage
+from kseg.logdir.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
 from kseg.logdir.metadata_replay import LoadedImage, load_image, load_readable, snapshots_among
 from kseg.logdir.server_properties import SYNONYMS
 from kseg.segment.files import SegmentFile, list_segments
@@ -24,7 +24,7 @@ _PARTITION_CHANGE, _REMOVE_TOPIC, _BROKER_CHANGE, _CONTROLLER, _CONTROLLER_GONE 
 _OF_TOPICS = frozenset({_BROKER, _BROKER_GONE, _BROKER_CHANGE, _TOPIC, _CONFIG, _REMOVE_TOPIC})
 _OF_TOPICS |= {_CONTROLLER, _CONTROLLER_GONE}
 _OF_PARTITIONS = frozenset({_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC})
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_BROKER_RESOURCE = 4
 """Resource types of a config record (ConfigResource.Type)."""
 
 
@@ -60,7 +60,7 @@ class TopicSettings:
     def setting(self, topic: str, name: str) -> str | None:
         """A topic's own setting, else the cluster's default; None if neither is set (a broker's file may set it)."""
         configs = self.image.configs
-        own = configs.get((_TOPIC_RESOURCE, topic), {}).get(name)
+        own = configs.get((TOPIC_RESOURCE, topic), {}).get(name)
         if own is not None or name not in SYNONYMS:
             return own
         return configs.get((_BROKER_RESOURCE, ""), {}).get(SYNONYMS[name][0].name)
@@ -85,8 +85,6 @@ class TopicSettings:
     def at_start(self) -> "TopicSettings | None":
         """Returns what is left at the start of a node that has its log from no other, and cuts it off at damage; None
         if that is not known."""
-        if self.knows_partitions:
-            return self
         try:
             loaded = load_image(self._files)
         except KsegError:

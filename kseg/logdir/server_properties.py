@@ -69,6 +69,11 @@ class ServerProperties:
         return frozenset(filter(None, map(str.strip, self._own("process.roles").split(","))))
 
     @property
+    def may_be_controller(self) -> bool:
+        """Whether process.roles does not say that the node is only a broker."""
+        return not self.roles or "controller" in self.roles
+
+    @property
     def quorum_voters(self) -> frozenset[int]:
         """The node ids of controller.quorum.voters; none if voters are dynamic."""
         voters = (voter.partition("@")[0] for voter in self._own("controller.quorum.voters").split(","))

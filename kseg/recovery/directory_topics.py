@@ -24,9 +24,9 @@ from typing import NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
-from kseg.formats.suffixes import LOG, SNAPSHOT
+from kseg.formats.suffixes import CHECKPOINT, LOG, SNAPSHOT
 from kseg.logdir.coordinators import topic_id_at, transaction_states
-from kseg.logdir.log_directory import checkpoint_offsets, is_moved
+from kseg.logdir.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
 from kseg.logdir.metadata_image import (
     DIRECTORIES_SINCE,
     METADATA_VERSIONS,
@@ -54,6 +54,7 @@ from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, read_leader_epochs
 from kseg.sidefiles.meta_properties import MetaProperties
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
@@ -133,7 +134,7 @@ class _Topic:
 
 def _written_ns(path: str) -> int:
     with suppress(OSError):
-        return trees.status(os.path.join(path, "partition.metadata")).st_mtime_ns
+        return trees.status(os.path.join(path, PARTITION_METADATA)).st_mtime_ns
     return 0
 
 
@@ -197,7 +198,7 @@ class DirectoryTopics:
         """Takes metadata.version, with the features beside it, from a bootstrap snapshot."""
         for path in (
             os.path.join(directory, BOOTSTRAP),
-            os.path.join(directory, f"{METADATA_TOPIC}-0", f"{0:020}-{0:010}.checkpoint"),
+            os.path.join(directory, METADATA_PARTITION, f"{0:020}-{0:010}{CHECKPOINT}"),
         ):
             with suppress(KsegError):
                 image = snapshot_image(path)

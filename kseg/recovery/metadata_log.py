@@ -17,9 +17,8 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions, Planner
@@ -30,35 +29,22 @@ from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
-from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError, errors_at
-from kseg.formats.control import ControlRecord, control_record, parse_control
+from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError
+from kseg.formats.control import control_record
 from kseg.formats.json_values import name_value
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
-from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.metadata_image import MetadataImage
-from kseg.logdir.metadata_replay import intact_batches, load_readable
-from kseg.logdir.server_properties import ServerProperties
+from kseg.logdir.metadata_replay import load_readable
+from kseg.logdir.quorum import Raft, is_only_voter, properties_of, read_raft
 from kseg.quantities import plural
 from kseg.recovery.directory_topics import SAFE_LEVEL, DirectoryTopics
 from kseg.recovery.options import Listener, RecoverOptions
-from kseg.segment.batches import RecordBatch
-from kseg.segment.files import (
-    LAST_OFFSET,
-    METADATA_TOPIC,
-    QUORUM_STATE,
-    SegmentFile,
-    is_part_of_log,
-    list_segments,
-    segment_stem,
-)
-from kseg.sidefiles.json_files import QuorumState, read_quorum_state
+from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, is_part_of_log, list_segments, segment_stem
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
-from kseg.sidefiles.meta_properties import MAX_PROPERTIES_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties
 from kseg.stores import trees
-from kseg.stores.regular_files import read_regular
 
 MARGIN_OFFSETS = 1000
 """How far the new snapshot is above all that this copy has: other nodes may have more."""
@@ -68,92 +54,6 @@ MAX_LEFT_OUT = 20
 """Sentences about records and directories left out, for people; JSON has all."""
 _LAST_EPOCH = (1 << 31) - 1
 _BATCH_BYTES = 1 << 20
-
-
-class Raft(NamedTuple):
-    """What a copy of the log says about the quorum: offset and epoch that none of its files exceeds, the newest
-    timestamp, kraft.version, and the voters as the newest KRAFT_VOTERS has them."""
-
-    offset: int
-    epoch: int
-    timestamp: int
-    version: int
-    voters: list[dict[str, Any]]
-
-
-def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
-    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError."""
-    offset = epoch = version = 0
-    timestamp, voters, newest = -1, list[dict[str, Any]](), -1
-    read = [file for file in files if not file.leftover and (file.kind == LOG or file.epoch is not None)]
-    for file in sorted(read, key=lambda file: file.kind == LOG):
-        is_snapshot = file.kind == CHECKPOINT
-        base, file_epoch = file.base_offset or 0, file.epoch or 0
-        offset, epoch = max(offset, base), max(epoch, file_epoch)
-        with suppress(KsegError):  # a snapshot that is not readable
-            for batch in intact_batches(file.path):
-                if batch is None:
-                    continue
-                at = base if is_snapshot else batch.base_offset
-                timestamp = max(timestamp, batch.header.max_timestamp)
-                if not is_snapshot:
-                    offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
-                for control in _control_records(batch) if at >= newest else ():
-                    if control.type_id == KRAFT_VERSION:
-                        version = control.fields["kRaftVersion"]
-                    elif control.type_id == KRAFT_VOTERS:
-                        newest, voters = at, control.fields["voters"]
-    epoch = max(epoch, quorum_state_in(directory).leader_epoch or 0)
-    return Raft(offset, epoch, timestamp, version, voters)
-
-
-def _control_records(batch: RecordBatch) -> list[ControlRecord]:
-    """Returns the control records of a batch that can be read."""
-    if not batch.is_control:
-        return []
-    try:
-        found = [parse_control(record.key, record.value) for record in batch]
-    except UndecodableError:
-        return []
-    return [control for control in found if control.error is None]
-
-
-def quorum_state_in(directory: str) -> QuorumState:
-    """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
-    with suppress(KsegError, OSError):
-        state = next(read_quorum_state(read_regular(os.path.join(directory, QUORUM_STATE), MAX_TEXT_BYTES)))
-        if isinstance(state, QuorumState):
-            return state
-    return QuorumState(*(None for _ in QuorumState._fields))
-
-
-def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
-    """Whether this copy of the log is that of the only voter of its quorum; None if its files do not tell.
-
-    Voters are those of the newest KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state; the node is that of
-    meta.properties.
-    """
-    if server is not None and server.roles and "controller" not in server.roles:
-        return False
-    try:
-        own = _properties(os.path.dirname(os.path.abspath(directory)))
-        number, directory_id = own.number, own.directory_id
-    except PathError:
-        number, directory_id = None, None
-    number = server.node_id if number is None and server is not None else number
-    voters = {
-        voter["voterId"]: voter.get("voterDirectoryId")
-        for voter in read_raft(directory, list_segments(directory)).voters
-    }
-    if not voters:
-        static = server.quorum_voters if server is not None else frozenset()
-        voters = dict.fromkeys(static or quorum_state_in(directory).current_voters or ())
-    if not voters or number is None:
-        return None if len(voters) < 2 else False
-    ids = {directory_id, voters.get(number)} - {None}
-    if set(voters) != {number}:
-        return False
-    return True if len(ids) < 2 else None  # of the voter under another directory.id nobody has a copy for sure
 
 
 def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes, int]:
@@ -194,8 +94,9 @@ def _encoded(record: FramedRecord) -> bytes:
         raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
 
 
-def _of_broker(node: int, image: MetadataImage, raft: Raft) -> str:
-    """Returns what to do with the id of a broker. Raises KsegError if the broker is known to be no controller."""
+def _broker_id_remark(node: int, image: MetadataImage, raft: Raft) -> str:
+    """Returns the remark for a controller that takes the id of a broker. Raises KsegError if that broker is known to be
+    no controller."""
     controllers = {*image.controllers, *(voter["voterId"] for voter in raft.voters)}
     if node in image.brokers and controllers and node not in controllers:
         raise KsegError(f"{node} is the id of a broker of this cluster: a controller needs an id of its own")
@@ -273,7 +174,7 @@ def new_snapshot(
     if voters is not None:
         node = voters[0]["voterId"]
         if node in image.brokers or (topics is not None and node in topics.nodes):
-            remarks = [*remarks, _of_broker(node, image, raft)]
+            remarks = [*remarks, _broker_id_remark(node, image, raft)]
         image.controllers.clear()
         raft = raft._replace(voters=voters)
     offset, epoch = raft.offset + MARGIN_OFFSETS, raft.epoch + 1
@@ -333,7 +234,7 @@ class MetadataSnapshotPlanner(Planner):
         metas = _metas(self._options.topics_from)
         if metas:
             own = os.path.dirname(os.path.abspath(directory))
-            _cluster_id({own: _properties(own), **metas})
+            _cluster_id({own: properties_of(own), **metas})
         topics = DirectoryTopics(metas) if metas else None
         snapshot = new_snapshot(directory, self._options.as_of, topics=topics)
         snapshot.report(self.reporter.warning)
@@ -379,7 +280,7 @@ class NewQuorum:
                 warn(f"{self.source}: holds no {METADATA_PARTITION}: all is taken from the log directories")
         of_copy = [] if directory is None else [os.path.dirname(os.path.abspath(directory))]
         of_topics = _metas(self.topics_from)
-        metas = _metas(of_copy) | of_topics
+        metas = _metas([*of_copy, *self.topics_from])
         cluster_id, read = _cluster_id(metas), list(metas)
         _check_places(output, read, change, warn)
         topics = DirectoryTopics(of_topics) if of_topics else None
@@ -417,7 +318,7 @@ def _metadata_partition(source: str) -> str | None:
 def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:
     """Returns the properties of each log directory once. Raises PathError."""
     paths = {os.path.realpath(path): path for path in directories}
-    return {path: _properties(path) for path in paths.values()}
+    return {path: properties_of(path) for path in paths.values()}
 
 
 def _cluster_id(metas: dict[str, MetaProperties]) -> str:
@@ -439,7 +340,7 @@ def _check_places(output: str, log_directories: list[str], change: ChangeOptions
     """Raises KsegError for an output that a broker or an earlier run uses, and for sources that a broker uses."""
     if trees.lexists(output) and trees.listdir(output):
         raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
-    around = os.path.dirname(output)
+    around = os.path.dirname(os.path.realpath(output))
     while around != os.path.dirname(around):
         if trees.lexists(os.path.join(around, META_PROPERTIES)):
             raise PathError(f"{output}: is inside the log directory {around}, with which no broker would start then")
@@ -455,12 +356,3 @@ def _reason(name: str, snapshot: NewSnapshot) -> str:
     if name == META_PROPERTIES:
         return "the node of the new quorum"
     return f"a snapshot of {snapshot.said}" if name.endswith(CHECKPOINT) else "the log goes on at the snapshot"
-
-
-def _properties(directory: str) -> MetaProperties:
-    path = os.path.join(directory, META_PROPERTIES)
-    with errors_at(path):
-        found = next(read_meta_properties(read_regular(path, MAX_PROPERTIES_BYTES)))
-    if not isinstance(found, MetaProperties):
-        raise PathError(f"{path}: cannot be read")
-    return found

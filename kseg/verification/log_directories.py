@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
-from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.files import (
@@ -41,6 +40,9 @@ from kseg.stores.no_follow import resolved
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import AssignedPartition, Finding, NodeStart, Report, effect_of
+
+if TYPE_CHECKING:
+    from kseg.logdir.cluster_metadata import TopicSettings
 
 # Checks a log directory itself: its own files, names in it, and partitions that contradict each other.
 #
@@ -410,15 +412,12 @@ class _Node:
         KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state."""
         if self.metadata is None or (self.metadata.topics is not None and self.metadata.topics.lacking):
             return  # the newest voters may be in what is lacking
-        from kseg.recovery.metadata_log import quorum_state_in, read_raft  # few checks are of a metadata log
+        from kseg.logdir.quorum import quorum_state_in, read_raft  # few nodes' directories are checked
 
         directory = os.path.join(self.metadata.path, METADATA_PARTITION)
         path, state = os.path.join(directory, QUORUM_STATE), quorum_state_in(directory)
         try:
-            dynamic = {
-                one["voterId"]: one.get("voterDirectoryId")
-                for one in read_raft(directory, list_segments(directory)).voters
-            }
+            dynamic = read_raft(directory, list_segments(directory)).voter_directories
         except KsegError:
             return  # reported for the segment
         if dynamic:
@@ -438,8 +437,8 @@ class _Node:
             directory.meta and directory.meta.directory_id,
             voters.get(-1 if self.number is None else self.number),
         )
-        is_controller = self.server is None or not self.server.roles or "controller" in self.server.roles
-        if not own or not wanted or own == wanted or not is_controller:
+        is_broker = self.server is not None and not self.server.may_be_controller
+        if not own or not wanted or own == wanted or is_broker:
             return
         path = os.path.join(directory.path, META_PROPERTIES)
         text = f"directory.id is {own}, that of the voter with this node.id is {wanted}"
@@ -473,13 +472,13 @@ class _Node:
                 judge_commits(group_offsets(one.directory.path) or {}, extents, report)
 
     @cached_property
-    def _at_start(self) -> TopicSettings | None:
+    def _at_start(self) -> "TopicSettings | None":
         """The metadata that the start finds, from which it learns its partitions; None if they are not known."""
         topics = None if self.metadata is None else self.metadata.topics
         if self.metadata is None or topics is None:
             return None
         if not topics.knows_partitions:
-            from kseg.recovery.metadata_log import is_only_voter  # few metadata logs are damaged
+            from kseg.logdir.quorum import is_only_voter  # few metadata logs are damaged
 
             with suppress(KsegError, OSError):
                 is_alone = is_only_voter(os.path.join(self.metadata.path, METADATA_PARTITION), self.server)

@@ -315,10 +315,17 @@ def test_a_controller_needs_an_id_that_no_broker_has(logs: Path, kseg: Kseg, tmp
     kseg(*words, 1).expect(0, "it must be broker and controller in one process")
 
 
-def test_a_new_log_directory_is_not_made_inside_another(logs: Path, kseg: Kseg) -> None:
-    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", logs / "new", logs)
+@pytest.mark.parametrize(
+    ("folder", "output"), [(".", "{}/logs/new"), (".", "link/new"), ("logs", "new"), ("link", "new")]
+)
+def test_a_new_log_directory_is_not_made_inside_another(
+    folder: str, output: str, logs: Path, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(logs / "__cluster_metadata-0")
+    monkeypatch.chdir(tmp_path / folder)
+    words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", output.format(tmp_path), logs)
     kseg(*words).expect(3, "is inside the log directory")
-    assert not (logs / "new").exists()
+    assert not list(logs.rglob("new"))
 
 
 def test_the_advice_names_the_settings_that_it_goes_by(logs: Path, kseg: Kseg, tmp_path: Path) -> None:

@@ -47,10 +47,9 @@ class V07Header(NamedTuple):
 
 def parse_header(data: BytesLike, position: int = 0) -> V07Header:
     """Reads the entry at ``position``; 9 bytes must exist (10 if its magic is not 0)."""
-    magic = data[position + V07_MAGIC]
-    found = _HEADERS[magic != 0]
-    size, _, *attributes, crc = found.unpack(data[position : position + found.size])
-    return V07Header(size, magic, attributes[0] & 0xFF if attributes else 0, crc)
+    found = _HEADERS[data[position + V07_MAGIC] != 0]
+    size, magic, *attributes, crc = found.unpack(data[position : position + found.size])
+    return V07Header(size, magic, attributes[0] if attributes else 0, crc)
 
 
 def read_rows(data: BytesLike, offset: int, scratch: Scratch, remarks: Remarks | None = None) -> Iterator[Rows]:

@@ -13,8 +13,8 @@ V2_FIELDS = (
 V0_FIELDS = (("offset", "q"), ("size", "i"), ("crc", "I"), ("magic", "b"), ("attributes", "b"))
 V1_FIELDS = (*V0_FIELDS, ("timestamp", "q"))
 V07_FIELDS = (
-    (("size", "i"), ("magic", "b"), ("crc", "I")),
-    (("size", "i"), ("magic", "b"), ("attributes", "b"), ("crc", "I")),
+    (("size", "i"), ("magic", "B"), ("crc", "I")),
+    (("size", "i"), ("magic", "B"), ("attributes", "B"), ("crc", "I")),
 )
 """By magic."""
 

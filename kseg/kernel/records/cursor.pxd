@@ -23,7 +23,7 @@ cdef class FrameCursor:
     cdef public Py_ssize_t frame
     cdef public long long record, records
     cdef readonly long long needed
-    cdef readonly bint is_open
+    cdef readonly bint is_open, is_expanded
     # Frames (rows FRAME_* or BATCH_*, ``width`` columns each) of ``p`` up to ``stop``. A v2 batch with one of the
     # attributes ``refused`` is not plain. ``opened``: the records of the next v2 batch, if the size is not -1.
     cdef const unsigned char* p
@@ -35,11 +35,10 @@ cdef class FrameCursor:
     cdef Expansion expansion
     cdef Area area
     cdef Message message
-    # Rows from ``first_row`` on are not used yet. If ``has_expanded``, all refer to the first ``used`` bytes of the
+    # Rows from ``first_row`` on are not used yet. If ``is_expanded``, all refer to the first ``used`` bytes of the
     # expansion buffer.
     cdef RecordTable table
     cdef Py_ssize_t first_row, used
-    cdef bint has_expanded
 
 cdef int use_frames(
     FrameCursor cursor, const unsigned char[::1] buffer, const long long[::1] frames, Py_ssize_t stop, Py_ssize_t width,

@@ -24,13 +24,14 @@ class FrameCursor:
 
     ``frame``: the next frame; ``is_open``: some of its records are read. ``record``: the next row of a call.
     ``records``: number of records of all frames so far. ``needed``: required size of a buffer that is too short.
+    ``is_expanded``: the rows of the last call refer to the expansion buffer.
     While a frame is open, calls must get the same bytes and rows.
     """
 
     def __init__(self, frame=0):
         self.frame = frame
         self.record = self.records = self.needed = 0
-        self.is_open = self.has_expanded = False
+        self.is_open = self.is_expanded = False
         self.refused = 0
 
     def go_to(self, frame):
@@ -38,11 +39,6 @@ class FrameCursor:
         self.frame = frame
         self.record = 0
         self.is_open = False
-
-    @property
-    def is_expanded(self):
-        """Whether the rows of the last call refer to the expansion buffer."""
-        return self.has_expanded
 
 
 def use_frames(cursor, buffer, frames, stop, width, expansion, opened):
@@ -140,9 +136,9 @@ def open_frame(cursor):
     if not cursor.frames[at + FRAME_STATE] & CRC_RIGHT or size < ENTRY_OVERHEAD:
         return NOT_PLAIN
     if cursor.table.row_count:
-        if expands(cursor) != cursor.has_expanded:
+        if expands(cursor) != cursor.is_expanded:
             return FULL
-        if cursor.has_expanded:
+        if cursor.is_expanded:
             used = cursor.used
             # If the batch before would not fit, the next may not fit either, and decoding it in part is wasted.
             if cursor.expansion.capacity - used < used - area.first:
@@ -196,7 +192,7 @@ def read_rows(cursor):
     cursor.first_row = cursor.table.row_count
     if cursor.frames[cursor.frame * cursor.width + FRAME_MAGIC] < MAGIC_V2:
         put_message(cursor)
-        cursor.is_open, cursor.has_expanded = True, False
+        cursor.is_open, cursor.is_expanded = True, False
         return DONE
     status = append_records(
         area.payload, area.end, cython.address(area.walk), cython.address(area.header), cython.address(cursor.table)
@@ -205,7 +201,7 @@ def read_rows(cursor):
         FLAG_NOT_RISING | FLAG_OUT_OF_RANGE
     ):
         cursor.is_open = True
-        cursor.has_expanded, cursor.used = area.source == EXPANDED, area.end
+        cursor.is_expanded, cursor.used = area.source == EXPANDED, area.end
         return DONE
     cursor.table.row_count = cursor.first_row
     cursor.table.header_count = first_header

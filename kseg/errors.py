@@ -111,8 +111,8 @@ class StoppedHalfwayError(KsegError):
 def errors_at(
     place: str, kind: type[KsegError] = PathError, then: str = "", of: type[Exception] = OSError
 ) -> Iterator[None]:
-    """Raises an error ``of`` a kind within as another one: the place, the message (of an OSError that of the system),
-    and ``then``."""
+    """Turns exceptions of type ``of`` in the block into ``kind``. The text is ``place``, the message (for an OSError,
+    that of the system) and ``then``."""
     try:
         yield
     except of as error:

@@ -1,4 +1,4 @@
-"""Finds batches that stand in an image more than once, as runs: copies, and what may be versions of one batch."""
+"""Finds runs of batches that occur more than once in an image: copies, and possible versions of a batch."""
 
 import mmap
 import os

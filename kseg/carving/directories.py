@@ -150,7 +150,7 @@ def image_bytes(path: str) -> int:
 
 
 class _BlockDevice(Source):
-    """A source whose size the file system does not tell."""
+    """A block device, whose size stat() does not give."""
 
     def current_size(self) -> int:
         return self.size

@@ -147,7 +147,7 @@ def _first_offset(piece: Piece) -> int:
 
 
 class Joining:
-    """Joins pieces into logs. ``undecided``: pairs of pieces that may belong together, by their numbers."""
+    """Joins pieces into logs. ``undecided``: pairs of pieces that may belong together."""
 
     def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces

@@ -1,8 +1,8 @@
-"""Gives carved logs the names of their partitions, on evidence that decides; what does not is told as a candidate.
+"""Names carved logs after their partitions if the evidence decides; otherwise lists candidates.
 
 A log has the name that --like gives it, or that of the internal topic whose records it holds. Other logs are compared
-with what is told of partitions: by the transactions whose markers they hold, and by offsets at which a log or a segment
-begins or ends, in checkpoints, in names of files in directories, and in commits of groups. An offset counts, in bits,
+with the evidence about partitions: transactions whose markers they hold, and offsets at which a log or a segment begins
+or ends, in checkpoints, in names of files in directories, and in commits of groups. An offset counts, in bits,
 by how seldom another log would have it by chance. Neither may another partition fit the log nearly as well, nor another
 log the partition.
 """

@@ -1,4 +1,4 @@
-"""Finds in raw bytes what tells of logs besides their batches: side files, and directories of ext4 and XFS.
+"""Finds side files, and directories of ext4 and XFS, in the raw bytes of an image.
 
 Each is known by its own form at the start of a block, and by its checksum if it has one. All of it may be hostile:
 every length is checked, and at most MOST_ENTRIES entries are held.
@@ -73,7 +73,7 @@ _XFS_INODE_BYTES, _XFS_INODE, _XFS_NUMBER, _XFS_FORK = 512, b"IN\x00\x00\x03\x01
 
 
 class SideFiles:
-    """What side files and directories tell.
+    """The contents of the side files and directories of an image.
 
     ``snapshots``: the entries of each producer snapshot that is whole by its checksum; ``epochs``: those of each
     leader-epoch-checkpoint; ``indexes``, ``time_indexes``: those of each .index and .timeindex, whose offsets are

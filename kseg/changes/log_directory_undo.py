@@ -204,8 +204,8 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
 
 
 def _used_since(journal: Journal) -> str:
-    """Returns how a log directory has changed since the marker was removed, apart from the files that an undo restores;
-    "" if it has not, or if there was no marker.
+    """Returns why the marker stays away: the log directory, or a log in it, has changed since the marker was removed,
+    apart from the files that an undo restores. "" if nothing has, or if there was no marker.
     """
     if journal.known[CLEAN_SHUTDOWN] is None:
         return ""

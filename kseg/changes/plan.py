@@ -182,7 +182,7 @@ class Plan:
     deltas: tuple[int, object] | None = field(default=None, repr=False, compare=False)
     """The number of steps, and their deltas (`kseg.changes.delta`)."""
     _names: dict[str, PlannedFile | None] = field(default_factory=dict)
-    _listed: frozenset[str] | None = None
+    _other_names: frozenset[str] | None = None
     _done: set[tuple[str, str]] = field(default_factory=set)
 
     def __bool__(self) -> bool:
@@ -285,7 +285,7 @@ class Plan:
         other kinds of files.
         """
         self._names |= {name: PlannedFile(state_of(status), name) for name, status in statuses.items()}
-        self._listed = frozenset(others)
+        self._other_names = frozenset(others)
 
     def file_at(self, file: str) -> PlannedFile | None:
         """Returns the file under a name after the steps so far, None if there is no file."""
@@ -293,8 +293,9 @@ class Plan:
             if not is_plain_name(file):
                 raise ValueError(f"{file!r} is no name of a file in the directory")
             path = os.path.join(self.directory, file)
+            # After a listing, only a name of another kind of file may still exist.
             with errors_at(path):
-                now = file_state(path) if self._listed is None or file in self._listed else None
+                now = file_state(path) if self._other_names is None or file in self._other_names else None
             self._names[file] = None if now is None else PlannedFile(now, file)
         return self._names[file]
 

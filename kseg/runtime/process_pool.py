@@ -101,7 +101,7 @@ def _run(work: Callable[[Callable[[Any], None]], None], sender: Any, inherited: 
     work(sender.send)
 
 
-# Several processes work on numbered chunks; what they make comes in the order of the chunks.
+# Several processes work on numbered chunks. Their items are yielded in the order of the chunks.
 #
 # Each process takes the next chunk and sends its items through its own pipe. The parent reads one pipe at a time, that
 # of the first unfinished chunk; other processes wait when their pipes are full. So memory is bounded.
@@ -113,7 +113,7 @@ POLL_SECONDS = 0.2
 
 Put = Callable[[Any], None]
 Work = Callable[[int, Put], None]
-"""Works on the chunk of a number, and passes on each item that it makes."""
+"""Processes the chunk with this number, and calls ``put`` with each of its items."""
 
 
 def in_processes(
@@ -142,7 +142,8 @@ def in_processes(
 
 
 def _take_chunks(begin: Callable[[int], Work], tickets: Tickets, number: int, send: Callable[[Any], None]) -> None:
-    """The work of one process: for each chunk it sends the number, then lists of items, of which one is the last."""
+    """The work of one process: for each chunk it sends the number, then pairs: a list of items, and
+    whether it is the last of the chunk."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
     held: list[Any] = []
 

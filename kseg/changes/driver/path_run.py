@@ -180,12 +180,16 @@ class ChangeRun(PathRun):
     def apply(self) -> None:
         change = self._begin()
         with change.rolled_back_if_unchanged():
-            (self._apply_partition if self.is_single else self._apply_log_directory)(change)
+            if self.is_single:
+                self._apply_partition(change)
+            else:
+                self._apply_log_directory(change)
 
     def _apply_partition(self, change: LogDirectoryChange) -> None:
         planner, root_plan = self.planner, Plan(self.root)
         found = planner.plan_partition(self.path, change.known)
         if isinstance(found, Plan) and planner.with_root:
+            # The plan for the root's files decides what the journal can restore, so it comes first.
             self.report(found)
             if not (root_plan := self.plan_root(self.root, change.known, bool(found) or change.is_begun)):
                 change.leave_root_files()

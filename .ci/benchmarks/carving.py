@@ -13,6 +13,14 @@ from benchmarks.segments import KINDS, SEEDS, grown
 
 BLOCK = 4096
 PIECE = 8 << 20
+LOOP = """
+import sys
+from crc32c import crc32c
+crc = 0
+with open(sys.argv[1], "rb") as stream:
+    while piece := stream.read(1 << 20):
+        crc = crc32c(piece, crc)
+"""
 
 
 def image_of(segment: Path, image: Path, size: int) -> None:
@@ -25,15 +33,6 @@ def image_of(segment: Path, image: Path, size: int) -> None:
                 out.write(rng.randbytes(PIECE // 4))
 
 
-def loop(image: str) -> None:
-    from crc32c import crc32c
-
-    crc = 0
-    with open(image, "rb") as stream:
-        while piece := stream.read(1 << 20):
-            crc = crc32c(piece, crc)
-
-
 def main() -> None:
     parser = parser_of(__doc__, 1024, 5, KINDS)
     options = parser.parse_args()
@@ -42,11 +41,11 @@ def main() -> None:
         for kind in options.kinds.split(","):
             image_of(grown(SEEDS, kind, 64, Path(folder)), Path(image), options.mib << 20)
             carve = [*KSEG, "recover", "-q", "--carve", "-n", "--output", f"{folder}/out", image]
-            commands = {"kseg": carve, "loop": [sys.executable, "-m", "benchmarks.carving", "--loop", image]}
+            commands = {"kseg": carve, "loop": [sys.executable, "-c", LOOP, image]}
             best = best_spent(commands, options.rounds, statuses={"kseg": 1})
             for what, ours, others in zip(("", " of the processor"), best["kseg"], best["loop"], strict=True):
                 print(f"{kind}: kseg {ours:.2f} s{what}, loop {others:.2f} s: {ours / others:.2f} times", flush=True)
 
 
 if __name__ == "__main__":
-    loop(sys.argv[2]) if sys.argv[1:2] == ["--loop"] else main()
+    main()

@@ -6,14 +6,11 @@ seconds and the peak memory of ``kseg dump --image --format json``.
 
 import argparse
 import base64
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.process import KSEG, timed
 from kseg.decoders.framed import FramedRecord, framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.formats.record_batch import build_batch
@@ -61,11 +58,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "__cluster_metadata-0")
         write_log(folder, options.partitions)
-        started = time.perf_counter()
-        command = [sys.executable, "-m", "kseg", "dump", "--image", "--format", "json", str(folder)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        print(f"{options.partitions:,} partitions: {seconds:.1f} s, {peak / 1024:,.0f} MiB at most")
+        seconds, peak = timed([*KSEG, "dump", "--image", "--format", "json", str(folder)])
+        print(f"{options.partitions:,} partitions: {seconds:.1f} s, {peak >> 20:,} MiB at most")
 
 
 if __name__ == "__main__":

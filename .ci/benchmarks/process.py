@@ -16,13 +16,16 @@ from pathlib import Path
 PROC = Path("/proc")
 POLL_SECONDS = 0.004
 KSEG = [sys.executable, "-m", "kseg"]
-compileall.compile_dir(Path(__file__).parents[2] / "kseg", quiet=2)  # as pip does; otherwise each run might
 
 
 def parser_of(
     description: str | None, mib: int = 0, rounds: int = 3, kinds: Iterable[str] = ()
 ) -> argparse.ArgumentParser:
-    """The options that benchmarks share: the size of segments and their kinds, if there are any, rounds and folder."""
+    """The options that benchmarks share: the size of segments and their kinds, if there are any, rounds and folder.
+
+    Compiles kseg's modules to bytecode, too.
+    """
+    compileall.compile_dir(Path(__file__).parents[2] / "kseg", quiet=2)  # as pip does; otherwise each run might
     parser = argparse.ArgumentParser(description=description)
     if mib:
         parser.add_argument("--mib", type=int, default=mib, help=f"size of each segment (default: {mib})")

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.segments import batches
-
 INTERVAL_BYTES = 4096
 
 
@@ -18,6 +16,8 @@ def directory(
     seeds: Path, partitions: int, segments: int, folder: Path, kind: str = "1k", batches_each: int = 2
 ) -> Path:
     """A directory of so many partitions of so many segments each: two real batches of 16 KiB, or others."""
+    from benchmarks.segments import batches  # not for the loop, which is a process of its own
+
     root = folder / f"small-{kind}-{partitions}-{segments}"
     if (root / "done").exists():
         return root

@@ -21,7 +21,7 @@ from kseg.stores.source import Source
 MAX_VERSIONS = 16
 """Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
 
-HELD_BYTES = 64 << 20
+HELD_TABLE_BYTES = 64 << 20
 """A larger table of keys is moved to the spool."""
 
 
@@ -94,7 +94,7 @@ class Copies:
 def _table(count: int) -> memoryview:
     """Returns the zeros of a `KeyIndex` for so many batches."""
     slots = 1 << (count + count // 2).bit_length()
-    if 8 * slots <= HELD_BYTES:
+    if 8 * slots <= HELD_TABLE_BYTES:
         return sparse_int64s(slots)
     descriptor = current_spool().new_file(8 * slots)
     try:
@@ -111,7 +111,7 @@ def _windows(piece: Piece) -> Iterator[tuple[int, memoryview | bytes, int]]:
     first, buffer = 0, piece.source.buffer
     while first < len(piece):
         start = piece[first].position
-        stop = max(first + 1, bisect_right(range(len(piece)), start + WINDOW_BYTES, lo=first, key=piece.end_of))
+        stop = max(first + 1, piece.first_ending_behind(start + WINDOW_BYTES, first))
         yield stop, buffer[start : piece.end_of(stop - 1)], start
         first = stop
 
@@ -132,4 +132,4 @@ def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int
     for source, at in ((piece.source, start), (other.source, other_start)):
         if isinstance(source, Source):
             source.forget(at, at + same)
-    return bisect_right(range(len(piece)), start + same, lo=i, key=piece.end_of) - i
+    return piece.first_ending_behind(start + same, i) - i

@@ -17,7 +17,7 @@ from math import log2
 from operator import itemgetter
 
 from kseg.carving.copies import MAX_VERSIONS, Copies
-from kseg.carving.image import BLOCK_BYTES, SMALLEST_BLOCK_BYTES, Piece
+from kseg.carving.image import BLOCK_BYTES, SEQUENCES, SMALLEST_BLOCK_BYTES, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import ALL, Rows, Scratch, UndecodableError
@@ -58,7 +58,6 @@ SAMPLE = 128
 STRONG_BYTES = 64
 """A smaller message without a timestamp can stand in two partitions alike."""
 
-_SEQUENCES = 1 << 31
 EXPANDED_BYTES = 4 << 20
 """Bytes that a batch may expand to, whose records are compared or sampled."""
 
@@ -289,7 +288,7 @@ class Joining:
         reach = max((index[1].position for index in indexes), default=0)
         for piece in self.pieces if heads else ():
             if piece.position % SMALLEST_BLOCK_BYTES == 0 and not piece.is_cut_before:
-                count = bisect_right(range(len(piece)), piece.position + reach, key=piece.end_of) + 1
+                count = piece.first_ending_behind(piece.position + reach, 0) + 1
                 rows, base, origin = piece.part(0, min(count, len(piece))), piece.first_offset, piece.position
                 places = zip(rows.lasts, rows.positions, strict=True)
                 known = {OffsetIndexEntry(last - base, position - origin) for last, position in places}
@@ -439,7 +438,7 @@ class Joining:
             last = log.last_sequence(producer, other.first_offset)
             if last is None:
                 unknown += span.first_sequence > 0
-            elif (last + 1) % _SEQUENCES != span.first_sequence:
+            elif (last + 1) % SEQUENCES != span.first_sequence:
                 return None
             else:
                 continued += 1
@@ -576,7 +575,7 @@ def rows_of(run: Piece, scratch: Scratch) -> Iterator[tuple[int, Rows | None]]:
     first, window = 0, FIRST_WINDOW_BYTES
     while first < len(run):
         limit = run.end_of(first) + window
-        part = run.part(first, max(first + 1, bisect_right(range(len(run)), limit, lo=first, key=run.end_of)))
+        part = run.part(first, max(first + 1, run.first_ending_behind(limit, first)))
         columns = zip(part.magics, part.attributes, part.producer_ids, strict=True)
         is_plain = [each[0] == MAGIC_V2 and not each[1] & (CODEC | CONTROL) and each[2] < 0 for each in columns]
         for plain, group in groupby(range(len(part)), key=is_plain.__getitem__):

@@ -6,7 +6,7 @@ A piece is what one file held: batches one behind the other that continue each o
 """
 
 import mmap
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
@@ -190,7 +190,7 @@ def _next_batch(source: Source, searcher: FrameScan, start: int, stop: int, end:
 
 # Pieces
 
-_SEQUENCES = 1 << 31
+SEQUENCES = 1 << 31
 
 
 class ProducerSpan(NamedTuple):
@@ -244,6 +244,10 @@ class Piece(HeaderRows):
     def end_of(self, i: int) -> int:
         """Returns the position behind batch i."""
         return self.rows[i * BATCH_WIDTH + BATCH_POSITION] + self.rows[i * BATCH_WIDTH + BATCH_SIZE]
+
+    def first_ending_behind(self, position: int, first: int) -> int:
+        """Returns the number of the first batch, from ``first`` on, that ends behind a position."""
+        return bisect_right(range(len(self)), position, lo=first, key=self.end_of)
 
     def data(self, i: int) -> bytes:
         """Returns the bytes of batch i."""
@@ -331,7 +335,7 @@ class Piece(HeaderRows):
         if first > last:
             return ProducerSpan(-1, -1, last_offset)
         delta = self[last].last_offset - self[last].first_offset
-        return ProducerSpan(self._sequence(first), (self._sequence(last) + delta) % _SEQUENCES, last_offset)
+        return ProducerSpan(self._sequence(first), (self._sequence(last) + delta) % SEQUENCES, last_offset)
 
     def _counts(self, i: int, producer: tuple[int, int]) -> bool:
         """Whether batch i has a sequence of the producer."""

@@ -306,14 +306,17 @@ def _carve(
     more = [f"{plural(carved.duplicates, 'copy', 'copies')} left out"] if carved.duplicates else []
     more += [f"{plural(carved.mended, 'cut batch', 'cut batches')} put together"] if carved.mended else []
     more += [f"{plural(carved.torn, 'batch', 'batches')} cut off"] if carved.torn else []
-    more += [f"the rest of {carved.given_up:,} of these not sought in all of the image"] if carved.given_up else []
+    if carved.given_up:
+        more.append(f"for {carved.given_up:,} of these, only a part of the image was searched for the rest")
     notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
     for one, two in carved.undecided[:MAX_PAIRS]:
         notices.warning(f"{on_one_line(one)} and {on_one_line(two)} may be parts of one log: nothing decides it")
     if len(carved.undecided) > MAX_PAIRS:
         notices.warning(f"so may {len(carved.undecided) - MAX_PAIRS} more pairs of logs: --format json names them")
     for cluster, node in carved.nodes[:MAX_PAIRS]:
-        notices.warning(f"there are files of node {node} of cluster {on_one_line(cluster)}")
+        notices.warning(f"found meta.properties of node {node}, cluster {on_one_line(cluster)}")
+    if len(carved.nodes) > MAX_PAIRS:
+        notices.warning(f"and of {len(carved.nodes) - MAX_PAIRS} more nodes: --format json names them")
     if carved.plans and not change.is_dry:
         notices.warning("look at the result with:", f"kseg verify {change.output}")
     return int(not carved.plans or change.is_dry)

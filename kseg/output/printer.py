@@ -131,7 +131,7 @@ class RenderingPrinter(Printer):
         self._flush()
 
     def run(self, reader: SegmentReader, run: Run) -> None:
-        """Prints a run of frames. The kernel prints plain ones, `batch` those that it skips."""
+        """Prints a run of frames. The kernel prints those that it can, `batch` those that it skips."""
         first, is_plain = 0, not reader.is_07 and (self.style.decoder is None or self._program is not None)
         while first < run.count:
             buffer, rows, origin, stop = reader.window(run, first) if is_plain else (None, run.rows, 0, run.count)

@@ -48,6 +48,7 @@ from kseg.segment.files import (
     list_segments,
     parse_partition_name,
 )
+from kseg.segment.paths import some
 from kseg.segment.reader import Run, open_segment
 from kseg.segment.seek import seek_offset
 from kseg.segment.survey import HeaderRows
@@ -250,8 +251,7 @@ class DirectoryTopics:
             "retention.bytes are set again"
         )
         if compacted := sorted(self._compacted.intersection(topics)):
-            more = f" and {len(compacted) - _MAX_NAMES} more" if len(compacted) > _MAX_NAMES else ""
-            self.remarks.append(f"compacted until now: {', '.join(compacted[:_MAX_NAMES])}{more}")
+            self.remarks.append(f"compacted until now: {some(compacted, _MAX_NAMES)}")
 
     def _check_ids(self, topic: _Topic, topic_id: str) -> None:
         for other in sorted(other for other in topic.by_id if other not in (None, topic_id)):

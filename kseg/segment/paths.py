@@ -108,10 +108,10 @@ def _is_packed(path: str) -> bool:
         return False
 
 
-def some(names: list[str]) -> str:
-    """Returns a few of the names, and the number of the others."""
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + more
+def some(names: list[str], most: int = MAX_NAMES) -> str:
+    """Returns at most so many of the names, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _seems_segment(path: str, name: str, is_packed_only: bool) -> bool:

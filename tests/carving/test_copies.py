@@ -53,6 +53,6 @@ def test_runs_of_copies_are_the_batches_of_equal_bytes(tmp_path: Path, logs: Pat
 
 
 def test_many_keys_are_moved_to_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "HELD_BYTES", 64)
+    monkeypatch.setattr(copies, "HELD_TABLE_BYTES", 64)
     monkeypatch.setattr(copies, "WINDOW_BYTES", 100)
     test_runs_of_copies_are_the_batches_of_equal_bytes(tmp_path, LEGACY, 0)

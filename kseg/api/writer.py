@@ -4,22 +4,19 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kseg.api.arguments import Path, checked, one_path
 from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import NewRecord, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at
-from kseg.export.arrow import COLUMNS, need_pyarrow
+from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
 from kseg.segment.files import LAST_OFFSET, parse_partition_name
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
-
-if TYPE_CHECKING:
-    import pyarrow
 
 BATCH_BYTES = 16 << 10
 """Size of a batch before compression: batch.size of Kafka's producer."""
@@ -108,41 +105,16 @@ class Writer:
         need_pyarrow()
         import pyarrow as pa  # after the check, whose error names the package
 
-        from kseg.export.arrow import batchable_rows
+        from kseg.export.arrow import batchable_rows, record_columns, with_offsets
 
         reader = pa.RecordBatchReader.from_stream(records)
         for whole in reader:
             for first in range(0, whole.num_rows, CHUNK_ROWS):
-                batch = self._record_columns(whole.slice(first, CHUNK_ROWS))
                 with errors_at(self._name, RequestError, of=ValueError):
+                    batch = with_offsets(record_columns(whole.slice(first, CHUNK_ROWS)), self._next_offset)
                     for part, append_time in batchable_rows(batch):
                         rows.add(part, append_time)
                 self._next_offset = rows.next_offset or self._next_offset
-
-    def _record_columns(self, batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-        """Returns the columns of records with the types that `batchable_rows` reads, ``offset`` among them."""
-        import pyarrow as pa
-
-        pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
-        types = {
-            "key": pa.binary(), "value": pa.binary(), "offset": pa.int64(), "timestamp": pa.timestamp("us", "UTC"),
-            "timestampType": pa.int32(), "headers": pa.list_(pair),
-        }  # fmt: skip
-        columns = {}
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if name not in COLUMNS:
-                raise RequestError(f"a record has no column {name!r}; it has {', '.join(COLUMNS)}")
-            if name not in types:
-                continue
-            if name == "timestamp" and pa.types.is_integer(column.type):
-                column = column.cast(pa.timestamp("ms", "UTC"))
-            try:
-                columns[name] = column.cast(types[name])
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise RequestError(f"column {name} is {column.type}, not {types[name]}: {error}") from error
-        if "offset" not in columns:
-            columns["offset"] = pa.array(range(self._next_offset, self._next_offset + batch.num_rows), pa.int64())
-        return pa.RecordBatch.from_pydict(columns)
 
     def _open_rows(self) -> RowsWriter:
         if self._rows is None:

@@ -1,15 +1,19 @@
 """Chunks of columns as Arrow record batches, without copying, and record batches as rows for new batches of Kafka."""
 
+import re
 from array import array
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.limits import CHUNK_ROWS
+from kseg.segment.files import own_name, parse_partition_name
 
 if TYPE_CHECKING:
     import pyarrow
@@ -152,15 +156,48 @@ def _headers(chunk: Chunk, kind: Any) -> Any:
 
 
 def _texts(keys: Bytes, count: int, kind: Any) -> Any:
-    """Returns header keys as text. Kafka's clients write UTF-8; other bytes are shown as U+FFFD, as in Java."""
+    """Returns header keys as text. Kafka's clients write UTF-8; other bytes become ``{"base64":…}``, as in JSON Lines.
+
+    A text that reads like that becomes it too, so that `_header_keys` restores all keys.
+    """
     import pyarrow as pa
 
     found = _binary(keys, count, kind)
     try:
         found.validate(full=True)  # a cast would check the same, but import all of pyarrow.compute
+        if _ESCAPE_START not in bytes(keys.data[: keys.ends[count]]):
+            return found
     except pa.ArrowInvalid:
-        return pa.array([key.decode("utf-8", "replace") for key in _binary(keys, count, pa.binary()).to_pylist()], kind)
-    return found
+        pass
+    return pa.array([_escaped(key).decode() for key in _binary(keys, count, pa.binary()).to_pylist()], kind)
+
+
+_ESCAPE_START = b'{"base64":"'
+_ESCAPE = re.compile(re.escape(_ESCAPE_START) + rb'([A-Za-z0-9+/]*={0,2})"\}')
+
+
+def _escaped(key: bytes) -> bytes:
+    """Returns a header key as UTF-8 from which `_unescaped` restores it."""
+    is_text = not isinstance(bytes_value(key), dict) and _unescaped(key) == key
+    return key if is_text else _ESCAPE_START + b64encode(key) + b'"}'
+
+
+def _unescaped(text: bytes) -> bytes:
+    found = _ESCAPE.fullmatch(text)
+    if found is None or len(found[1]) % 4:
+        return text
+    key = b64decode(found[1])
+    return key if _escaped(key) == text else text
+
+
+def _header_keys(column: "pyarrow.Array") -> "pyarrow.Array":
+    """Returns header keys as the bytes that they were before `_texts`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.starts_with(column, _ESCAPE_START)).as_py():
+        return column
+    return pa.array([_unescaped(key) for key in column.to_pylist()], pa.binary())
 
 
 _MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
@@ -173,7 +210,107 @@ _MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
 }
 
 
-_LOG_APPEND_TIME = 1
+_TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
+_LOG_APPEND_TIME = _TIMESTAMP_TYPES["LogAppendTime"]
+_INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
+
+
+def record_columns(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+    """Returns the columns of records that any table has, with types that `batchable_rows` reads.
+
+    Texts become bytes, dictionaries their values; a timestamp is of any unit, a number of milliseconds, or a text of
+    ISO 8601 with a zone, and UTC if it has no zone; a timestamp type is also the name of one. Raises ValueError, which
+    names the column, for others.
+    """
+    import pyarrow as pa
+
+    found: dict[str, pyarrow.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _INDEX_OF_PANDAS.fullmatch(name):
+            continue
+        if name not in COLUMNS or name in found:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name.lower(), COLUMNS, 1)
+            hint = f"is {near[0]!r} meant?" if near and name not in found else f"it has {', '.join(COLUMNS)}"
+            which = "two columns" if name in found else "no column"
+            raise ValueError(f"a record has {which} {name!r}: {hint}")
+        try:
+            found[name] = _record_column(name, column)
+            found[name].validate()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"column {name} is {column.type}: {error}") from error
+    return pa.RecordBatch.from_pydict(found)
+
+
+def _record_column(name: str, column: "pyarrow.Array") -> "pyarrow.Array":
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_boolean(column.type) or pa.types.is_date(column.type):
+        raise pa.ArrowInvalid("there is no such column in records")
+    is_text = str(column.type).endswith(("string", "string_view"))
+    if name == TIMESTAMP and not pa.types.is_timestamp(column.type):
+        utc = pa.timestamp("ms", "UTC")
+        return column.cast(pa.timestamp("us", "UTC")) if is_text else column.cast(pa.int64()).cast(utc)
+    if name == TIMESTAMP_TYPE:
+        return _timestamp_types(column, is_text)
+    kinds = {
+        KEY: pa.binary(), VALUE: pa.binary(), "topic": pa.string(), "partition": pa.int32(), OFFSET: pa.int64(),
+        HEADERS: pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])),
+    }  # fmt: skip
+    return column.cast(kinds.get(name, column.type))
+
+
+def _timestamp_types(column: "pyarrow.Array", is_text: bool) -> "pyarrow.Array":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = list(_TIMESTAMP_TYPES)
+    numbers = pa.array(_TIMESTAMP_TYPES.values(), pa.int32())
+    known = pa.array(names, column.type) if is_text else numbers
+    found = numbers.take(pc.index_in(column if is_text else column.cast(pa.int32()), known))
+    if found.null_count != column.null_count:
+        raise pa.ArrowInvalid("records have 0 or CreateTime, 1 or LogAppendTime, -1 or NoTimestampType")
+    return found
+
+
+def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.RecordBatch]]":
+    """Yields the rows of each partition, by the name of its directory, in their order.
+
+    Raises ValueError for columns ``topic`` and ``partition`` (`record_columns`) that name none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in ("topic", "partition"):
+        if name not in batch.schema.names:
+            raise ValueError(f"there is no column {name}: a record says both topic and partition, or neither")
+        if batch.column(name).null_count:
+            raise ValueError(f"column {name}: a record has none")
+    topics, numbers = batch.column("topic"), batch.column("partition")
+    if batch.num_rows and (least := pc.min(numbers).as_py()) < 0:
+        raise ValueError(f"column partition: {least} is the number of no partition")
+    found = pc.binary_join_element_wise(topics, numbers.cast(pa.string()), "-").dictionary_encode()
+    order = pc.sort_indices(found.indices) if len(found.dictionary) > 1 else None
+    rows, first = batch if order is None else batch.take(order), 0
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(found.indices).to_pylist()}
+    for index, name in enumerate(found.dictionary.to_pylist()):
+        if parse_partition_name(name) is None or own_name(name) != name or {*"/\0"} & {*name} or name[0] == ".":
+            raise ValueError(f"column topic: {name.rpartition('-')[0]!r} is no name of a topic")
+        yield name, rows.slice(first, counts[index])
+        first += counts[index]
+
+
+def with_offsets(batch: "pyarrow.RecordBatch", first: int) -> "pyarrow.RecordBatch":
+    """Returns the rows with offsets from ``first`` on, if they have none."""
+    import pyarrow as pa
+
+    if OFFSET in batch.schema.names:
+        return batch
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return pa.RecordBatch.from_pydict(columns | {OFFSET: pa.array(range(first, first + batch.num_rows), pa.int64())})
 
 
 class BatchableRows(NamedTuple):
@@ -186,7 +323,7 @@ class BatchableRows(NamedTuple):
 def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     """Yields all records of a batch with columns of `kseg.export.arrow.schema`, ``offset`` among them.
 
-    Raises ValueError for a null offset or header key, and for a timestamp that does not fit into microseconds.
+    Timestamps may have any unit. Raises ValueError for a null offset or header key.
     """
     if not batch.num_rows:
         return
@@ -206,6 +343,7 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
 
 
 def _rows(batch: "pyarrow.RecordBatch") -> Rows:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     names, count, payload = batch.schema.names, batch.num_rows, _Payload()
@@ -233,14 +371,13 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
         if len(pairs):
             if pairs.field(0).null_count or pairs.null_count:
                 raise ValueError("a header has no key")
+            keys = _header_keys(pairs.field(0).cast(pa.binary()))
             headers = int64s(len(pairs) * layout.HEADER_WIDTH)
-            for field, at, size_at in (
-                (0, layout.HEADER_KEY, layout.HEADER_KEY_SIZE),
-                (1, layout.HEADER_VALUE, layout.HEADER_VALUE_SIZE),
+            for column, at, size_at in (
+                (keys, layout.HEADER_KEY, layout.HEADER_KEY_SIZE),
+                (pairs.field(1), layout.HEADER_VALUE, layout.HEADER_VALUE_SIZE),
             ):
-                headers[at :: layout.HEADER_WIDTH], headers[size_at :: layout.HEADER_WIDTH] = payload.add(
-                    pairs.field(field)
-                )
+                headers[at :: layout.HEADER_WIDTH], headers[size_at :: layout.HEADER_WIDTH] = payload.add(column)
             rows[layout.ROW_HEADERS :: layout.ROW_WIDTH] = _int64_column(pc.subtract(starts.slice(0, count), starts[0]))
             rows[layout.ROW_HEADER_COUNT :: layout.ROW_WIDTH] = _int64_column(pc.list_value_length(lists), 0)
     return Rows(payload.joined(), rows, headers, count)
@@ -298,11 +435,16 @@ def _int64_column(column: Any, instead_of_null: int | None = None) -> memoryview
 
 
 def _milliseconds(column: Any) -> memoryview:
-    """Returns timestamps in microseconds as milliseconds, rounded down; -1 for null."""
+    """Returns timestamps of any unit as milliseconds, rounded down; -1 for null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    micros = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
-    whole = pc.divide(micros, 1000)
-    above = pc.greater(pc.multiply(whole, 1000), micros)
-    return _int64_column(pc.subtract(whole, above.cast(pa.int64())), -1)
+    found, unit = column.cast(pa.int64()), column.type.unit
+    if unit == "s":
+        found = pc.multiply_checked(found, 1000)
+    elif unit != "ms":
+        divisor = pa.scalar(1000 if unit == "us" else 1_000_000, pa.int64())
+        whole = pc.divide(found, divisor)
+        above = pc.greater(pc.multiply(whole, divisor), found)
+        found = pc.subtract(whole, above.cast(pa.int64()))
+    return _int64_column(found, -1)

@@ -23,7 +23,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, text_of
-from kseg.export.arrow import batchable_rows
+from kseg.export.arrow import batchable_rows, by_partition
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
@@ -322,24 +322,13 @@ class KsegWriter(DataSourceArrowWriter):
         return RowsWriter(name, folder, codec_target(options.codec), options.batch_bytes, limits, hint)
 
     def _by_partition(self, batch: "pyarrow.RecordBatch") -> Iterator[tuple[str, "pyarrow.RecordBatch"]]:
-        import pyarrow.compute as pc
-
         if not batch.num_rows:
             return
         if self._partition is not None:
             yield self._partition, batch
             return
-        topics, numbers = batch.column("topic"), batch.column("partition")
-        if topics.null_count or numbers.null_count:
-            raise KsegError("a row has no topic or partition")
-        for topic in topics.unique().to_pylist():
-            of_topic = pc.equal(topics, topic)
-            for number in numbers.filter(of_topic).unique().to_pylist():
-                name = f"{topic}-{number}"
-                if parse_partition_name(name) != (topic, number) or "/" in name:
-                    raise KsegError(f"{topic!r}, {number}: is no topic and partition")
-                chosen = pc.and_(of_topic, pc.equal(numbers, number))
-                yield name, batch if pc.all(chosen).as_py() else batch.filter(chosen)
+        with errors_at("rows", KsegError, of=ValueError):
+            yield from by_partition(batch)
 
     def commit(self, messages: list[Any]) -> None:
         """Moves everything into place. Raises KsegError if several tasks have written the same offsets."""

@@ -1,7 +1,10 @@
 """Chunks as Arrow record batches: every buffer is as Arrow's own validation wants it, and the values are the rows'."""
 
-from datetime import UTC, datetime, timedelta
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,11 +63,96 @@ def test_one_column_alone() -> None:
     assert table.column("offset").to_pylist() == list(range(240))
 
 
-def test_a_header_key_that_is_no_utf_8_is_shown_as_java_shows_it(tmp_path: Path) -> None:
+HOSTILE_KEYS = [b"a\xff\xc3b", "é".encode(), b'{"base64":"/w=="}', b'{"base64":"YQ=="}', b'{"base64":"/"}', b""]
+
+
+def test_header_keys_that_are_no_text_are_restored(tmp_path: Path) -> None:
+    """Also texts that read as if they stood for bytes."""
+    from kseg.export.arrow import batchable_rows
+
     path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(batch([record(0, headers=[(b"a\xff\xc3b", b"\xff"), ("é".encode(), None)]), record(1)]))
+    path.write_bytes(batch([record(0, headers=[(key, b"\xff") for key in HOSTILE_KEYS]), record(1)]))
     (table,) = tables(path)
-    assert table.column("headers").to_pylist() == [
-        [{"key": "a\ufffd\ufffdb", "value": b"\xff"}, {"key": "é", "value": None}],
-        [],
-    ]
+    shown = ['{"base64":"Yf/DYg=="}', "é", '{"base64":"eyJiYXNlNjQiOiIvdz09In0="}', '{"base64":"YQ=="}',
+             '{"base64":"/"}', ""]  # fmt: skip
+    assert [[pair["key"] for pair in row] for row in table.column("headers").to_pylist()] == [shown, []]
+    ((rows, _),) = batchable_rows(table)
+    keys = [bytes(rows.payload[at : at + size]) for at, size, *_ in batched(rows.headers.tolist(), 4)]
+    assert keys == HOSTILE_KEYS
+
+
+def batched(numbers: list[int], width: int) -> list[list[int]]:
+    return [numbers[first : first + width] for first in range(0, len(numbers), width)]
+
+
+UTC_MS = 1_700_000_000_123
+FOREIGN = [
+    ("key", pa.array(["a", None]).dictionary_encode(), [b"a", None]),
+    ("value", pa.array(["é", None], pa.large_string()), ["é".encode(), None]),
+    ("value", pa.nulls(2), [None, None]),
+    ("key", pa.array([b"abc", None], pa.binary(3)), [b"abc", None]),
+    ("offset", pa.array([5.0, 6.0]), [5, 6]),
+    ("partition", pa.array(["1", "2"]), [1, 2]),
+    ("timestampType", pa.array(["LogAppendTime", None]), [1, None]),
+    ("headers", pa.array([[("h", "1"), ("h", None)], None], pa.map_(pa.string(), pa.string())),
+     [[{"key": b"h", "value": b"1"}, {"key": b"h", "value": None}], None]),
+    ("headers", pa.array([[{"value": b"1", "key": "h"}], []],
+                         pa.large_list(pa.struct([("value", pa.binary()), ("key", pa.string())]))),
+     [[{"key": b"h", "value": b"1"}], []]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, column, wanted", FOREIGN, ids=lambda given: str(getattr(given, "type", "")))
+def test_columns_of_other_tables(name: str, column: "pa.Array", wanted: list[object]) -> None:
+    from kseg.export.arrow import record_columns
+
+    assert record_columns(pa.record_batch({name: column})).column(name).to_pylist() == wanted
+
+
+@pytest.mark.parametrize("kind, of_ms, rounded", [
+    (pa.timestamp("s", "Asia/Tokyo"), lambda ms: ms // 1000, 1_700_000_000_000),
+    (pa.timestamp("ms"), lambda ms: ms, UTC_MS),
+    (pa.timestamp("us", "-05:00"), lambda ms: 1000 * ms + 999, UTC_MS),
+    (pa.timestamp("ns", "UTC"), lambda ms: 10**6 * ms + 1, UTC_MS),
+    (pa.int64(), lambda ms: ms, UTC_MS),
+    (pa.string(), lambda ms: "2023-11-14T23:13:20.123+01:00", UTC_MS),
+], ids=str)  # fmt: skip
+def test_times_of_other_tables(kind: "pa.DataType", of_ms: Callable[[int], Any], rounded: int) -> None:
+    from kseg.export.arrow import batchable_rows, record_columns, with_offsets
+    from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
+
+    given = pa.record_batch({"timestamp": pa.array([of_ms(UTC_MS), None]).cast(kind)})
+    ((rows, _),) = batchable_rows(with_offsets(record_columns(given), 0))
+    assert rows.rows[ROW_TIMESTAMP::ROW_WIDTH].tolist() == [rounded, -1]
+
+
+@pytest.mark.parametrize("columns, told", [
+    ({"Key": ["a"]}, "is 'key' meant?"),
+    ({"payload": ["a"]}, "no column 'payload'"),
+    ({"key": [1]}, "column key is int64"),
+    ({"value": [{"a": 1}]}, "column value is struct"),
+    ({"offset": [1.5]}, "column offset is double"),
+    ({"offset": [True]}, "column offset is bool"),
+    ({"timestamp": [date(2026, 1, 1)]}, "column timestamp is date32"),
+    ({"timestamp": ["2026-01-01 10:00"]}, "column timestamp is string"),
+    ({"timestampType": ["createTime"]}, "column timestampType is string"),
+    ({"timestampType": [2]}, "column timestampType is int64"),
+    ({"headers": ["a"]}, "column headers is string"),
+], ids=str)  # fmt: skip
+def test_columns_without_a_clear_meaning_are_named(columns: dict[str, list[Any]], told: str) -> None:
+    from kseg.export.arrow import record_columns
+
+    with pytest.raises(ValueError, match=re.escape(told)):
+        record_columns(pa.record_batch(columns))
+
+
+def test_rows_by_partition() -> None:
+    from kseg.export.arrow import by_partition
+
+    rows = pa.record_batch({"topic": list("babba"), "partition": pa.array([1, 0, 1, 2, 0], pa.int32()), "n": range(5)})
+    found = [(name, part.column("n").to_pylist()) for name, part in by_partition(rows)]
+    assert found == [("b-1", [0, 2]), ("a-0", [1, 4]), ("b-2", [3])]
+    for topic, partition, told in (("a/b", 0, "topic"), (None, 0, "topic"), ("a", -1, "partition"), ("", 0, "topic")):
+        given = pa.record_batch({"topic": [topic], "partition": pa.array([partition], pa.int32())})
+        with pytest.raises(ValueError, match=f"column {told}"):
+            list(by_partition(given))

@@ -111,9 +111,15 @@ def test_topics_and_partitions_go_to_directories_of_their_own(tmp_path: Path) ->
     assert names(tmp_path / "logs") == ["a-0", "a-1", "b-0", "b-1"]
     assert [row["offset"] for row in rows_of(tmp_path / "logs/a-0", columns=["offset"])] == [0, 1, 2, 3, 4, 9]
     assert len(rows_of(tmp_path / "logs/b-1", columns=["offset"])) == 5
-    for name in ("a", "a-0/../b", "x" * 300):
-        with pytest.raises(KsegError, match="no topic"):
-            write(writer_of(tmp_path / "2/logs", columns), [batch([dict(rows[0], topic=name, partition=-1)], columns)])
+    for name, number, told in (
+        ("a", -1, "partition: -1"),
+        ("a-0/../b", 0, "no name of a topic"),
+        ("x" * 300, 0, "long"),
+    ):
+        with pytest.raises(KsegError, match=told):
+            write(
+                writer_of(tmp_path / "2/logs", columns), [batch([dict(rows[0], topic=name, partition=number)], columns)]
+            )
     assert names(tmp_path) == ["logs"]
 
 

@@ -7,7 +7,6 @@ fields are errors. A record of Kafka 0.7 has no offset, only a byte position.
 
 import json
 import os
-import re
 import sys
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -32,8 +31,9 @@ from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
+from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
-from kseg.segment.files import parse_partition_name
+from kseg.segment.files import SegmentFile, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
 from kseg.stores.source import STANDARD_INPUT
 
@@ -55,7 +55,7 @@ _BATCH_FIELDS = frozenset(
 _HEADER_FIELDS = frozenset({"key", "value"})
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
 _INTEGER_ENDS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
-_SEGMENT = re.compile(r"([0-9]{20})\.log$")
+_NO_HEADER = RecordBatchHeader(*[0] * len(RecordBatchHeader._fields))
 
 
 class BadLineError(KsegError):
@@ -82,15 +82,13 @@ class RecordLine:
 class BatchLine:
     """The header of a batch, with the ``records`` that follow it.
 
-    ``header``: of v2; for an older message only codec, timestamp type and largest timestamp are used. ``segment``: base
-    offset in the name of its file; ``folder``: the directory of that file.
+    ``header``: of v2; for an older message only codec, timestamp type and largest timestamp are used.
     """
 
     magic: int
     header: RecordBatchHeader
-    segment: int | None
+    file: SegmentFile
     position: int
-    folder: str
     problem: str | None
     records: list[RecordLine] = field(default_factory=list)
 
@@ -242,6 +240,7 @@ class JsonLines:
         return os.fsdecode(self._bytes(row.get(name), name, False) or b"")
 
     def _partition(self, row: dict[str, Any]) -> str | None:
+        """Returns the name of the directory: a partition that a broker was moving or deleting keeps its suffix."""
         missing = [name for name in ("topic", "partition") if row.get(name) is None]
         if len(missing) == 1:
             raise self._bad(f"has no {missing[0]}: a record says both topic and partition, or neither")
@@ -250,10 +249,15 @@ class JsonLines:
         name = f"{self._text(row, 'topic')}-{self._number_of(row, 'partition', 'int32', least=0)}"
         if "/" in name or "\0" in name or name.startswith("."):
             raise self._bad("has a topic that no directory can be called after")
-        return name
+        folder = os.path.basename(os.path.dirname(self._text(row, "file")))
+        return folder if folder.startswith(f"{name}.") and own_name(folder) == name else name
 
     def _batch(self, row: dict[str, Any]) -> BatchLine:
         self._check_fields(row, _BATCH_FIELDS, "batch")
+        file, problems = segment_file(self._text(row, "file")), row.get("problems") or []
+        if problems or not row.get("isValid", True):
+            position = self._number_of(row, "position", "int64")
+            return BatchLine(MAGIC_V2, _NO_HEADER, file, position, f"{problems} at position {position} of {file.path}")
         magic = self._number_of(row, "magic", "int16")
         if magic not in (0, 1, 2):
             raise self._bad(f"has the magic {magic}, which names no format")
@@ -277,17 +281,7 @@ class JsonLines:
             self._optional(row, "maxTimestamp", "int64"), self._optional(row, "producerId", "int64"),
             self._optional(row, "producerEpoch", "int16"), self._optional(row, "baseSequence", "int32"), 0,
         )  # fmt: skip
-        name = self._text(row, "file")
-        segment, problems = _SEGMENT.search(name), row.get("problems") or []
-        bad = None if row.get("isValid", True) and not problems else f"{problems} at position {row.get('position')}"
-        return BatchLine(
-            magic,
-            header,
-            None if segment is None else int(segment[1]),
-            self._number_of(row, "position", "int64"),
-            os.path.dirname(name),
-            None if bad is None else f"{bad} of {name}",
-        )
+        return BatchLine(magic, header, file, self._number_of(row, "position", "int64"), None)
 
 
 NAMELESS = "records-0"
@@ -323,13 +317,14 @@ class Import:
         names = {record.partition or NAMELESS for record in line.records}
         if len(names) > 1:
             raise KsegError(f"a batch holds records of several partitions: {', '.join(sorted(names))}")
+        folder = os.path.dirname(line.file.path)
         if names:
-            self._names[line.folder] = names.pop()
-        name = self._names.get(line.folder)
+            self._names[folder] = names.pop()
+        name = self._names.get(folder)
         if name is None:
-            self._nameless.setdefault(line.folder, []).append(line)
+            self._nameless.setdefault(folder, []).append(line)
             return
-        for batch in [*self._nameless.pop(line.folder, ()), line]:
+        for batch in [*self._nameless.pop(folder, ()), line]:
             self._of(name).add_batch(batch)
 
     def _of(self, name: str) -> "NewPartition":
@@ -386,11 +381,15 @@ class NewPartition(RowsWriter):
             self._append(self._next_offset, self._grouper.flush())
 
     def add_batch(self, line: BatchLine) -> None:
-        """Adds a batch with its original header, in its original segment."""
+        """Adds a batch with its original header, in its original segment or snapshot."""
+        if line.file.epoch is not None and line.magic == MAGIC_V2:
+            self._add_to_snapshot(line)
+            return
         self._flush()
-        if self._request.segment_bytes is None and line.segment is not None and line.segment != self._segment:
+        segment = line.file.base_offset if line.file.kind == LOG and not line.file.leftover else None
+        if self._request.segment_bytes is None and segment not in (None, self._segment):
             self._end_segment()
-            self._segment = line.segment
+            self._segment = segment
         if self._request.magic not in (None, line.magic) or self._request.batch_bytes is not None:
             raise KsegError("batches keep their format and size when they are read: convert the result")
         header = line.header
@@ -407,6 +406,18 @@ class NewPartition(RowsWriter):
         if self._segment is not None:
             base = min(base, self._segment)
         self._append(base, [(lambda: data, len(data))])
+
+    def _add_to_snapshot(self, line: BatchLine) -> None:
+        """Adds a batch to a snapshot of the cluster metadata, whose offsets are its own."""
+        records = [NewRecord(each.offset or 0, each.timestamp, each.key, each.value) for each in line.records]
+        data, name = self._batch(line, records), line.file.name
+        self.files[name] = self.files.get(name, 0) + len(data)
+        self.records += len(records)
+        if self.folder is not None:
+            with open(os.path.join(self.folder, name), "ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
 
     def _target_of(self, header_codec: int) -> Target:
         return self._request.target or target_of(header_codec)

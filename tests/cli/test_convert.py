@@ -60,6 +60,26 @@ def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, sourc
         assert files_of_kind(made, *kinds) == files_of_kind(source, *kinds)
 
 
+@pytest.mark.parametrize(
+    "source", ["kafka-4.3.1/internal", "kafka-4.4.0/internal", "log-directories/4.4.0/logs", "kafka-1.1.1/txn"]
+)
+def test_a_log_directory_out_and_in_again(kseg: Kseg, tmp_path: Path, source: str) -> None:
+    """Snapshots of the cluster metadata are no part of its log."""
+    moved = f"moved-0.{'0' * 32}-stray"
+    logs = Path(shutil.copytree(TESTDATA / source, tmp_path / "logs"))
+    for name in ("moved-0", moved):
+        shutil.copytree(PLAIN, logs / name)
+    kseg("convert", "--to", "jsonl", "--output", tmp_path / "lines", logs).expect(0)
+    kseg("convert", "--from", "jsonl", "--output", tmp_path / "new", tmp_path / "lines").expect(0)
+    kseg("convert", "--from", "jsonl", "--dry-run", "--output", tmp_path / "none", tmp_path / "lines").expect(1)
+    assert files_of_kind(tmp_path / "new" / moved, ".log") == files_of_kind(PLAIN, ".log")
+    for path in filter(Path.is_dir, logs.iterdir()):
+        made = tmp_path / "new" / path.name
+        if path.name != "truth":
+            assert files_of_kind(made, ".checkpoint") == files_of_kind(path, ".checkpoint")
+            assert dumped(kseg, made) == dumped(kseg, path)
+
+
 def test_bare_objects_become_a_partition(kseg: Kseg, tmp_path: Path) -> None:
     lines = [
         {"key": "a", "value": "é", "timestamp": 1700000000000},
@@ -152,6 +172,14 @@ def test_empty_batches_are_of_the_partition_of_their_folder(kseg: Kseg, tmp_path
     assert dumped(kseg, made) == dumped(kseg, source)
     empty = [row for row in rows if row.get("count") == 0]
     assert imported(kseg, tmp_path / "again", empty).name == "e-idem-0"
+
+
+def test_a_batch_of_no_known_format_is_skipped(kseg: Kseg, tmp_path: Path) -> None:
+    lines, damaged = tmp_path / "lines", TESTDATA / "damaged/4.3.1-last-magic-1/dplain-0"
+    kseg("convert", "--to", "jsonl", "--skip-damage", "--output", lines, damaged).expect(0)
+    kseg("convert", "--from", "jsonl", "--output", tmp_path / "new", lines).expect(3)
+    kseg("convert", "--from", "jsonl", "--skip-damage", "--output", tmp_path / "new", lines).expect(0)
+    assert dumped(kseg, tmp_path / "new" / "dplain-0") == dumped(kseg, damaged)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

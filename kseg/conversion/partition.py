@@ -27,6 +27,7 @@ from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.records.building import max_bytes, single_batches
+from kseg.kernel.records.columns import Collector
 from kseg.runtime.threads import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
@@ -78,10 +79,11 @@ class Losses:
         self.counts[ZSTD] += header.codec == compression.ZSTD and not self._has_codec
         self.counts = +self.counts
 
-    def add_plain(self, magic: int, timed: int) -> None:
-        """As `add`, for uncompressed batches without a producer id; ``timed``: the number of them with a timestamp."""
-        if self._magic == 0 and magic > 0:
-            self.counts[TIMESTAMPS] += timed
+    def add_timestamps(self, rows: Rows) -> None:
+        """As `add`, for uncompressed messages of v1."""
+        if self._magic == 0:
+            times = rows.rows[layout.ROW_TIMESTAMP : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+            self.counts[TIMESTAMPS] += sum(time >= 0 for time in times)
             self.counts = +self.counts
 
     def add_rows(self, rows: Rows) -> None:
@@ -129,26 +131,26 @@ class Converter:
         """Whether `take` gives the same result as `add` for uncompressed batches of a format."""
         request, target = self._request, magic if self._magic is None else self._magic
         return magic < MAGIC_V2 or (
-            target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == NONE)
+            target == 1 and (request.batch_bytes is not None or self._target(0, target).codec == NONE)
         )
 
-    def take(self, run: recoding.PlainRun, scratch: Scratch) -> Iterator[Build]:
+    def take(self, found: recoding.UniformRows) -> Iterator[Build]:
         """Converts many valid batches."""
-        self._found.losses.add_plain(run.magic, run.timed)
-        request, magic = self._request, run.magic if self._magic is None else self._magic
-        if run.magic == magic and self._is_kept(0) and request.batch_bytes is None:
+        if found.magic == 1:
+            self._found.losses.add_timestamps(found.rows)
+        request, magic = self._request, found.magic if self._magic is None else self._magic
+        if found.magic == magic and self._is_kept(0) and request.batch_bytes is None:
             yield from self.flush()
-            yield partial(bytes, bytes(run.data)), len(run.data)
+            yield partial(bytes, bytes(found.data)), len(found.data)
             return
-        fields = BatchFields(self._target(0, magic), append_time=run.append_time if magic else None)
+        fields = BatchFields(self._target(0, magic), append_time=found.append_time if magic else None)
         if magic == MAGIC_V2 and fields.target.codec == NONE and request.batch_bytes is None:
             yield from self.flush()
             self._found.has_changed = True
-            for rows in run.rows(scratch):
-                batches = _single_batches(rows, LOG_APPEND_TIME * (run.append_time is not None))
-                yield partial(bytes, batches), len(batches)
+            batches = _single_batches(found.rows, LOG_APPEND_TIME * (found.append_time is not None))
+            yield partial(bytes, batches), len(batches)
             return
-        yield from self._group_rows(magic, fields, self._counted(run.rows(scratch)), run.magic < MAGIC_V2)
+        yield from self._group_rows(magic, fields, self._counted(iter([found.rows])), found.magic < MAGIC_V2)
 
     @property
     def only_recodes(self) -> bool:
@@ -505,13 +507,12 @@ class _Conversion:
         ):
             return first
         buffer, frames, _, stop = self._window(reader, run, first)
-        found = recoding.plain_run(buffer, frames, first, stop, self.found.next_offset)
-        if found is None:
-            return first
-        self.found.batches += found.stop - first
-        self.found.next_offset = found.next_offset
-        self._submit(self._converter.take(found, self._scratch))
-        return found.stop
+        collector = Collector(first, self.found.next_offset)
+        for found in recoding.uniform_rows(collector, buffer, frames, stop, self._scratch):
+            self._submit(self._converter.take(found))
+        self.found.batches += collector.frame - first
+        self.found.next_offset = collector.next_offset
+        return collector.frame
 
     def _convert(self, batch: Batch) -> None:
         self.found.batches += 1

@@ -15,76 +15,55 @@ from kseg.formats.compressing import Target, packer
 from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.codecs.recoding import Repacking, UniformRun
+from kseg.kernel.codecs.recoding import Repacking
 from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout.headers import APPEND_TIME
-from kseg.kernel.layout.rows import (
-    DONE,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_WIDTH,
-    FULL,
-    HEADER_WIDTH,
-    MORE_HEADERS,
-)
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, FULL, HEADER_WIDTH, MORE_HEADERS
 from kseg.kernel.records.columns import Collector
 from kseg.limits import MAX_HEADERS
 from kseg.segment.items import Damage, Problem
 
 
-class PlainRun(NamedTuple):
-    """Frames first to stop (rows FRAME_* of ``buffer``) of one magic.
+class UniformRows(NamedTuple):
+    """Uncompressed batches of one ``magic``: their ``frames`` (rows FRAME_*) and records.
 
-    ``append_time`` in ms, None for CreateTime; ``timed``: number of batches with a timestamp; ``next_offset``: the
-    offset after all of them.
+    ``append_time`` in ms, None for CreateTime.
     """
 
-    buffer: Sliceable
     frames: memoryview
-    first: int
-    stop: int
+    rows: Rows
     magic: int
     append_time: int | None
-    timed: int
-    next_offset: int
 
     @property
     def data(self) -> Any:
         """All their bytes."""
-        frames, last = self.frames, (self.stop - 1) * FRAME_WIDTH
-        start, end = frames[self.first * FRAME_WIDTH + FRAME_POSITION], frames[last + FRAME_POSITION]
-        return self.buffer[start : end + frames[last + FRAME_SIZE]]
-
-    def rows(self, scratch: Scratch) -> Iterator[Rows]:
-        """Yields all their records. Raises DamageError if the bytes have changed since they were checked."""
-        collector, max_headers = Collector(self.first), MAX_HEADERS * HEADER_WIDTH
-        while True:
-            status = collector.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers)
-            if collector.row_count:
-                yield Rows(self.buffer, scratch.rows, scratch.headers, collector.row_count)
-                collector.row_count = collector.header_count = 0
-            elif status == DONE:
-                return
-            elif status == MORE_HEADERS and len(scratch.headers) < max_headers:
-                scratch.headers = int64s(max_headers)
-            else:
-                raise DamageError("a batch changed while it was read; nothing was written")
+        last = len(self.frames) - FRAME_WIDTH
+        return self.rows.payload[self.frames[FRAME_POSITION] : self.frames[last] + self.frames[last + FRAME_SIZE]]
 
 
-def plain_run(buffer: Sliceable, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:
-    """Returns the run of uniform uncompressed batches from frame ``first`` on; None if there are fewer than two.
+def uniform_rows(
+    collector: Collector, buffer: Sliceable, frames: memoryview, stop: int, scratch: Scratch
+) -> Iterator[UniformRows]:
+    """Yields the records of the next uniform frames up to ``stop``. The collector is then at the frame behind them.
 
-    Their offsets are not below ``next_offset``.
+    Raises DamageError if the bytes have changed since they were checked.
     """
-    run = UniformRun(next_offset)
-    end = run.find(buffer, frames, first, stop)
-    if end - first < 2:
-        return None
-    return PlainRun(
-        buffer, frames, first, end, frames[first * FRAME_WIDTH + FRAME_MAGIC],
-        run.time if run.kind == APPEND_TIME else None, run.timed, run.next_offset,
-    )  # fmt: skip
+    max_headers = MAX_HEADERS * HEADER_WIDTH
+    while True:
+        first = collector.frame
+        status = collector.collect(buffer, frames, stop, ALL, scratch.rows, scratch.headers)
+        if collector.row_count:
+            read = frames[first * FRAME_WIDTH : collector.frame * FRAME_WIDTH]
+            rows = Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
+            yield UniformRows(read, rows, collector.magic, collector.time if collector.kind == APPEND_TIME else None)
+            collector.row_count = collector.header_count = 0
+        elif status == MORE_HEADERS and len(scratch.headers) < max_headers:
+            scratch.headers = int64s(max_headers)
+        elif collector.is_open:
+            raise DamageError("a batch changed while it was read; nothing was written")
+        else:
+            return
 
 
 _of_thread = threading.local()

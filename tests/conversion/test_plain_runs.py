@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from conversion.conversions import TESTDATA, convert, files, records_of
-from conversion.test_recoding import frames_of
 from kseg.conversion.options import LossError
 from kseg.conversion.partition import _Conversion
 from kseg.errors import DamageError, UnsupportedError
 from kseg.formats.rows import int64s
-from kseg.kernel.codecs.recoding import UniformRun
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records import building
 from kseg.segment.batches import Batch
@@ -153,19 +151,6 @@ def test_messages_of_a_real_broker_are_read_back(asked: dict[str, Any], tmp_path
             seen += 1
     assert seen
     assert max(taken) > 1
-
-
-def test_buffer_sizes_are_checked() -> None:
-    data = ENTRIES[0]
-    frames, run = frames_of(data), UniformRun()
-    assert run.find(data, frames, 1, 1) == 1
-    for call in (
-        lambda: run.find(data[:-1], frames, 0, 1),
-        lambda: run.find(data, frames, 0, 2),
-        lambda: run.find(data, frames, -1, 1),
-    ):
-        with pytest.raises(ValueError):
-            call()
 
 
 def test_a_record_larger_than_the_buffer_is_an_error() -> None:

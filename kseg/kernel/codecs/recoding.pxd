@@ -22,13 +22,4 @@ cdef Py_ssize_t count_selected(
 cdef void write_header(unsigned char* out, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil
 cdef int pack_frames(Repacking repacking) noexcept nogil
 
-cdef class UniformRun:
-    cdef public long long next_offset
-    cdef readonly long long kind, time, timed
-
-cdef bint is_plain_batch(const unsigned char* p, Py_ssize_t at, Py_ssize_t size) noexcept nogil
-cdef Py_ssize_t count_alike(
-    UniformRun run, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop
-) noexcept nogil
-
 cdef bint can_recode(const unsigned char* p, Py_ssize_t at, long long size, int kept) noexcept nogil

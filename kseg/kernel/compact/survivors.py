@@ -8,7 +8,7 @@ dropped, or reduced to its header.
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, KeyMap, hash_key, last_offset, prefetch_slot
-from cython.cimports.kseg.kernel.records.building import put_header, put_records
+from cython.cimports.kseg.kernel.records.building import put_header, put_records, put_single_header
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, open_frame, read_rows, use_frames, use_rows
 
 # Decides which records a compaction retains (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the key map.
@@ -114,7 +114,6 @@ _BATCH_GROWTH = cython.declare(cython.longlong, 128)
 # Upper bound of the growth of a rewritten record, in bytes: a longer timestamp delta and a longer length.
 _RECORD_GROWTH = cython.declare(cython.longlong, 16)
 _ATTRIBUTES = cython.declare(cython.longlong, 0x7F)
-_NONE = cython.declare(cython.uchar, 255)
 
 
 class Survivors(FrameCursor):
@@ -373,24 +372,17 @@ def put_empty(survivors, at):
 
 def put_as_batch(survivors, position, magic):
     """Writes a plain message v0 or v1, whose row is the first, as a v2 batch of one record."""
-    model = cython.declare(cython.uchar[V2_HEADER_BYTES])
-    k: cython.int
     end: cython.Py_ssize_t
+    offset: cython.longlong = survivors.table.rows[ROW_OFFSET]
     timestamp: cython.longlong = survivors.table.rows[ROW_TIMESTAMP]
     base: cython.longlong = timestamp
     attributes: cython.longlong = survivors.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME if magic == 1 else 0
-    # The offset of the message; no epoch, no producer, no sequence (-1 each); no offset delta.
-    for k in range(V2_HEADER_BYTES):
-        model[k] = survivors.p[position + k] if k < ENTRY_SIZE else _NONE
-    for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
-        model[k] = 0
-    model[ENTRY_MAGIC] = 2
     if survivors.table.rows[ROW_VALUE_SIZE] < 0:
         base = survivors.now_ms + survivors.retention_ms
         attributes |= DELETE_HORIZON
     end = put_records(
-        survivors.p, survivors.table.rows, survivors.keep, 1, survivors.table.rows[ROW_OFFSET], base, survivors.out,
+        survivors.p, survivors.table.rows, survivors.keep, 1, offset, base, survivors.out,
         survivors.size + V2_HEADER_BYTES,
     )  # fmt: skip
-    put_header(survivors.out, survivors.size, end, model, 0, attributes, base, timestamp, 1)
+    put_single_header(survivors.out, survivors.size, end, offset, attributes, base, timestamp)
     survivors.size = end

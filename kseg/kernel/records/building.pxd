@@ -9,6 +9,10 @@ cdef void put_header(
     unsigned char* out, Py_ssize_t at, Py_ssize_t end, const unsigned char* p, Py_ssize_t model, long long attributes,
     long long base_timestamp, long long max_timestamp, long long count
 ) noexcept nogil
+cdef void put_single_header(
+    unsigned char* out, Py_ssize_t at, Py_ssize_t end, long long offset, long long attributes, long long base_timestamp,
+    long long max_timestamp
+) noexcept nogil
 cdef long long record_size(
     const long long* rows, Py_ssize_t row, const long long* headers, long long time_delta, long long offset_delta
 ) noexcept nogil

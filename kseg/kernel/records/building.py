@@ -10,6 +10,8 @@ from cython.cimports.kseg.kernel.records.records import content_bytes, header_by
 
 native_setup()
 
+NO_FIELD = cython.declare(cython.uchar, 255)  # each byte of -1
+
 
 def record_size(rows, row, headers, time_delta, offset_delta):
     """Returns the size of a record without its length field."""
@@ -81,6 +83,17 @@ def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp
     put_big(out, at + V2_MAX_TIMESTAMP, max_timestamp, 8)
     put_big(out, at + V2_COUNT, count, 4)
     put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
+
+
+def put_single_header(out, at, end, offset, attributes, base_timestamp, max_timestamp):
+    """`put_header` of a batch of one record, without leader epoch and producer."""
+    model = cython.declare(cython.uchar[V2_HEADER_BYTES])
+    k: cython.int
+    for k in range(V2_HEADER_BYTES):
+        model[k] = 0 if V2_LAST_OFFSET_DELTA <= k < V2_BASE_TIMESTAMP else NO_FIELD
+    put_big(model, ENTRY_OFFSET, offset, 8)
+    model[ENTRY_MAGIC] = MAGIC_V2
+    put_header(out, at, end, model, 0, attributes, base_timestamp, max_timestamp, 1)
 
 
 def seal(
@@ -283,14 +296,7 @@ LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 def write_batches(area, p, rows, headers, count, attributes):
     """Returns the number of bytes written, -1 if a batch does not fit."""
     i: cython.Py_ssize_t
-    k: cython.int
     at: cython.Py_ssize_t = 0
-    model = cython.declare(cython.uchar[V2_HEADER_BYTES])
-    for k in range(V2_HEADER_BYTES):
-        model[k] = 255  # -1: no leader epoch, no producer
-    model[ENTRY_MAGIC] = 2
-    for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
-        model[k] = 0
     area.limit = LARGEST_SIZE
     for i in range(count):
         if area.capacity - at < V2_HEADER_BYTES:
@@ -298,8 +304,9 @@ def write_batches(area, p, rows, headers, count, attributes):
         begin_area(area, at + V2_HEADER_BYTES, rows[i * ROW_WIDTH + ROW_OFFSET])
         if write_records(area, p, rows, headers, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
             return -1
-        put_header(area.out, at, area.end, model, 0, attributes, area.base_timestamp, area.largest_timestamp, 1)
-        put_big(area.out, at, area.base_offset, 8)
+        put_single_header(
+            area.out, at, area.end, area.base_offset, attributes, area.base_timestamp, area.largest_timestamp
+        )
         at = area.end
     return at
 

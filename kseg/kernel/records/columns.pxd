@@ -27,9 +27,14 @@ cpdef enum:
 
 cdef class Collector(FrameCursor):
     cdef public Py_ssize_t row_count, header_count
+    cdef readonly bint is_uniform
+    cdef readonly long long next_offset, magic, kind, time
+    # Whether a frame was read, and the offset behind the frame that is being read.
+    cdef bint is_begun
+    cdef long long reached
 
 cdef bint is_outside(Collector collector, const long long* wanted) noexcept nogil
-cdef long long kind_of(long long check) noexcept nogil
+cdef bint continues_run(Collector collector) noexcept nogil
 cdef int collect_rows(Collector collector, const long long* wanted) noexcept nogil
 cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
 cdef void check_headers(Py_ssize_t length, long long first, long long count) except *

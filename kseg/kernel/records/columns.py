@@ -13,7 +13,7 @@ ROW_CHECK of every row, of any format, has the valid bit and the timestamp type,
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
-from cython.cimports.kseg.kernel.records.messages import row_check
+from cython.cimports.kseg.kernel.records.messages import kind_in, kind_of, row_check, time_of
 from cython.cimports.kseg.kernel.records.records import header_bytes
 
 # Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
@@ -132,6 +132,7 @@ def check_capacity(length, at, count):
 
 
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+ALL_BITS = cython.declare(cython.int, 255)
 
 
 def is_outside(collector, wanted):
@@ -158,16 +159,51 @@ def is_outside(collector, wanted):
     )
 
 
-def kind_of(check):
-    return (check >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
+def continues_run(collector):
+    """Whether the next frame may be read in the call of a uniform collector; sets the fields that it decides on."""
+    p: cython.pointer[cython.const[cython.uchar]] = collector.p
+    row: cython.Py_ssize_t = collector.frame * FRAME_WIDTH
+    at: cython.Py_ssize_t = collector.frames[row + FRAME_POSITION]
+    magic: cython.longlong = collector.frames[row + FRAME_MAGIC]
+    kind: cython.longlong
+    delta: cython.longlong = 0
+    if not collector.is_begun:
+        collector.magic = magic
+    if not collector.frames[row + FRAME_STATE] & CRC_RIGHT or not 0 <= magic <= MAGIC_V2 or magic != collector.magic:
+        return False
+    if magic < MAGIC_V2:
+        if p[at + LEGACY_FLAGS] & (ALL_BITS - LOG_APPEND_TIME * magic):
+            return False
+    elif be64(p, at + V2_PRODUCER_ID) != -1 or be32(p, at + V2_COUNT) <= 0 or p[at + V2_ATTRIBUTES]:
+        return False
+    else:
+        delta = be32(p, at + V2_LAST_OFFSET_DELTA)
+    if be64(p, at) < collector.next_offset or delta < 0 or be64(p, at) >= INT64_MAX - delta:
+        return False
+    kind = kind_of(p, at, magic)
+    if not collector.is_begun:
+        collector.kind, collector.time = kind, time_of(p, at, magic)
+    elif kind != collector.kind or (kind == APPEND_TIME and time_of(p, at, magic) != collector.time):
+        return False
+    collector.reached = be64(p, at) + delta + 1
+    return True
 
 
 class Collector(FrameCursor):
-    """Reads rows of many plain frames into buffers with ``row_count`` rows and ``header_count`` header rows so far."""
+    """Reads rows of many plain frames into buffers with ``row_count`` rows and ``header_count`` header rows so far.
 
-    def __init__(self, frame):
+    A uniform collector reads only uncompressed frames without a producer, and with equal ``magic``, ``kind`` of
+    timestamps (NO_TIME, CREATE_TIME, APPEND_TIME) and, if that is APPEND_TIME, ``time`` in ms; their offsets are not
+    below ``next_offset``, which follows them. It leaves the frame behind them to the caller.
+    """
+
+    def __init__(self, frame, next_offset=None):
         FrameCursor.__init__(self, frame)
         self.row_count = self.header_count = 0
+        self.is_uniform = next_offset is not None
+        self.next_offset = self.reached = next_offset or 0
+        self.is_begun = False
+        self.magic = self.kind = self.time = 0
 
     def collect(
         self,
@@ -194,7 +230,7 @@ class Collector(FrameCursor):
         self.table.row_count, self.table.header_count = self.row_count, self.header_count
         use_rows(self, rows, headers)
         use_frames(self, buf, frames, stop, FRAME_WIDTH, expansion, None)
-        self.refused = CONTROL
+        self.refused = ALL_BITS - LOG_APPEND_TIME if self.is_uniform else CONTROL
         asked = int64s_in(wanted)
         while status == NEEDS_BUFFER:
             with cython.nogil:
@@ -212,7 +248,10 @@ def collect_rows(collector, wanted):
     check: cython.longlong
     while collector.frame < collector.stop:
         at = collector.frame * FRAME_WIDTH
-        if not collector.is_open and collector.frames[at + FRAME_STATE] & CRC_RIGHT and is_outside(collector, wanted):
+        if collector.is_uniform:
+            if not collector.is_open and not continues_run(collector):
+                return NOT_PLAIN
+        elif not collector.is_open and collector.frames[at + FRAME_STATE] & CRC_RIGHT and is_outside(collector, wanted):
             collector.frame += 1
             continue
         if collector.table.row_count >= collector.table.row_capacity:
@@ -221,6 +260,8 @@ def collect_rows(collector, wanted):
         if status != DONE:
             # The rows before must be used first: they need the buffer.
             return FULL if status != NOT_PLAIN and collector.table.row_count else status
+        collector.is_begun = True
+        collector.next_offset = collector.reached
         if collector.frames[at + FRAME_MAGIC] == MAGIC_V2:
             check = row_check(0, True, APPEND_TIME if collector.area.header.is_append_time else CREATE_TIME)
             for k in range(collector.first_row, collector.table.row_count):
@@ -272,7 +313,7 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
         if not (check >> CHECK_VALID_SHIFT) & 1 or rows[at + ROW_OFFSET] < first or rows[at + ROW_OFFSET] > last:
             continue
         if not any_time and (
-            kind_of(check) == NO_TIME or rows[at + ROW_TIMESTAMP] < earliest or rows[at + ROW_TIMESTAMP] > latest
+            kind_in(check) == NO_TIME or rows[at + ROW_TIMESTAMP] < earliest or rows[at + ROW_TIMESTAMP] > latest
         ):
             continue
         if kept != k:
@@ -324,7 +365,7 @@ def kinds(
     check_rows(len(rows), stop)
     check_capacity(len(out), at, stop - first)
     for k in range(first, stop):
-        out[at + k - first] = cython.cast(cython.int, kind_of(rows[k * ROW_WIDTH + ROW_CHECK]) - CREATE_TIME)
+        out[at + k - first] = cython.cast(cython.int, kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) - CREATE_TIME)
 
 
 def times(
@@ -354,7 +395,7 @@ def times(
         i = at + k - first
         time = rows[k * ROW_WIDTH + ROW_TIMESTAMP]
         out[i] = 0
-        if kind_of(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME and -limit <= time <= limit:
+        if kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME and -limit <= time <= limit:
             out[i] = time * scale
             valid[i >> 3] |= 1 << (i & 7)
 

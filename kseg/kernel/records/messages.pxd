@@ -38,6 +38,7 @@ cdef bint is_plain(const unsigned char* p, Py_ssize_t at, Py_ssize_t size, int m
 cdef void put_row(
     const Message* message, long long offset, long long timestamp, long long check, long long* rows, Py_ssize_t number
 ) noexcept nogil
+cdef long long kind_in(long long check) noexcept nogil
 cdef long long time_of(const unsigned char* p, Py_ssize_t at, int magic) noexcept nogil
 cdef int kind_of(const unsigned char* p, Py_ssize_t at, int magic) noexcept nogil
 cdef int walk_set(

@@ -82,16 +82,23 @@ def row_check(crc, is_right, kind):
     return crc | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
 
 
+def kind_in(check):
+    """Returns the timestamp type in ROW_CHECK."""
+    return (check >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
+
+
 def time_of(p, at, magic):
-    """Returns the timestamp of the v0 or v1 entry at p[at], -1 for v0."""
-    return be64(p, at + V1_TIMESTAMP) if magic else -1
+    """Returns the timestamp of the entry at p[at], the largest one of a batch; -1 for v0."""
+    if magic == 0:
+        return -1
+    return be64(p, at + (V2_MAX_TIMESTAMP if magic >= MAGIC_V2 else V1_TIMESTAMP))
 
 
 def kind_of(p, at, magic):
-    """Returns the timestamp type of the v0 or v1 entry at p[at]."""
+    """Returns the timestamp type of the entry at p[at]."""
     if magic == 0:
         return NO_TIME
-    return APPEND_TIME if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+    return APPEND_TIME if p[at + (V2_FLAGS if magic >= MAGIC_V2 else LEGACY_FLAGS)] & LOG_APPEND_TIME else CREATE_TIME
 
 
 def read_sizes(p, at, message):
@@ -186,8 +193,8 @@ def read_fields(walk, p, is_07, message):
 def add_row(walk, p, message, rows):
     """Appends the row of the v0 or v1 entry at the position, whose fields are read."""
     at: cython.Py_ssize_t = walk.position
-    kind: cython.longlong = kind_of(p, at, message.magic)
-    timestamp: cython.longlong = time_of(p, at, message.magic)
+    kind: cython.longlong = kind_of(p, at, message.magic != 0)
+    timestamp: cython.longlong = time_of(p, at, message.magic != 0)
     if message.magic and walk.kind != OWN:
         kind = walk.kind
         if kind == APPEND_TIME and message.magic == 1:

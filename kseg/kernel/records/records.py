@@ -252,10 +252,11 @@ def append_row(fields, timestamp, header, table):
     rows[row + ROW_KEY_SIZE] = fields.key_size if fields.key_size >= 0 else -1
     rows[row + ROW_VALUE] = fields.value
     rows[row + ROW_VALUE_SIZE] = fields.value_size if fields.value_size >= 0 else -1
-    rows[row + ROW_HEADERS] = table.header_count
-    rows[row + ROW_HEADER_COUNT] = fields.header_count
-    rows[row + ROW_CHECK] = 0
-    if table.header_capacity < 0:
+    if table.header_capacity >= 0:
+        rows[row + ROW_HEADERS] = table.header_count
+        rows[row + ROW_HEADER_COUNT] = fields.header_count
+        rows[row + ROW_CHECK] = 0
+    else:
         rows[row + ROW_HEADERS] = fields.value + (fields.value_size if fields.value_size > 0 else 0)
         rows[row + ROW_HEADER_COUNT] = -1
         rows[row + ROW_CHECK] = fields.after

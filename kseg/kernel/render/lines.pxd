@@ -69,5 +69,4 @@ cdef Py_ssize_t put_json_bytes(
     Line* line, Py_ssize_t start, Py_ssize_t size, bint as_base64, Py_ssize_t o
 ) noexcept nogil
 cdef Py_ssize_t put_text(Line* line, Py_ssize_t start, Py_ssize_t size, Py_ssize_t o) noexcept nogil
-cdef int kind_of(int attributes) noexcept nogil
 cdef Py_ssize_t put_json_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil

@@ -14,6 +14,7 @@ from cython.cimports.kseg.kernel.native.escape import (
     put_raw,
     put_visible,
 )
+from cython.cimports.kseg.kernel.records.messages import kind_in, kind_of, time_of
 from cython.cimports.kseg.kernel.records.records import sequence_after
 
 # Records as JSON Lines: one object per line, keys in the order that ``kseg dump --format json`` promises.
@@ -73,7 +74,7 @@ def put_fields(line, row, o):
     o = put_raw(out, o, line.context.place, line.context.place_size)
     o = put_int(out, o, rows[row + ROW_OFFSET])
     if line.magic < MAGIC_V2:
-        kind = (rows[row + ROW_CHECK] >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
+        kind = kind_in(rows[row + ROW_CHECK])
     if kind:
         o = put_number(out, o, b',"timestamp":', rows[row + ROW_TIMESTAMP])
         o = put_json_kind(out, o, kind)
@@ -175,10 +176,6 @@ def use_loops(level: cython.int) -> int:
     return best
 
 
-def kind_of(attributes):
-    return APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
-
-
 def put_bool(out, o, value):
     return put(out, o, b"true") if value else put(out, o, b"false")
 
@@ -245,17 +242,14 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
     is_valid: cython.bint = frames[frame + FRAME_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2
     attributes: cython.int = p[at + V2_FLAGS] if magic >= MAGIC_V2 else p[at + LEGACY_FLAGS]
-    timestamp: cython.longlong = (
-        -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= MAGIC_V2 else V1_TIMESTAMP))
-    )
     crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
     if magic >= MAGIC_V2:
         o = put_v2(line, o, p, at)
     else:
         o = put_number(out, o, b"offset: ", be64(p, at + ENTRY_OFFSET))
     o = put_number(out, o, b" position: ", frames[frame + FRAME_POSITION] + origin)
-    o = put_text_kind(out, o, NO_TIME if magic == 0 else kind_of(attributes))
-    o = put_int(out, o, timestamp)
+    o = put_text_kind(out, o, kind_of(p, at, magic))
+    o = put_int(out, o, time_of(p, at, magic))
     o = put_number(out, o, b" size: ", frames[frame + FRAME_SIZE])
     o = put_number(out, o, b" magic: ", magic)
     o = put(out, o, b" compresscodec: ")
@@ -282,7 +276,7 @@ def put_json_v2(line, o, p, at):
     """Writes the fields of a v2 batch from baseOffset to maxTimestamp."""
     attributes: cython.int = p[at + V2_FLAGS]
     o = put_json_codec(line.out, put_v2(line, o, p, at), attributes & CODEC)
-    o = put_json_kind(line.out, o, kind_of(attributes))
+    o = put_json_kind(line.out, o, kind_of(p, at, MAGIC_V2))
     o = put(line.out, o, b',"baseTimestamp":')
     if attributes & DELETE_HORIZON:
         o = put(line.out, o, b"null")
@@ -297,7 +291,7 @@ def put_json_legacy(out, o, p, at, magic):
     o = put_json_codec(out, put(out, o, b',"count":1'), 0)
     if magic == 0:
         return o
-    o = put_json_kind(out, o, kind_of(p[at + LEGACY_FLAGS]))
+    o = put_json_kind(out, o, kind_of(p, at, magic))
     return put_number(out, o, b',"maxTimestamp":', be64(p, at + V1_TIMESTAMP))
 
 

@@ -8,7 +8,7 @@ import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.native.escape import put
 from cython.cimports.kseg.kernel.records.cursor import FrameCursor, extend, leave, read_rows, use_frames, use_rows
-from cython.cimports.kseg.kernel.records.messages import is_plain
+from cython.cimports.kseg.kernel.records.messages import is_plain, kind_of
 from cython.cimports.kseg.kernel.records.records import content_bytes, header_bytes
 from cython.cimports.kseg.kernel.render.lines import (
     CONTENTS,
@@ -227,13 +227,10 @@ def begin_lines(renderer, at):
     """Sets the fields that all records of a frame share."""
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
-    attributes: cython.int = renderer.p[position + (V2_FLAGS if magic >= MAGIC_V2 else LEGACY_FLAGS)]
     renderer.line.magic = cython.cast(cython.int, magic)
-    renderer.line.kind = NO_TIME
-    if magic:
-        renderer.line.kind = APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
+    renderer.line.kind = kind_of(renderer.p, position, renderer.line.magic)
     renderer.line.position = position + renderer.origin
-    renderer.is_control = magic == MAGIC_V2 and (attributes & CONTROL) != 0
+    renderer.is_control = magic == MAGIC_V2 and (renderer.p[position + V2_FLAGS] & CONTROL) != 0
 
 
 def put_end(line, o):

@@ -5,9 +5,10 @@ from random import Random
 from kernel.both import number, tried
 from kernel.random_segments import area, segment
 from kernel.rendering import batch, frames, int64s, message
+from kseg.formats.rows import ALL
 from kseg.kernel.codecs import recoding
-from kseg.kernel.codecs.recoding import UniformRun
-from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, FULL, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.records.columns import Collector
 
 
 def alike(chance: Random) -> bytes:
@@ -48,13 +49,18 @@ def runs(chance: Random) -> object:
     count, found, first = len(table) // FRAME_WIDTH, [], 0
     if chance.random() < 0.2:
         table[chance.randrange(count) * FRAME_WIDTH + FRAME_STATE] = 0
-    run = UniformRun(chance.choice((0, 0, 1, (1 << 63) - 6)))
-    found += [tried(run.find, data, table, *limits) for limits in ((-1, count), (0, count + 1), (count, count))]
-    found += [tried(run.find, data[:-1], table, 0, count)]
+    next_offset, rows, headers = (
+        chance.choice((0, 0, 1, (1 << 63) - 6)),
+        int64s(3 * ROW_WIDTH),
+        int64s(HEADER_WIDTH * 9),
+    )
     while first < count:
-        done = run.find(data, table, first, count)
-        found += [done, run.next_offset, run.kind, run.time, run.timed]
-        first = max(done, first + 1)
+        run = Collector(first, next_offset)
+        while (status := run.collect(data, table, count, ALL, rows, headers)) == FULL:
+            found += [run.row_count, rows[: run.row_count * ROW_WIDTH].tolist(), run.next_offset]
+            run.row_count = run.header_count = 0
+        found += [status, run.frame, run.is_open, run.next_offset, run.magic, run.kind, run.time, run.row_count]
+        next_offset, first = run.next_offset, max(run.frame, first + 1)
     return found
 
 

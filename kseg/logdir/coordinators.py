@@ -6,10 +6,11 @@ Sources: KIP-664 (hanging transactions), TransactionState, TransactionLogKey and
 import os
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from kseg.decoders.committed_offsets import CommittedOffsets
+from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets, Spans
 from kseg.decoders.schemas.coordinators import STATUSES, TRANSACTION_STATE
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
@@ -407,6 +408,115 @@ class Partitions:
         numbers = [number for name, number in self._paths if name == topic]
         found = {number: self.topic_id(topic, number) for number in numbers}
         return {number: topic_id for number, topic_id in found.items() if topic_id is not None}
+
+
+# Lists the committed offsets of consumer groups, each with the lag of its group.
+
+Commit = dict[str, Any]
+"""A committed offset, with the names of the JSON of `kseg dump --committed-offsets`; ``error`` is None if it has none.
+"""
+
+
+class CommitTable:
+    """The committed offsets in partitions of __consumer_offsets, which are read one after the other.
+
+    Lag is computed from the log ends in the log directories that contain the files, and in those of `add_directory`. If
+    two copies of a partition hold the same offset, the newest commit is used. ``warn`` gets the reason of each unknown
+    log end.
+
+    ``newest``: the newest timestamp read. ``pending``: commits in open transactions. ``undecodable``: unreadable keys
+    of commits and batches; ``errors``: unreadable values.
+    """
+
+    def __init__(self, scratch: Scratch, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._partitions = Partitions(scratch)
+        self._directories: set[str] = set()
+        self._replay = CommittedOffsets()
+        self._place: str | None = None
+        self._found: dict[tuple[str, str, int], CommittedOffset] = {}
+        self.newest = -1
+        self.pending = self.undecodable = self.errors = 0
+
+    def add_directory(self, directory: str) -> None:
+        """Adds a log directory whose partitions are used for log ends."""
+        directory = os.path.abspath(directory)
+        if directory in self._directories:
+            return
+        self._directories.add(directory)
+        try:
+            self._partitions.add(directory)
+        except KsegError as error:
+            self._warn(f"{error}; its log ends are not known")
+
+    def begin(self, file: SegmentFile) -> None:
+        """Begins with the next segment."""
+        place = os.path.dirname(os.path.abspath(file.path))
+        if place != self._place:
+            self._end_partition()
+            self._place = place
+        if file.topic is not None:
+            self.add_directory(os.path.dirname(place))
+
+    def add(self, batch: Batch, spans: Spans | None = None) -> bool:
+        """Adds the next valid batch; ``spans`` as in `CommittedOffsets.add`. Returns whether all of it is decoded."""
+        undecodable = self._replay.undecodable
+        self.newest = max(self.newest, batch.max_timestamp)
+        self._replay.add(batch, spans)
+        return self._replay.undecodable == undecodable
+
+    def take(self) -> list[Commit]:
+        """Returns the committed offsets of the partitions read since the last call, by group, topic and partition."""
+        self._end_partition()
+        found = sorted(self._found.values(), key=attrgetter("group", "topic", "partition"))
+        self._found.clear()
+        return [self._row(offset) for offset in found]
+
+    def _end_partition(self) -> None:
+        for offset in self._replay.found():
+            key = offset.group, offset.topic, offset.partition
+            other = self._found.get(key)
+            if other is None or (other.commit_timestamp or -1) <= (offset.commit_timestamp or -1):
+                self._found[key] = offset
+            self.newest = max(self.newest, offset.commit_timestamp or -1)
+            self.errors += offset.error is not None
+        self.pending += self._replay.pending
+        self.undecodable += self._replay.undecodable
+        self._replay = CommittedOffsets()
+
+    def _extent(self, found: CommittedOffset) -> tuple[int, int] | None:
+        """Returns the log start and end of the partition. A topic recreated under the same name has another id and does
+        not count.
+        """
+        here = self._partitions.topic_id(found.topic, found.partition) if found.topic_id is not None else None
+        if here is not None and here != found.topic_id:
+            return None
+        try:
+            return self._partitions.extent(found.topic, found.partition)
+        except KsegError as error:
+            self._warn(f"{error}; the log end is not known")
+            return None
+
+    def _row(self, found: CommittedOffset) -> Commit:
+        extent = self._extent(found)
+        start, end = extent or (None, None)
+        is_known = extent is not None and found.offset is not None
+        return {
+            "group": found.group,
+            "topic": found.topic,
+            "partition": found.partition,
+            "offset": found.offset,
+            "leaderEpoch": found.leader_epoch,
+            "metadata": found.metadata,
+            "commitTimestamp": found.commit_timestamp,
+            "expireTimestamp": found.expire_timestamp,
+            "topicId": found.topic_id,
+            "recordOffset": found.record_offset,
+            "logStartOffset": start,
+            "logEndOffset": end,
+            "lag": max(0, (end or 0) - max(found.offset or 0, start or 0)) if is_known else None,
+            "error": found.error,
+        }
 
 
 def topic_id_at(path: str) -> str | None:

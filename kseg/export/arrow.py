@@ -3,8 +3,9 @@
 import re
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import UnsupportedError
@@ -40,12 +41,17 @@ _COLUMNS = {
         "producerEpoch int, coordinatorEpoch int, firstOffset bigint, lastOffset bigint, lastStableOffset bigint, "
         "lastSequence int, offsetDelta int, currentTxnFirstOffset bigint"
     ),
+    "commits": (
+        "group string, topic string, partition int, offset bigint, leaderEpoch int, metadata string, "
+        "commitTimestamp bigint, expireTimestamp bigint, topicId string, recordOffset bigint, logStartOffset bigint, "
+        "logEndOffset bigint, lag bigint, error string"
+    ),
 }
-"""The columns of each kind of rows, with Spark's names of types. Those of records are Spark's Kafka source's."""
+"""The columns of each mode, with Spark's names of types. Those of records are Spark's Kafka source's."""
 
 
 def types_of(mode: str) -> dict[str, str]:
-    """Returns the columns of a kind of rows, each with the name of its type."""
+    """Returns the columns of a mode, each with the name of its type."""
     return dict(column.split() for column in _COLUMNS[mode].split(", "))
 
 
@@ -69,17 +75,35 @@ def need_pyarrow() -> None:
         raise UnsupportedError("Parquet and Arrow need pyarrow: pip install 'kseg[parquet]'") from error
 
 
-def schema(names: Sequence[str], unit: str = "us") -> "pyarrow.Schema":
-    """Returns the schema of these columns with the names and types of Spark's Kafka source. ``unit``: of timestamps."""
+def schema(names: Sequence[str], unit: str = "us", mode: str = "records") -> "pyarrow.Schema":
+    """Returns the schema of these columns of a mode. ``unit``: of timestamps."""
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     types = {
         "binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(),
-        "timestamp": pa.timestamp(unit, tz="UTC"), "headers": pa.list_(pa.field("element", header)),
+        "boolean": pa.bool_(), "timestamp": pa.timestamp(unit, tz="UTC"),
+        "headers": pa.list_(pa.field("element", header)),
     }  # fmt: skip
-    found = types_of("records")
+    found = types_of(mode)
     return pa.schema([pa.field(name, types[found[name]]) for name in names])
+
+
+def location_columns(path: str, topic: str | None, partition: int | None) -> dict[str, Any]:
+    """Returns the columns that locate a row: file, topic, partition. Invalid UTF-8 is shown as U+FFFD."""
+    return {"file": valid_text(path), "topic": None if topic is None else valid_text(topic), "partition": partition}
+
+
+def record_batches(
+    rows: Iterable[Mapping[str, Any]], wanted: "pyarrow.Schema", size: int = 4096
+) -> Iterator["pyarrow.RecordBatch"]:
+    """Yields rows by column name, ``size`` at a time, with the columns of the schema only; missing names are null."""
+    import pyarrow as pa
+
+    rows = iter(rows)
+    while some := list(islice(rows, size)):
+        arrays = [pa.array([row.get(field.name) for row in some], field.type) for field in wanted]
+        yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -> "pyarrow.RecordBatch":

@@ -51,7 +51,8 @@ class ScanRequest:
     and no partition.
 
     ``wanted`` has no transactions: those of each partition are found if ``is_committed``. ``is_live``: a partial batch
-    at the end of a segment is being written and is no damage. ``keys``: for encrypted remote storage.
+    at the end of a segment is being written and is no damage. ``keys``: for encrypted remote storage. ``mode``: that of
+    `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the present.
     """
 
     paths: tuple[str, ...]
@@ -62,13 +63,24 @@ class ScanRequest:
     is_live: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
     keys: PrivateKeys = field(default_factory=PrivateKeys)
+    mode: str = "records"
+    level: str = "full"
+    now_ms: int | None = None
 
     def keeps(self, file: SegmentFile) -> bool:
         """Whether the file is in a requested topic and partition."""
+        return self.has(file.topic, file.partition)
+
+    def has(self, topic: str | None, partition: int | None) -> bool:
+        """Whether a topic and partition are requested."""
         globs = self.topics
-        if globs is not None and (file.topic is None or not any(fnmatchcase(file.topic, glob) for glob in globs)):
+        if globs is not None and (topic is None or not any(fnmatchcase(topic, glob) for glob in globs)):
             return False
-        return self.partitions is None or file.partition in self.partitions
+        return self.partitions is None or partition in self.partitions
+
+
+ReportDamage = Callable[[SegmentFile, LeftOut], None]
+"""Gets each range that is skipped because of damage, in order."""
 
 
 class Offsets(NamedTuple):
@@ -96,20 +108,31 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
     ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. Raises PathError, or
     UnsupportedError for a file that is not a segment, and as `check_topics`.
     """
-    roots = chain.from_iterable(map(roots_of, request.paths))
-    places: Iterable[str] = chain.from_iterable(map(expand_path, roots))
+    for place in places_of_scan(request):
+        yield from _parts_of_place(place, request, slice_bytes)
+
+
+def roots_of_scan(request: ScanRequest) -> Iterator[str]:
+    """Yields the paths, archives replaced by what is in them. Raises PathError."""
+    return chain.from_iterable(map(roots_of, request.paths))
+
+
+def places_of_scan(request: ScanRequest) -> Iterable[str]:
+    """Returns the partitions and files at the paths. Raises PathError, and as `check_topics`."""
+    places: Iterable[str] = chain.from_iterable(map(expand_path, roots_of_scan(request)))
     if request.topics is not None:
         places = list(places)
         check_topics(places, request.topics)
-    for place in places:
-        yield from _parts_of_place(place, request, slice_bytes)
+    return places
 
 
 def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, ScanPart]]:
     if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
         return
     files = [file for file in readable_segments_at(place) if request.keeps(file)]
-    chosen = matching(files, request.wanted, is_partition=[file.path for file in files] != [place])
+    # Snapshots of cluster metadata repeat records of the log, and have batches of their own.
+    is_partition = [file.path for file in files] != [place] and request.mode != "batches"
+    chosen = matching(files, request.wanted, is_partition=is_partition)
     transactions = None
     if request.is_committed and chosen:
         transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
@@ -179,7 +202,7 @@ class PartReader:
         request: ScanRequest,
         columns: Collection[str],
         timestamp_scale: int,
-        report: Callable[[SegmentFile, LeftOut], None],
+        report: ReportDamage,
         jobs: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:

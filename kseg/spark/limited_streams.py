@@ -14,7 +14,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kseg.spark.stores import size_of
 from kseg.spark.streams import (
     ClosedSegment,
     DirectoryProgress,
@@ -24,6 +23,7 @@ from kseg.spark.streams import (
     offset_of,
     progress_of,
 )
+from kseg.stores.trees import size_of
 
 
 class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from kseg.api.modes import ROW_MODES
 from kseg.errors import KsegError
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
@@ -125,7 +126,7 @@ class PartitionEnds:
         return None
 
 
-MODES = ("records", "counts", "batches", "findings", "entries")
+MODES = ("records", "counts", *ROW_MODES)
 LEVELS = ("quick", "full", "deep")
 SPLIT_BYTES = 128 << 20
 """Size of a task by default, as of Spark's own files (spark.sql.files.maxPartitionBytes)."""

@@ -26,7 +26,7 @@ from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.spark.options import FIRST_OFFSET, Options, PartitionEnds, Positions, TopicPartition
-from kseg.spark.stores import forget_listing, is_stored, places, size_of
+from kseg.spark.stores import forget_listing, is_stored, places
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 
@@ -283,12 +283,12 @@ class SegmentSelector:
             if (remote := live_segment_of(file)) is not None:
                 yield self._remote_whole(part._replace(remote=remote), remote, is_edge)
             else:
-                yield Whole(part, size_of(file.path), is_edge, is_divisible)
+                yield Whole(part, trees.size_of(file.path), is_edge, is_divisible)
 
     def _remote_whole(self, part: TaskPart, remote: "LiveSegment", is_edge: bool) -> Whole:
         if not self._options.ignores_log_start:
             part = part._replace(first_offset=max(part.first_offset, remote.log_start))
-        return Whole(part, size_of(part.file.path), is_edge, remote.is_whole, remote.chunk_bytes)
+        return Whole(part, trees.size_of(part.file.path), is_edge, remote.is_whole, remote.chunk_bytes)
 
     def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
         """Returns the first and last offset to read in the partition of a segment."""

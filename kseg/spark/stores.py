@@ -262,11 +262,3 @@ def is_stored(path: str) -> bool:
     """Whether a path is in a mounted store."""
     place = trees.find(path)
     return place is not None and isinstance(place.tree, UrlTree)
-
-
-def size_of(path: str) -> int:
-    """Returns the size of a file in bytes. Raises KsegError."""
-    try:
-        return trees.getsize(path)
-    except OSError as error:
-        raise KsegError(f"{path}: {error.strerror or os.fspath(path)}") from error

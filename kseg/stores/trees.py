@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.stores.extent import Extent
 
 FILE, DIRECTORY, LINK, OTHER = modes.S_IFREG, modes.S_IFDIR, modes.S_IFLNK, modes.S_IFCHR
@@ -293,3 +293,11 @@ def status(path: str, *, follow_symlinks: bool = True) -> os.stat_result:
 def getsize(path: str) -> int:
     """As os.path.getsize. Raises OSError."""
     return status(path).st_size
+
+
+def size_of(path: str) -> int:
+    """Returns the size of a file in bytes. Raises PathError."""
+    try:
+        return getsize(path)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror or os.fspath(path)}") from error

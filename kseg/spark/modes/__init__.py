@@ -1,4 +1,4 @@
-"""The modes of the data source: a module each, with ``plan`` and ``read``, imported when Spark asks for the mode.
+"""The modes of the data source: modules with ``plan`` and ``read``, imported when Spark asks for a mode.
 
 Those that read parts of segments have the plan of `kseg.spark.planning`.
 """
@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kseg.api.modes import ROW_MODES
 from kseg.spark.options import Options
 from kseg.spark.schemas import arrow_schema_of
 from kseg.spark.stores import stores_at
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def module_of(mode: str) -> Any:
     """Returns the module of a mode. It is imported on demand, because Spark plans in a new process each time."""
-    return import_module(f"kseg.spark.modes.{mode}")
+    return import_module(f"kseg.spark.modes.{'rows' if mode in ROW_MODES else mode}")
 
 
 def record_batches(task: Any, options: Options, schema: "StructType") -> Iterator["pyarrow.RecordBatch"]:

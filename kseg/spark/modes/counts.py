@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kseg.export.arrow import location_columns, record_batches
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.spark.modes.records import chunks_of
 from kseg.spark.options import Options
 from kseg.spark.planning import TaskPart, plan
-from kseg.spark.schemas import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow

@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kseg.errors import DamageError
 from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunk
 from kseg.export.records import LeftOut, Wanted
-from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanPart, ScanRequest, damage_text
+from kseg.export.scanning import DamageLog, Offsets, PartReader, ReportDamage, ScanPart, ScanRequest, damage_text
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
-from kseg.spark.options import Options
+from kseg.spark.options import Options, Subscription
 from kseg.spark.planning import Committed, TaskPart, plan
 from kseg.stores.source import Source, open_source
 
@@ -24,9 +25,28 @@ _MICROSECONDS = 1000
 _log = logging.getLogger("kseg.spark")
 
 
-def _request(options: Options) -> ScanRequest:
+@dataclass(frozen=True, slots=True)
+class SubscribedScan(ScanRequest):
+    """A scan of the partitions that the options of Spark's Kafka source select."""
+
+    subscription: Subscription = Subscription()  # noqa: RUF009 - it cannot be changed
+
+    def has(self, topic: str | None, partition: int | None) -> bool:
+        return self.subscription.has(topic, partition)
+
+
+def request_of(options: Options) -> ScanRequest:
+    """Returns the request of a read. Its paths may have globs."""
     wanted = Wanted(earliest_ms=options.earliest_ms, latest_ms=options.latest_ms)
-    return ScanRequest(options.paths, wanted, max_batch_bytes=options.max_batch_bytes)
+    return SubscribedScan(
+        options.paths, wanted, max_batch_bytes=options.max_batch_bytes, keys=options.keys, mode=options.mode,
+        level=options.level, now_ms=options.now_ms, subscription=options.subscription,
+    )  # fmt: skip
+
+
+def report_of(options: Options) -> ReportDamage:
+    """Returns what happens at damage: the read fails, or a warning is logged."""
+    return _fail if options.fails_on_damage else DamageLog(_log)
 
 
 def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
@@ -39,8 +59,7 @@ def chunks_of(
     parts: Sequence[TaskPart], options: Options, columns: Collection[str]
 ) -> Iterator[tuple[TaskPart, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
-    report = _fail if options.fails_on_damage else DamageLog(_log)
-    reader = PartReader(_request(options), columns, _MICROSECONDS, report)
+    reader = PartReader(request_of(options), columns, _MICROSECONDS, report_of(options))
     committed = Committed(options.max_batch_bytes)
     for part in parts:
         offsets = Offsets(part.first_offset, part.last_offset)

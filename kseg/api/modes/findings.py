@@ -1,32 +1,28 @@
-"""Mode ``findings``: the findings of `kseg verify`. Spark distributes partitions; no record leaves a task."""
+"""Mode ``findings``: the findings of `kseg verify`."""
 
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
-from kseg.export.scanning import grouped
+from kseg.export.arrow import location_columns
+from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
 from kseg.findings.table import severity_of
 from kseg.logdir.coordinators import topic_id_at
 from kseg.quantities import shell_line
 from kseg.segment.files import parse_partition_name, segment_file
-from kseg.spark.options import LEVELS, Options
-from kseg.spark.schemas import location_columns, record_batches
-from kseg.spark.stores import expanded_paths, size_of
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import RemoteChoice
+from kseg.stores.remote.recognition import is_remote_storage
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.partition import Advance, CheckSettings
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file
-from kseg.verification.run import judge_path
-
-if TYPE_CHECKING:
-    import pyarrow
+from kseg.verification.run import LEVELS, judge_path
 
 
 class FileTask(NamedTuple):
@@ -44,25 +40,26 @@ class PlannedFindings(NamedTuple):
 Work = Task | FileTask | PlannedFindings
 
 
-def settings_of(options: Options) -> CheckSettings:
-    """Returns the settings, with one clock for all tasks."""
-    now_ms = options.now_ms if options.now_ms is not None else int(time.time() * 1000)
+def _settings(request: ScanRequest) -> CheckSettings:
+    now_ms = int(time.time() * 1000) if request.now_ms is None else request.now_ms
+    topics = () if request.topics is None else request.topics
     return CheckSettings(
-        LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes, remote=RemoteChoice(options.keys)
-    )
+        LEVELS.index(request.level), now_ms, 1, request.max_batch_bytes, is_live=request.is_live,
+        remote=RemoteChoice(request.keys, topics),
+    )  # fmt: skip
 
 
-def plan(options: Options) -> list[Sequence[Work]]:
-    """Returns the tasks; each partition is verified as a whole."""
-    works = list(_works(options))
-    return grouped(works, options.task_bytes(sum(size for size, _ in works)))
-
-
-def _works(options: Options) -> Iterator[tuple[int, Work]]:
-    settings = settings_of(options)
-    for path in expanded_paths(options.paths):
+def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, Work]]:
+    """Yields the partitions, each to be verified as a whole, and the findings of their log directories. Raises
+    KsegError if something cannot be read.
+    """
+    if request.topics is not None and not any(map(is_remote_storage, request.paths)):
+        places_of_scan(request)
+    settings = _settings(request)
+    for path in request.paths:
         if not trees.isdir(path):
-            yield size_of(path), FileTask(path)
+            if request.keeps(segment_file(path)):
+                yield trees.size_of(path), FileTask(path)
             continue
         tasks: list[Task] = []
         planned: list[tuple[Finding, int]] = []
@@ -82,7 +79,8 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
         if planned:
             yield 0, PlannedFindings(tuple(planned))
         for task in tasks:
-            yield _directory_bytes(task.directory), task
+            if request.has(*_place_of(task.directory)):
+                yield _directory_bytes(task.directory), task
 
 
 def _directory_bytes(directory: str) -> int:
@@ -93,31 +91,30 @@ def _directory_bytes(directory: str) -> int:
         return 0  # the task reports the error
 
 
-def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+def rows(works: Iterable[Work], request: ScanRequest, _report: ReportDamage) -> Iterator[dict[str, Any]]:
     """Yields a row for each finding. A ``count`` above 1 stands for findings of the same kind and file that are not
-    listed.
-
-    Raises KsegError if something cannot be read.
+    listed. Raises KsegError if something cannot be read.
     """
-    yield from record_batches(_rows(works, settings_of(options)), schema)
-
-
-def _rows(works: Sequence[Work], settings: CheckSettings) -> Iterator[dict[str, Any]]:
+    settings = _settings(request)
     buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server)
     for work in works:
-        if isinstance(work, PlannedFindings):
-            yield from (_row(finding, count, repairs) for finding, count in work.findings)
-            continue
-        found: list[Finding] = []
-        report = Report(found.append)
-        if isinstance(work, FileTask):
-            judge_file(work.path, settings, report, lambda _: None)
-        elif failure := judge_task(work, settings, report, lambda _: None, buffers).failure:
-            report.failures.append(failure)
-        if report.failures:
-            raise KsegError(report.failures[0])
-        yield from (_row(finding, 1, repairs) for finding in found)
-        yield from (_row(finding, count, repairs) for finding, count in _unshown(report))
+        for finding, count in work.findings if isinstance(work, PlannedFindings) else _judged(work, settings, buffers):
+            place = _place_of(finding.file)
+            if request.has(*place):
+                yield _row(repairs.with_repair(finding), count, *place)
+
+
+def _judged(work: Task | FileTask, settings: CheckSettings, buffers: Buffers) -> Iterator[tuple[Finding, int]]:
+    found: list[Finding] = []
+    report = Report(found.append)
+    if isinstance(work, FileTask):
+        judge_file(work.path, settings, report, lambda _: None)
+    elif failure := judge_task(work, settings, report, lambda _: None, buffers).failure:
+        report.failures.append(failure)
+    if report.failures:
+        raise KsegError(report.failures[0])
+    yield from ((finding, 1) for finding in found)
+    yield from _unshown(report)
 
 
 def _unshown(report: Report) -> Iterator[tuple[Finding, int]]:
@@ -125,14 +122,13 @@ def _unshown(report: Report) -> Iterator[tuple[Finding, int]]:
         yield Finding(code, severity_of(code), file, None, None, None, f"{count} more of {code}"), count
 
 
-def _row(finding: Finding, count: int, repairs: Repairs) -> dict[str, Any]:
-    place = parse_partition_name(os.path.basename(finding.file))
-    if place is None:
-        named = segment_file(finding.file)
-        topic, partition = named.topic, named.partition
-    else:
-        topic, partition = place
-    finding = repairs.with_repair(finding)
+def _place_of(path: str) -> tuple[str | None, int | None]:
+    """Returns the topic and partition of a partition directory, or of a file in it."""
+    file = segment_file(path)
+    return parse_partition_name(os.path.basename(path)) or (file.topic, file.partition)
+
+
+def _row(finding: Finding, count: int, topic: str | None, partition: int | None) -> dict[str, Any]:
     details = json.dumps(finding.details) if finding.details else None
     repair = shell_line(finding.repair) if finding.repair else None
     fields = finding._asdict() | {"details": details, "repair": repair, "count": count}

@@ -22,7 +22,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from api.consumed import CONSUMED, TESTDATA, id_of, partition_of
 from api.consumed import rows_of as consumed_rows
-from kseg.errors import KsegError, UnsupportedError
+from kseg.errors import KsegError, SelectionWarning, UnsupportedError
 from kseg.spark.source import KsegDataSource
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Report
@@ -107,6 +107,14 @@ def test_all_columns_are_read_or_those_of_the_schema() -> None:
 def test_an_invalid_schema_is_reported(fields: list[StructField], said: str) -> None:
     with pytest.raises(KsegError, match=said):
         KsegDataSource({"path": str(MIXED)}).reader(schema=StructType(fields))
+
+
+def test_damage_between_batches_is_reported_in_mode_batches(caplog: pytest.LogCaptureFixture) -> None:
+    partition = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+    assert rows_of(partition, mode="batches")
+    assert "bad-length" in caplog.text
+    with pytest.raises(KsegError, match="bad-length"):
+        rows_of(partition, mode="batches", onDamage="fail")
 
 
 @pytest.mark.parametrize("mode", ["records", "counts"])
@@ -247,6 +255,38 @@ def test_findings_are_those_of_verify(path: Path) -> None:
         str([getattr(finding, key) for key in keys]) for finding in expected
     )
     assert expected
+
+
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+ROUNDS = TESTDATA / "log-directories/4.3.1-rounds/kill"
+
+
+@pytest.mark.parametrize("size", ["1g", "1k"])
+def test_commits_are_those_that_the_broker_knows(size: str) -> None:
+    truth = map(json.loads, (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines())
+    expected = {(row["group"], row["topic"], row["partition"]): row for row in truth}
+    rows = rows_of(COMMITTED, mode="commits", splitBytes=size)
+    assert len(reader_of([COMMITTED], mode="commits", splitBytes=size).partitions()) == (2 if size == "1k" else 1)
+    found = {(row["group"], row["topic"], row["partition"]): row for row in rows}
+    assert {place: {name: row[name] for name in expected[place]} for place, row in found.items()} == expected
+    assert len(found) == len(rows)
+    assert [row["lag"] for row in rows] == [max(0, row["logEndOffset"] - row["offset"]) for row in rows]
+
+
+def test_other_modes_read_the_partitions_of_a_subscription_too() -> None:
+    some = {"subscribe": "orders"}
+    assert {row["topic"] for row in rows_of(COMMITTED, mode="commits", **some)} == {"orders"}
+    assert {row["partition"] for row in rows_of(COMMITTED, mode="commits", assign='{"orders": [1]}')} == {1}
+    for options in ({"mode": "entries"}, {"mode": "findings", "level": "deep", "now": "1790000000000"}):
+        found = rows_of(ROUNDS, **options)
+        wanted = [row for row in found if row["topic"] == "txn"]
+        assert 0 < len(wanted) < len(found)
+        assert rows_of(ROUNDS, subscribe="txn", **options) == wanted
+
+
+def test_a_log_directory_without_commits_has_no_rows() -> None:
+    with pytest.warns(SelectionWarning, match="__consumer_offsets"):
+        assert rows_of(LOG_DIRECTORY, mode="commits") == []
 
 
 def test_a_missing_path_is_reported_when_planning() -> None:

@@ -20,7 +20,7 @@ from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT
 from kseg.conversion.rewriting import make_side_files
 from kseg.errors import KsegError, PathError, errors_at
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.limits import WINDOW_BYTES
 from kseg.quantities import plural, shown_bytes
@@ -63,11 +63,7 @@ class CarvedImages:
         """The fields that a carving adds to the summary of its plans."""
         pairs = [{"one": name_value(one), "two": name_value(two)} for one, two in self.undecided]
         return {
-            "batches": self.batches,
-            "duplicates": self.duplicates,
-            "torn": self.torn,
-            "givenUp": self.given_up,
-            "mended": self.mended,
+            **fields_of(self, "batches", "duplicates", "torn", "given_up", "mended"),
             "undecided": pairs,
             "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
         }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.errors import PathError, errors_at
+from kseg.formats.json_values import fields_of
 from kseg.stores import trees
 
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
@@ -81,14 +82,7 @@ class Removed:
 
     def row(self) -> dict[str, Any]:
         """Returns the range as an object of JSON, in plans and in records of changes."""
-        return {
-            "position": self.position,
-            "length": self.length,
-            "reason": self.reason,
-            "firstOffset": self.first_offset,
-            "lastOffset": self.last_offset,
-            "records": self.records,
-        }
+        return fields_of(self, "position", "length", "reason", "first_offset", "last_offset", "records")
 
 
 @dataclass(frozen=True, slots=True)

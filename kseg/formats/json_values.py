@@ -1,4 +1,4 @@
-"""Names, keys and values as JSON: text where they are UTF-8, else base64."""
+"""Objects of JSON: names, keys and values as text where they are UTF-8, else base64; fields under Kafka's names."""
 
 import json
 import os
@@ -18,6 +18,16 @@ def encode(value: Any) -> bytes:
 def name_value(name: str | None) -> Any:
     """Returns the JSON value for the name of a file or topic. Names on disk are bytes."""
     return None if name is None else bytes_value(os.fsencode(name))
+
+
+def camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
+
+
+def fields_of(found: Any, *names: str) -> dict[str, Any]:
+    """Returns fields of an object by their names in JSON, in this order."""
+    return {camel_case(name): getattr(found, name) for name in names}
 
 
 def unset(number: int) -> int | None:

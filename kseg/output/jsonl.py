@@ -7,7 +7,7 @@ fields that exist but are unset are null.
 from contextlib import suppress
 from typing import Any
 
-from kseg.formats.json_values import bytes_value, encode, name_value, unset
+from kseg.formats.json_values import bytes_value, encode, fields_of, name_value, unset
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.render.lines import CONTENTS, DEEP
 from kseg.output.printer import Record07, RenderingPrinter, Spans, all_rows
@@ -73,11 +73,7 @@ class JsonLinesPrinter(RenderingPrinter):
         }  # fmt: skip
         header: Any = batch.header
         if isinstance(batch, Message07):
-            found |= {
-                "baseOffset": batch.base_offset,
-                "nextOffset": batch.next_offset,
-                "compression": batch.compression,
-            }
+            found |= fields_of(batch, "base_offset", "next_offset", "compression")
         elif isinstance(batch, Message):
             first, count = batch.extent() if self.style.deep else (batch.base_offset, None if header.codec else 1)
             found |= {
@@ -89,20 +85,14 @@ class JsonLinesPrinter(RenderingPrinter):
             if batch.magic:
                 found |= {"timestampType": batch.timestamp_type, "maxTimestamp": header.timestamp}
         else:
+            producer = fields_of(header, "base_sequence", "last_sequence", "producer_id", "producer_epoch")
+            producer |= fields_of(header, "partition_leader_epoch")
             found |= {
-                "baseOffset": header.base_offset,
-                "lastOffset": header.last_offset,
+                **fields_of(header, "base_offset", "last_offset"),
                 "count": header.record_count,
-                "baseSequence": unset(header.base_sequence),
-                "lastSequence": unset(header.last_sequence),
-                "producerId": unset(header.producer_id),
-                "producerEpoch": unset(header.producer_epoch),
-                "partitionLeaderEpoch": unset(header.partition_leader_epoch),
-                "isTransactional": header.is_transactional,
-                "isControl": header.is_control,
-                "deleteHorizonMs": header.delete_horizon_ms,
-                "compression": batch.compression,
-                "timestampType": batch.timestamp_type,
+                **{name: unset(number) for name, number in producer.items()},
+                **fields_of(header, "is_transactional", "is_control", "delete_horizon_ms"),
+                **fields_of(batch, "compression", "timestamp_type"),
                 "baseTimestamp": None if header.delete_horizon_ms is not None else header.base_timestamp,
                 "maxTimestamp": header.max_timestamp,
             }
@@ -151,8 +141,5 @@ class JsonLinesPrinter(RenderingPrinter):
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
-        found = {
-            "type": "damage", "code": damage.code, "file": self._name, "position": damage.position,
-            "length": damage.length, "message": damage.message,
-        }  # fmt: skip
-        self._put(encode(found) + b"\n")
+        found = {"type": "damage", "code": damage.code, "file": self._name}
+        self._put(encode(found | fields_of(damage, "position", "length", "message")) + b"\n")

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import camel_case, fields_of, name_value
 from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
@@ -183,11 +183,6 @@ class SidePrinter:
             yield source
 
 
-def camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)
-
-
 def fields(entry: Any) -> dict[str, Any]:
     """Returns every field of an entry in order, except those that its version lacks."""
     if isinstance(entry, ProducerStateEntry):
@@ -198,20 +193,11 @@ def fields(entry: Any) -> dict[str, Any]:
 
 def _producer_fields(entry: ProducerStateEntry) -> dict[str, Any]:
     """Returns kafka-dump-log's fields in its order; None for unset ones, and for those of a batch if none is known."""
-    batch = {
-        "firstSequence": entry.first_sequence,
-        "lastSequence": entry.last_sequence,
-        "lastOffset": entry.last_offset,
-        "offsetDelta": entry.offset_delta,
-        "timestamp": entry.timestamp,
-    }
-    return {
-        "producerId": entry.producer_id,
-        "producerEpoch": entry.producer_epoch,
-        "coordinatorEpoch": entry.coordinator_epoch,
-        "currentTxnFirstOffset": entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
-        "lastTimestamp": entry.timestamp,
-    } | (batch if entry.has_batch else dict.fromkeys(batch))
+    found = fields_of(entry, "producer_id", "producer_epoch", "coordinator_epoch")
+    first = entry.current_txn_first_offset
+    found |= {"currentTxnFirstOffset": first if first >= 0 else None, "lastTimestamp": entry.timestamp}
+    batch = fields_of(entry, "first_sequence", "last_sequence", "last_offset", "offset_delta", "timestamp")
+    return found | (batch if entry.has_batch else dict.fromkeys(batch))
 
 
 SHOWN_PROBLEMS = 3
@@ -398,11 +384,8 @@ class SideJsonPrinter(SidePrinter):
             self._put({"type": ENTRY_NAMES[file.kind], "file": file.path} | fields(item))
 
     def _damage(self, file: SideFile, problem: SideFileProblem, keys: dict[str, int] | None = None) -> None:
-        found = {
-            "type": "damage", "code": problem.code, "file": file.path, "position": problem.position,
-            "length": problem.length, "message": problem.message,
-        }  # fmt: skip
-        self._put(found | (keys or {}))
+        found = {"type": "damage", "code": problem.code, "file": file.path}
+        self._put(found | fields_of(problem, "position", "length", "message") | (keys or {}))
 
     def _put(self, found: dict[str, Any]) -> None:
         self.sink.put_row(found | {"file": name_value(found["file"])})

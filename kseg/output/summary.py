@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.formats.compressing import Target
-from kseg.formats.json_values import bytes_value, name_value
+from kseg.formats.json_values import bytes_value, fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Spans, Style
@@ -243,16 +243,11 @@ def _form_object(form: Form) -> dict[str, Any]:
 
 
 def _distribution_object(sizes: Distribution | None) -> dict[str, Any] | None:
-    if sizes is None:
-        return None
-    return {
-        "total": sizes.total, "count": sizes.count, "least": sizes.least, "median": sizes.median,
-        "largest": sizes.largest,
-    }  # fmt: skip
+    return None if sizes is None else fields_of(sizes, "total", "count", "least", "median", "largest")
 
 
 def _cardinality_object(number: Cardinality) -> dict[str, Any]:
-    return {"count": number.count, "isExact": number.is_exact}
+    return fields_of(number, "count", "is_exact")
 
 
 def _rounded(speed: float | None) -> float | None:

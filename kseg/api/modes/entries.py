@@ -6,8 +6,8 @@ from typing import Any
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import location_columns
 from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
+from kseg.formats.json_values import camel_case
 from kseg.formats.suffixes import SIDE_SUFFIXES
-from kseg.output.side_files import camel_case
 from kseg.segment.files import segment_file
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem

@@ -6,7 +6,7 @@ from typing import Any
 
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, drawn
@@ -64,11 +64,7 @@ def _row(change: KnownChange) -> Row:
     row: Row = {
         "type": "change",
         "directory": name_value(change.directory),
-        "number": change.number,
-        "timeMs": change.time_ms,
-        "command": change.command,
-        "state": change.state,
-        "keptBytes": change.kept_bytes,
+        **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
         "kept": name_value(change.kept) if change.kept else None,
     }
     return row if change.partitions is None else row | {"partitions": change.partitions}
@@ -80,8 +76,7 @@ def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: No
         row = {
             "type": "purge",
             "path": name_value(purged.path),
-            "changes": purged.changes,
-            "freedBytes": purged.freed_bytes,
+            **fields_of(purged, "changes", "freed_bytes"),
             "dryRun": is_dry,
         }
         sink.put_row(row)

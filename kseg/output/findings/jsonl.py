@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from kseg.findings.table import INFO
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
@@ -38,13 +38,7 @@ class JsonFindings(FindingsPrinter):
         self.sink.put_row(
             {
                 "type": "summary",
-                "files": totals.files,
-                "bytes": totals.bytes,
-                "batches": totals.batches,
-                "records": totals.records,
-                "errors": totals.errors,
-                "warnings": totals.warnings,
-                "infos": totals.infos,
+                **fields_of(totals, "files", "bytes", "batches", "records", "errors", "warnings", "infos"),
                 "ok": totals.errors == 0 and report.is_whole,
                 "next": [step.argv for step in report.steps],
                 "notJudged": totals.not_judged,
@@ -59,16 +53,11 @@ def finding_row(finding: Finding) -> dict[str, Any]:
     details = finding.details
     return {
         "type": "finding",
-        "code": finding.code,
-        "severity": finding.severity,
+        **fields_of(finding, "code", "severity"),
         "file": name_value(finding.file),
-        "position": finding.position,
-        "length": finding.length,
-        "offset": finding.offset,
-        "message": finding.message,
+        **fields_of(finding, "position", "length", "offset", "message"),
         "details": details | {key: name_value(details[key]) for key in ("other", "transactionalId") if key in details},
-        "repair": finding.repair,
-        "needs": finding.needs,
+        **fields_of(finding, "repair", "needs"),
     }
 
 
@@ -79,13 +68,9 @@ def comparison_row(comparison: "Comparison") -> dict[str, Any]:
         "file": name_value(comparison.path),
         "against": name_value(comparison.other),
         "identical": comparison.is_identical,
-        "same": comparison.same,
-        "different": comparison.different,
-        "onlyHere": comparison.only_here,
-        "onlyThere": comparison.only_there,
+        **fields_of(comparison, "same", "different", "only_here", "only_there"),
         "notCompared": comparison.damaged_ranges,
-        "agreeTo": comparison.agree_to,
-        "divergeAt": comparison.diverge_at,
+        **fields_of(comparison, "agree_to", "diverge_at"),
         "startOffset": comparison.start_offsets[0],
         "lastOffset": comparison.last_offsets[0],
         "againstStartOffset": comparison.start_offsets[1],

@@ -385,7 +385,7 @@ class Partitions:
         place = topic, partition
         if place not in self._extents:
             self._extents[place] = None  # so that a read error is reported only once
-            if place in self._paths and (found := _extent(self._paths[place], self._scratch)) is not None:
+            if place in self._paths and (found := log_extent(self._paths[place], self._scratch)) is not None:
                 start = max(found[0], self._log_starts_in(os.path.dirname(self._paths[place])).get(place, 0))
                 self._extents[place] = start, found[1]
         return self._extents[place]
@@ -528,7 +528,10 @@ def topic_id_at(path: str) -> str | None:
         return None
 
 
-def _extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
+def log_extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
+    """Returns the base offset of a partition directory and the offset after its last intact batch; None if it has no
+    segment. Raises PathError if the last segment cannot be read.
+    """
     logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
     if not logs:
         return None

@@ -10,14 +10,17 @@ from kseg.errors import KsegError
 from kseg.export.arrow import location_columns
 from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
 from kseg.findings.table import severity_of
-from kseg.logdir.coordinators import topic_id_at
+from kseg.formats.rows import Scratch
+from kseg.logdir.coordinators import log_extent, topic_id_at
 from kseg.quantities import shell_line
 from kseg.segment.files import parse_partition_name, segment_file
+from kseg.segment.survey import DEEP
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
+from kseg.verification.log_directories import judge_nodes
 from kseg.verification.partition import Advance, CheckSettings
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
@@ -31,13 +34,16 @@ class FileTask(NamedTuple):
     path: str
 
 
-class PlannedFindings(NamedTuple):
-    """Findings made during planning: those of the log directory itself, which needs only a few small files."""
+class FoundFindings(NamedTuple):
+    """Findings of a partition, or those of log directories, which need only a few small files and are made during
+    planning. ``omitted``: file, code and number of those that are not listed.
+    """
 
-    findings: tuple[tuple[Finding, int], ...]
+    findings: tuple[Finding, ...]
+    omitted: tuple[tuple[str, str, int], ...] = ()
 
 
-Work = Task | FileTask | PlannedFindings
+Work = Task | FileTask | FoundFindings
 
 
 def _settings(request: ScanRequest) -> CheckSettings:
@@ -56,31 +62,43 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     if request.topics is not None and not any(map(is_remote_storage, request.paths)):
         places_of_scan(request)
     settings = _settings(request)
+    planned: list[Finding] = []
+    tasks: list[Task] = []
+    report = Report(planned.append)
+
+    def postpone(
+        some: list[Task], _settings: CheckSettings, _report: Report, _progress: Advance
+    ) -> Iterator[CheckedPartition]:
+        for task in some:
+            tasks.append(task)
+            extent = _extent(task) if settings.level == DEEP else None  # commits are compared with it
+            yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, extent)
+
     for path in request.paths:
         if not trees.isdir(path):
             if request.keeps(segment_file(path)):
                 yield trees.size_of(path), FileTask(path)
             continue
-        tasks: list[Task] = []
-        planned: list[tuple[Finding, int]] = []
-        report = Report(lambda finding, planned=planned: planned.append((finding, 1)))  # type: ignore[misc]
-
-        def postpone(
-            some: list[Task], _settings: CheckSettings, _report: Report, _progress: Advance, tasks: list[Task] = tasks
-        ) -> Iterator[CheckedPartition]:
-            for task in some:
-                tasks.append(task)
-                yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None)
-
         judge_path(path, settings, report, lambda _: None, postpone)
         if report.failures:
             raise KsegError(report.failures[0])
-        planned += _unshown(report)
-        if planned:
-            yield 0, PlannedFindings(tuple(planned))
+        yield 0, FoundFindings(tuple(planned))
+        planned.clear()
         for task in tasks:
             if request.has(*_place_of(task.directory)):
                 yield _directory_bytes(task.directory), task
+        tasks.clear()
+    if report.directories:
+        judge_nodes(request.paths, settings, report)
+    yield 0, FoundFindings(tuple(planned), tuple(report.unshown()))
+
+
+def _extent(task: Task) -> tuple[int, int] | None:
+    try:
+        found = log_extent(task.directory, Scratch())
+    except KsegError:
+        return None  # the task reports the error
+    return found and (max(found[0], task.broker.log_start_offset or 0), found[1])
 
 
 def _directory_bytes(directory: str) -> int:
@@ -98,13 +116,16 @@ def rows(works: Iterable[Work], request: ScanRequest, _report: ReportDamage) -> 
     settings = _settings(request)
     buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server)
     for work in works:
-        for finding, count in work.findings if isinstance(work, PlannedFindings) else _judged(work, settings, buffers):
-            place = _place_of(finding.file)
-            if request.has(*place):
-                yield _row(repairs.with_repair(finding), count, *place)
+        found = work if isinstance(work, FoundFindings) else _judged(work, settings, buffers)
+        for finding in repairs.with_repairs(found.findings):
+            yield from _row(finding, 1, request)
+        for file, code, count in found.omitted:
+            yield from _row(
+                Finding(code, severity_of(code), file, None, None, None, f"{count} more of {code}"), count, request
+            )
 
 
-def _judged(work: Task | FileTask, settings: CheckSettings, buffers: Buffers) -> Iterator[tuple[Finding, int]]:
+def _judged(work: Task | FileTask, settings: CheckSettings, buffers: Buffers) -> FoundFindings:
     found: list[Finding] = []
     report = Report(found.append)
     if isinstance(work, FileTask):
@@ -113,13 +134,7 @@ def _judged(work: Task | FileTask, settings: CheckSettings, buffers: Buffers) ->
         report.failures.append(failure)
     if report.failures:
         raise KsegError(report.failures[0])
-    yield from ((finding, 1) for finding in found)
-    yield from _unshown(report)
-
-
-def _unshown(report: Report) -> Iterator[tuple[Finding, int]]:
-    for file, code, count in report.unshown():
-        yield Finding(code, severity_of(code), file, None, None, None, f"{count} more of {code}"), count
+    return FoundFindings(tuple(found), tuple(report.unshown()))
 
 
 def _place_of(path: str) -> tuple[str | None, int | None]:
@@ -128,8 +143,10 @@ def _place_of(path: str) -> tuple[str | None, int | None]:
     return parse_partition_name(os.path.basename(path)) or (file.topic, file.partition)
 
 
-def _row(finding: Finding, count: int, topic: str | None, partition: int | None) -> dict[str, Any]:
-    details = json.dumps(finding.details) if finding.details else None
-    repair = shell_line(finding.repair) if finding.repair else None
-    fields = finding._asdict() | {"details": details, "repair": repair, "count": count}
-    return fields | location_columns(finding.file, topic, partition)
+def _row(finding: Finding, count: int, request: ScanRequest) -> Iterator[dict[str, Any]]:
+    place = _place_of(finding.file)
+    if request.has(*place):
+        details = json.dumps(finding.details) if finding.details else None
+        repair = shell_line(finding.repair) if finding.repair else None
+        fields = finding._asdict() | {"details": details, "repair": repair, "count": count}
+        yield fields | location_columns(finding.file, *place)

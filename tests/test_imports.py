@@ -43,7 +43,7 @@ RICH_FOLDER = "output"
 SHOWN = ("kseg.findings.table", "kseg.verification.report")
 LAZY = {
     "crc32c", "zstandard", "lz4", "snappy", "pyarrow", "pyspark", "pandas", "polars", "duckdb", "fsspec",
-    "cryptography", "requests",
+    "cryptography", "requests", "fastavro",
 }  # fmt: skip
 
 

@@ -40,7 +40,8 @@ from kseg.stores.source import STANDARD_INPUT
 _RECORD_FIELDS = frozenset(
     {
         "type", "file", "position", "topic", "partition", "offset", "nextOffset", "timestamp", "timestampType",
-        "sequence", "keySize", "valueSize", "headers", "isValid", "proven", "key", "value", "control",
+        "sequence", "keySize", "valueSize", "headers", "isValid", "proven", "key", "value", "control", "keyFormat",
+        "keySchema", "valueFormat", "valueSchema",
     }
 )  # fmt: skip
 _BATCH_FIELDS = frozenset(
@@ -175,6 +176,8 @@ class JsonLines:
 
     def _record(self, row: dict[str, Any], is_bare: bool) -> RecordLine:
         self._check_fields(row, _RECORD_FIELDS, "record")
+        if form := row.get("keyFormat", row.get("valueFormat")):
+            raise self._bad(f"has a key or value that was decoded as {form}: convert the log without formats")
         if not is_bare and "value" not in row:
             raise self._bad("has no value: kseg dump writes it with --print-data-log")
         is_07 = "nextOffset" in row

@@ -13,18 +13,21 @@ class Decoded(NamedTuple):
 
     key_text, payload_text   the text after ``key: `` and ``payload: ``; None: nothing is printed
     key, value               for JSON; undecodable data is an ``undecodable_json`` object
+    marks                    further fields for JSON, if the key or value does not show all of its bytes
     """
 
     key_text: str | None
     payload_text: str | None
     key: Any
     value: Any
+    marks: dict[str, Any] | None = None
 
 
 class Decoder(Protocol):
     """Decodes the records of one internal topic. Never raises for malformed bytes: the texts report the error.
 
-    May have a ``program`` (`kseg.formats.program`), with which the kernel renders well-formed records identically.
+    May have a ``program`` (`kseg.formats.program`), with which the kernel renders well-formed records identically, and
+    ``implies_contents`` False: records are printed with contents only on request.
     """
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:

@@ -5,12 +5,13 @@
     short int long float double   Kafka's serializers         uuid     text (Kafka's serializer) or 16 bytes
     string     UTF-8 as Java decodes it, with U+FFFD          bytes    printable ASCII and \\xHH (Kafka's Bytes)
     boolean void                  Kafka's serializers         confluent   output of Schema Registry serializers
-    module:callable               a user's function: bytes in, any object out
+    module:callable               a user's function           avro        the same, decoded with schemas
 
 confluent is a magic byte 0 and the schema's id (int32), or a magic byte 1 and its GUID (16 bytes), then the payload.
-Arbitrary bytes may begin like that, and a zero byte is valid UTF-8. auto therefore assumes a schema only if a record
-header __key_schema_id or __value_schema_id holds the same 5 or 17 bytes, as newer serializers write them. For Protobuf
-the message indexes follow in the header: zigzag varints, preceded by their count.
+Newer serializers write these 5 or 17 bytes into a record header __key_schema_id or __value_schema_id. Arbitrary bytes
+may begin like that, and a zero byte is valid UTF-8: auto assumes a schema only if there is such a header, avro only if
+`kseg.decoders.registry` has it and the payload matches; other bytes are shown as by utf8. With a Protobuf schema the
+payload is shown as it is, with the message indexes before it: zigzag varints, preceded by their count.
 
 A user's function with a parameter ``headers`` receives the record's headers, as Kafka's deserializers do.
 
@@ -22,15 +23,23 @@ import json
 import re
 import struct
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kseg.decoders.avro import AvroError, need_fastavro
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
+from kseg.decoders.registry import AVRO, JSON_SCHEMA, PARTITION, PROTOBUF, SchemaName, Schemas, place_beside, schemas_at
+from kseg.errors import KsegError, PathError
 from kseg.formats import java_text
 from kseg.formats.java_text import double_text, float_text
+from kseg.formats.json_values import encode
+from kseg.segment.files import SegmentFile
 
-KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER = b"__key_schema_id", b"__value_schema_id"
+_SCHEMA_HEADERS = b"__key_schema_id", b"__value_schema_id"
+_UNCHANGED = frozenset(("auto", "utf8", "base64", "bytes", "confluent", "avro"))
+"""Formats whose JSON form loses no byte, unless a schema was used."""
 
 _UUID = re.compile(r"([0-9a-f]{1,8})-([0-9a-f]{1,4})-([0-9a-f]{1,4})-([0-9a-f]{1,4})-([0-9a-f]{1,12})", re.IGNORECASE)
 _SCHEMA_ID = struct.Struct(">i")
@@ -40,10 +49,11 @@ _SHOWN_BYTES = 32
 
 
 class Shown(NamedTuple):
-    """One key or value: its text, and its JSON form."""
+    """One key or value: its text, its JSON form, and the schema with which it was decoded."""
 
     text: str
     value: Any
+    schema: SchemaName | None = None
 
 
 Format = Callable[[bytes], Shown]
@@ -58,27 +68,64 @@ class UnfitError(Exception):
 
 
 class ValuesDecoder:
-    """The `Decoder` of user keys and values, in formats returned by `load`."""
+    """The `Decoder` of user keys and values, in two formats for `load`. ``schemas``: those of the format avro.
 
-    def __init__(self, key_format: Format, value_format: Format) -> None:
-        self._key_format = key_format
-        self._value_format = value_format
+    Raises FormatError as `load` does.
+    """
+
+    implies_contents = False
+
+    def __init__(self, key_format: str = "utf8", value_format: str = "utf8", schemas: Schemas | None = None) -> None:
+        self._names = key_format, value_format
+        formats = {"avro": _AvroFormat(schemas)} if schemas is not None else {}
+        self._formats = [formats.get(name) or load(name) for name in self._names]
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
-        """Decodes one record. The formats auto and confluent look for a schema in ``headers``."""
-        key_shown = _shown(self._key_format, key, headers, KEY_SCHEMA_HEADER)
-        value_shown = _shown(self._value_format, value, headers, VALUE_SCHEMA_HEADER)
-        return Decoded(
-            None if key_shown is None else key_shown.text,
-            None if value_shown is None else value_shown.text,
-            None if key_shown is None else key_shown.value,
-            None if value_shown is None else value_shown.value,
-        )
+        """Decodes one record. The formats auto, confluent and avro look for a schema in ``headers``."""
+        shown = [
+            _shown(form, data, headers, header)
+            for form, data, header in zip(self._formats, (key, value), _SCHEMA_HEADERS, strict=True)
+        ]
+        marks: dict[str, Any] = {}
+        for part, name, each in zip(("key", "value"), self._names, shown, strict=True):
+            if each is not None and each.schema is not None:
+                marks |= {f"{part}Format": name, f"{part}Schema": each.schema}
+            elif each is not None and name not in _UNCHANGED:
+                marks[f"{part}Format"] = name
+        (key_text, key_value), (text, value_shown) = ((None, None) if each is None else each[:2] for each in shown)
+        return Decoded(key_text, text, key_value, value_shown, marks or None)
 
 
-def decoder(key_format: str = "utf8", value_format: str = "utf8") -> ValuesDecoder:
-    """Returns a decoder for two format names, or class names of Kafka. Raises FormatError as `load` does."""
-    return ValuesDecoder(load(key_format), load(value_format))
+def by_schemas(
+    place: str | None, warn: Callable[[str], None], formats: tuple[str, str], is_needed: bool = True
+) -> Callable[[SegmentFile], ValuesDecoder | None]:
+    """Returns a function from a file to the decoder with the schemas at ``place``; None: in its log directory.
+
+    It returns None for a file without schemas unless they are needed. ``formats``: of keys and values. Raises
+    UnsupportedError without fastavro; the function raises PathError and KsegError as `schemas_at`.
+    """
+    is_needed = is_needed or place is not None
+    if is_needed:
+        need_fastavro()
+
+    @cache
+    def decoder_at(found: str) -> ValuesDecoder | None:
+        try:
+            need_fastavro()
+            return ValuesDecoder(*formats, schemas_at(found, warn))
+        except KsegError as error:
+            if is_needed:
+                raise
+            warn(f"{found}: is not used: {error}")
+            return None
+
+    def choose(file: SegmentFile) -> ValuesDecoder | None:
+        found = place or place_beside(file)
+        if found is None and is_needed:
+            raise PathError(f"{file.path}: there is no {PARTITION} in its log directory: --schemas names the schemas")
+        return None if found is None else decoder_at(found)
+
+    return choose
 
 
 def load(name: str) -> Format:
@@ -100,13 +147,13 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
     try:
         if isinstance(form, _UserFunction):
             return form(data, headers)
-        if form in (_auto, _confluent):
+        if form in (_auto, _confluent) or isinstance(form, _AvroFormat):
             # Of several headers with one key the last counts, as in Headers.lastHeader.
-            schema = next(
+            header = next(
                 (held for name, held in reversed(tuple(headers)) if name == schema_header and held is not None), None
             )
-            if schema is not None:
-                return _with_schema_header(form, data, schema)
+            if header is not None and (found := _by_header(data, header)) is not None:
+                return form.behind(found) if isinstance(form, _AvroFormat) else _with_schema(found.schema, data)
         return form(data)
     except UnfitError as error:
         return Shown(f"<{error}: {_abridged(data)}>", undecodable_json(data, str(error)))
@@ -228,14 +275,14 @@ def _schema_of(data: bytes) -> tuple[str, Any, int] | None:
     return None
 
 
-def _message_indexes(data: bytes) -> list[int] | None:
-    """Returns the path of a message in a Protobuf schema: the zigzag varints after the schema id. None if malformed.
+def _message_indexes(data: bytes) -> tuple[list[int], int] | None:
+    """Returns the path of a message in a Protobuf schema, zigzag varints, and where it ends. None if malformed.
 
     The count comes first; a count of 0 stands for the first message of the schema.
     """
     numbers: list[int] = []
     number = shift = 0
-    for byte in data:
+    for at, byte in enumerate(data):
         number |= (byte & 0x7F) << shift
         shift += 7
         if shift > 35:
@@ -243,35 +290,82 @@ def _message_indexes(data: bytes) -> list[int] | None:
         if byte < 0x80:
             numbers.append((number >> 1) ^ -(number & 1))
             number = shift = 0
-    if shift or not numbers or numbers[0] != len(numbers) - 1:
-        return None
-    return numbers[1:] or [0]
+            if numbers[0] == len(numbers) - 1:
+                return numbers[1:] or [0], at + 1
+    return None
 
 
-def _with_schema(schema: dict[str, Any], payload: bytes) -> Shown:
-    found = {**schema, "payload": _utf8(payload).value}
-    return Shown(json.dumps(found, ensure_ascii=False, separators=(",", ":")), found)
+class _Written(NamedTuple):
+    """A payload, and the ``schema`` that a serializer wrote with it, as JSON."""
+
+    schema: dict[str, Any]
+    name: SchemaName
+    payload: bytes
 
 
-def _confluent(data: bytes) -> Shown:
-    found = _schema_of(data)
-    if found is None:
-        raise UnfitError("no schema id before a payload: neither 0 and an int32, nor 1 and a GUID")
-    return _with_schema({found[0]: found[1]}, data[found[2] :])
-
-
-def _with_schema_header(form: Format, data: bytes, header: bytes) -> Shown:
+def _by_header(data: bytes, header: bytes) -> _Written | None:
     """If a record header names the schema, ``data`` is all payload. Malformed headers of that name are ignored."""
     found = _schema_of(header)
     if found is None:
-        return form(data)
+        return None
     schema = {found[0]: found[1]}
-    if found[2] < len(header):
-        indexes = _message_indexes(header[found[2] :])
-        if indexes is None:
-            return form(data)
-        schema["messageIndexes"] = indexes
-    return _with_schema(schema, data)
+    if rest := header[found[2] :]:
+        indexes = _message_indexes(rest)
+        if indexes is None or indexes[1] != len(rest):
+            return None
+        schema["messageIndexes"] = indexes[0]
+    return _Written(schema, found[1], data)
+
+
+def _by_prefix(data: bytes) -> _Written | None:
+    found = _schema_of(data)
+    return None if found is None else _Written({found[0]: found[1]}, found[1], data[found[2] :])
+
+
+def _document(value: Any) -> Shown:
+    return Shown(encode(value).decode(), value)
+
+
+def _with_schema(schema: dict[str, Any], payload: bytes) -> Shown:
+    return _document({**schema, "payload": _utf8(payload).value})
+
+
+def _confluent(data: bytes) -> Shown:
+    found = _by_prefix(data)
+    if found is None:
+        raise UnfitError("no schema id before a payload: neither 0 and an int32, nor 1 and a GUID")
+    return _with_schema(found.schema, found.payload)
+
+
+class _AvroFormat:
+    """The format avro: documents where the schema is known and the payload matches it, else text."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
+
+    def __call__(self, data: bytes) -> Shown:
+        found = _by_prefix(data)
+        return (None if found is None else self._decoded(found)) or _utf8(data)
+
+    def behind(self, found: _Written) -> Shown:
+        """Returns a payload whose schema is named by a header."""
+        return self._decoded(found) or _utf8(found.payload)
+
+    def _decoded(self, found: _Written) -> Shown | None:
+        kind, payload = self._schemas.kind(found.name), found.payload
+        shown: Shown | None = None
+        try:
+            if kind == AVRO and (reader := self._schemas.reader(found.name)) is not None:
+                shown = _document(reader(payload))
+            elif kind == JSON_SCHEMA:
+                shown = _json(payload)
+            elif kind == PROTOBUF and "messageIndexes" in found.schema:
+                shown = _with_schema(found.schema, payload)
+            elif kind == PROTOBUF and (indexes := _message_indexes(payload)) is not None:
+                shown = _with_schema({**found.schema, "messageIndexes": indexes[0]}, payload[indexes[1] :])
+        except (AvroError, UnfitError):
+            return None
+        return None if shown is None else shown._replace(schema=found.name)
 
 
 class _UserFunction:
@@ -345,7 +439,9 @@ FORMATS: dict[str, Format] = {
     "bytes": _bytes,
     "void": _void,
     "confluent": _confluent,
+    "avro": _utf8,
 }
+"""avro stands for itself here: it needs schemas."""
 
 _DECODERS: dict[str, Format] = {
     "Default": _bytes,

@@ -204,6 +204,7 @@ class Nearest:
         self._selection = Selection(
             None, selection.times, selection.key, selection.producer_id, selection.key_pattern, selection.grep
         )
+        self._selection.decoder = selection.decoder
 
     def last(self, count: int) -> tuple[int, int]:
         """Returns the range that holds the last ``count`` matches. Raises PathError if a segment cannot be opened."""

@@ -62,7 +62,7 @@ def _content_format(part: str) -> Any:
     return options(
         Option(
             f"--{part}-format", CONTENTS,
-            f"Print {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies --print-data-log.",
+            f"Print {part}s as auto, utf8, hex, json, int, avro, ..., module:callable; implies --print-data-log.",
             FORMAT,
         ),
         Option(
@@ -147,10 +147,11 @@ class DumpOptions:
     decode_by_topic: bool = option(
         "--decode",
         CONTENTS,
-        "auto: decode the records of internal topics, each file by the name of its topic.",
+        "auto: decode the records of internal topics, and others by the schemas of _schemas in their log directory.",
         ("auto",),
         is_switch=True,
     )
+    schemas: str | None = values.schemas()
     committed_offsets: bool = option(
         "--committed-offsets",
         CONTENTS,
@@ -275,6 +276,10 @@ class DumpOptions:
                 "--last and --around need files, to be read twice",
             ),
             (self.positions and not self.as_hex, "--position is for --hex"),
+            (
+                self.schemas and not (self.needs_schemas or self.decode_by_topic),
+                "--schemas is for --key-format avro, --value-format avro and --decode auto",
+            ),
             (self.sample and not self.what_if, "--sample is for --what-if"),
             (
                 not self.image and (self.as_of is not None or self.since is not None),
@@ -309,6 +314,10 @@ class DumpOptions:
     def has_content_format(self) -> bool:
         return self.key_format is not None or self.value_format is not None
 
+    @property
+    def needs_schemas(self) -> bool:
+        return "avro" in (self.key_format, self.value_format)
+
 
 def printer_class(form: str) -> Any:
     """Returns the class that prints a form."""
@@ -326,29 +335,40 @@ def printer_class(form: str) -> Any:
 
 
 def decoder_of(options: DumpOptions) -> Any:
-    """Returns the decoder for all records, None for none: one of `INTERNAL_TOPICS`, or formats of keys and values."""
+    """Returns the decoder for all records: one of `INTERNAL_TOPICS`, or formats of keys and values.
+
+    Returns None for none, and if it depends on the file (`decoder_by_file`).
+    """
     if options.decoder is not None:
         from kseg.decoders import decoder
 
         return decoder(options.decoder, options.redact)
-    if not options.has_content_format:
+    if not options.has_content_format or options.needs_schemas:
         return None
-    from kseg.decoders.values import decoder as content_decoder
+    from kseg.decoders.values import ValuesDecoder
 
-    return content_decoder(options.key_format or "utf8", options.value_format or "utf8")
+    return ValuesDecoder(options.key_format or "utf8", options.value_format or "utf8")
 
 
-def decoder_by_topic(options: DumpOptions) -> Callable[[SegmentFile], Any] | None:
-    """With ``decode_by_topic``, returns a function from a file to the decoder of its topic, None for other topics."""
-    if not options.decode_by_topic:
+def decoder_by_file(options: DumpOptions, warn: Callable[[str], None]) -> Callable[[SegmentFile], Any] | None:
+    """Returns a function from a file to its decoder, by its topic or the schemas of its log directory; None for those
+    without. Returns None if all files have that of `decoder_of`.
+
+    Raises UnsupportedError if a library is missing; the function raises PathError if schemas are.
+    """
+    if not options.decode_by_topic and not options.needs_schemas:
         return None
     from kseg.decoders import decoder, name_for
+    from kseg.decoders.values import by_schemas
 
     made = cache(lambda name: decoder(name, options.redact))
+    other = "avro" if options.decode_by_topic else "utf8"
+    formats = options.key_format or other, options.value_format or other
+    by_log_directory = by_schemas(options.schemas, warn, formats, options.needs_schemas)
 
     def choose(file: SegmentFile) -> Any:
-        name = name_for(file.topic, file.kind)
-        return None if name is None else made(name)
+        name = name_for(file.topic, file.kind) if options.decode_by_topic else None
+        return by_log_directory(file) if name is None else made(name)
 
     return choose
 

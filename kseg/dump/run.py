@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from kseg.dump.options import (
     DumpOptions,
     Rendered,
     RendererOf,
-    decoder_by_topic,
+    decoder_by_file,
     decoder_of,
     partitions_in,
     parts_of,
@@ -66,9 +66,10 @@ class Dump:
         self.options = options
         self.notices = Notices(options.color, options.quiet, options.verbose)
         self.scratch = Scratch(options.max_batch_bytes)
+        self._choose = decoder_by_file(options, lambda text: self.notices.warning(text))
         style = Style(
             options.shows_records, options.shows_contents, options.skip_record_metadata, sink.is_terminal,
-            decoder_of(options), decoder_by_topic(options),
+            decoder_of(options), self._choose,
         )  # fmt: skip
         self.filters = Filters(options, self.scratch, self.notices)
         self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
@@ -199,6 +200,7 @@ class Dump:
                         from kseg.segment.isolation import Transactions
 
                         self.transactions = Transactions.of_segments(place.live(), self.scratch)
+                    self._decode_for_filters(place.files)
                     self._segments([(file, False) for file in place.files])
                     self.filters.end_of_place(place.all_files, path)
 
@@ -217,6 +219,7 @@ class Dump:
             self._open_transactions(path, all_files)
             return
         warn_of_skipped_files(path, not all_files, self.notices.warning)
+        self._decode_for_filters(all_files)
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
@@ -234,6 +237,11 @@ class Dump:
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _decode_for_filters(self, files: Sequence[SegmentFile]) -> None:
+        """Lets the filters compare keys and values that are decoded by schemas, too."""
+        found = self._choose(files[0]) if self._choose is not None and files else None
+        self.filters.selection.decoder = None if getattr(found, "implies_contents", True) else found
 
     def _segments(self, files: list[tuple[SegmentFile, bool]]) -> None:
         for file, is_live in files:

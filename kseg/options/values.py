@@ -208,6 +208,12 @@ def private_keys() -> Any:
     return option("--private-key", INPUT, text, metavar="ID=PEM", is_many=True)
 
 
+def schemas() -> Any:
+    """--schemas."""
+    text = "Schemas for the format avro: a partition of _schemas, or a folder of ID.avsc; default: _schemas-0 beside."
+    return option("--schemas", INPUT, text, PathKind(), metavar="PATH")
+
+
 def batch_limit() -> Any:
     """--max-batch-bytes."""
     return option(

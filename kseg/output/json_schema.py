@@ -100,7 +100,8 @@ _ENTRY = "file: bytes, "
 
 _RECORD = (
     f"{_PLACE}topic: bytes?, partition: int?, offset: int, timestamp?: int?, timestampType?: text?, sequence?: int?, "
-    "keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, control?: control, "
+    "keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, keyFormat?: text, keySchema?: any, "
+    "valueFormat?: text, valueSchema?: any, control?: control, "
     "nextOffset?: int, isValid?: flag"
 )
 

@@ -118,7 +118,8 @@ class JsonLinesPrinter(RenderingPrinter):
 
             return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
         decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
-        return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
+        shown = b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
+        return shown if decoded.marks is None else shown + b"," + encode(decoded.marks)[1:-1]
 
     def _add_header_values(self, record: Record) -> None:
         """Inserts the header values into the last line, which the kernel has written without contents."""

@@ -24,7 +24,7 @@ class Style(NamedTuple):
     """The parts of a batch to print: its records (``deep``), their keys and values (``contents``).
 
     A ``decoder`` (`kseg.decoders`) turns keys and values into text and objects. ``choose`` may return a decoder for a
-    single file, whose records are then printed with contents.
+    single file; with that of an internal topic, records are printed with contents.
     """
 
     deep: bool = False
@@ -37,7 +37,9 @@ class Style(NamedTuple):
     def of(self, file: SegmentFile) -> "Style":
         """Returns the style for one file."""
         found = self.choose(file) if self.choose is not None else None
-        return self if found is None else self._replace(deep=True, contents=True, decoder=found)
+        if found is None or not (self.contents or getattr(found, "implies_contents", True)):
+            return self
+        return self._replace(deep=True, contents=True, decoder=found)
 
 
 Spans = Callable[[Rows], list[RowSpan]]

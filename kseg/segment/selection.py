@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import (
@@ -14,6 +15,7 @@ from kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 from kseg.segment.batches import Batch, Message, RecordBatch
+from kseg.segment.items import Record, records_of
 
 RowSpan = tuple[int, int]
 """Rows from first to stop, stop excluded."""
@@ -23,10 +25,11 @@ class Selection:
     """Ranges include both ends; ``times`` are ms since the epoch and not negative, because -1 means no timestamp.
 
     ``untimed`` counts batches excluded from a time range because their format has no timestamps (v0). ``key``,
-    ``key_pattern`` and ``grep`` (of values) never match control records, whose bytes are not a user's.
+    ``key_pattern`` and ``grep`` (of values) never match control records, whose bytes are not a user's. ``decoder``: one
+    of `kseg.decoders`, whose texts may match instead of the bytes.
     """
 
-    __slots__ = ("grep", "key", "key_pattern", "offsets", "producer_id", "times", "untimed")
+    __slots__ = ("decoder", "grep", "key", "key_pattern", "offsets", "producer_id", "times", "untimed")
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Selection:
         self.producer_id = producer_id
         self.key_pattern = key_pattern
         self.grep = grep
+        self.decoder: Any = None
         self.untimed = 0
 
     @property
@@ -81,17 +85,29 @@ class Selection:
     def spans(self, rows: Rows) -> list[RowSpan]:
         """Returns the matching rows, in order, of a batch for which `may_hold` is true."""
         wanted: list[int] | range = range(rows.count)
-        if self.key is not None:
+        if self.decoder is not None and self._has_content:
+            wanted = [i for i, record in enumerate(records_of(rows)) if self._matches_decoded(record)]
+        elif self.key is not None:
             wanted = list(_rows_with_key(rows, self.key))
-        if self.key_pattern is not None:
+        if self.decoder is None and self.key_pattern is not None:
             wanted = _matching(rows, wanted, self.key_pattern, ROW_KEY, ROW_KEY_SIZE)
-        if self.grep is not None:
+        if self.decoder is None and self.grep is not None:
             wanted = _matching(rows, wanted, self.grep, ROW_VALUE, ROW_VALUE_SIZE)
         if self.offsets is not None:
             wanted = _between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
             wanted = _between(rows, wanted, ROW_TIMESTAMP, *self.times)
         return _as_spans(wanted)
+
+    def _matches_decoded(self, record: Record) -> bool:
+        decoded = self.decoder.decode(record.key, record.value, record.offset, record.headers)
+        keys = _forms(record.key, decoded.key_text, decoded.key)
+        values = _forms(record.value, decoded.payload_text, decoded.value)
+        return (
+            (self.key is None or self.key in keys)
+            and (self.key_pattern is None or any(map(self.key_pattern.search, keys)))
+            and (self.grep is None or any(map(self.grep.search, values)))
+        )
 
     def _may_be_in_time(self, batch: Batch) -> bool:
         if self.times is None:
@@ -112,6 +128,12 @@ class Selection:
         if isinstance(batch, Message) and batch.last_offset > last:
             base = batch.extent()[0]
         return (base or 0) <= last
+
+
+def _forms(data: bytes | None, text: str | None, value: object) -> list[bytes]:
+    """Returns the bytes of a key or value, the text of its decoded form, and without quotes if that is a string."""
+    shown = [text, value if isinstance(value, str) else None]
+    return [each for each in (data, *(each and each.encode("utf-8", "replace") for each in shown)) if each is not None]
 
 
 def _column(rows: Rows, column: int) -> list[int]:

@@ -289,7 +289,7 @@ MIRRORED = {
 def test_a_record_is_shown_as_the_formatter_of_kafka_shows_it(topic):
     key, value, text, key_fields, fields = MIRRORED[topic]
     decoded = decoder(name_for(topic)).decode(bytes.fromhex(key), bytes.fromhex(value), 0)
-    assert decoded == (None, text, key_fields, fields)
+    assert decoded[:4] == (None, text, key_fields, fields)
 
 
 @pytest.mark.parametrize("topic", MIRRORED)
@@ -309,7 +309,7 @@ def test_other_bytes_are_kept(cut):
 
 def test_a_users_topic_called_heartbeats_is_shown_as_without_a_decoder():
     assert name_for("heartbeats") == "heartbeats"
-    assert decoder("heartbeats").decode(b"k", b'{"up":1}', 0) == ("k", '{"up":1}', "k", '{"up":1}')
+    assert decoder("heartbeats").decode(b"k", b'{"up":1}', 0)[:4] == ("k", '{"up":1}', "k", '{"up":1}')
     assert decoder("heartbeats").decode(None, b"\xff", 0).value == {"base64": "/w=="}
 
 

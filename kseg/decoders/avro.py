@@ -1,0 +1,386 @@
+"""Readers of Avro data: one for each schema, within bounds for data and schemas of an attacker.
+
+fastavro decodes. Before, a schema is written anew: types without namespaces, and only with the attributes that decoding
+needs. A conversion (`JSON`, `COLUMNS`) becomes a logical type of fastavro, so that it is applied in the right branch of
+a union. fastavro has no bounds of its own. Data whose schema allows that a few bytes stand for many values, or for a
+deeply nested one, is therefore read by `_Bounds` first. Source: Apache Avro 1.12 specification.
+"""
+
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kseg.errors import UnsupportedError
+from kseg.formats.java_text import float_text
+from kseg.formats.json_values import bytes_value
+
+_PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+"""Primitive types, with the least number of bytes of a value."""
+_MAX_SCHEMA_DEPTH, _MAX_SCHEMA_NODES = 64, 1 << 16
+_MAX_DEPTH = 256
+"""Nesting of the schemas that apply to one byte of data, less than Python's and the stack's limits."""
+_FREE_VALUES, _VALUES_PER_BYTE = 4096, 64
+"""Values that data may have, and for each of its bytes."""
+_MAX_PRECISION, _MAX_DECIMAL_BYTES = 1000, 512
+
+
+class AvroError(ValueError):
+    """A schema that cannot be used, or data that does not match its schema."""
+
+
+# Conversions
+
+
+def _number(value: float) -> Any:
+    """JSON has no numeral for NaN and the infinities."""
+    return value if math.isfinite(value) else float_text(value)
+
+
+def _float(value: float) -> Any:
+    """A float must not be printed as its nearest double."""
+    return float(float_text(value)) if math.isfinite(value) else float_text(value)
+
+
+def _time(unit: str, per_second: int, zone: str) -> Callable[[int], Any]:
+    """Returns the conversion of a time since the epoch to RFC 3339; beyond the calendar it stays a number."""
+    digits = len(str(per_second)) - 1
+
+    def show(number: int) -> Any:
+        seconds, fraction = divmod(number, per_second)
+        try:
+            moment = _EPOCH + timedelta(seconds=seconds)
+        except OverflowError:
+            return number
+        return f"{moment.isoformat()[:-6]}.{fraction:0{digits}d}{zone}"
+
+    return show
+
+
+def _time_of_day(per_second: int) -> Callable[[int], Any]:
+    digits = len(str(per_second)) - 1
+
+    def show(number: int) -> Any:
+        seconds, fraction = divmod(number, per_second)
+        if not 0 <= seconds < 86400:
+            return number
+        return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:0{digits}d}"
+
+    return show
+
+
+def _date(days: int) -> Any:
+    try:
+        return date.fromordinal(days + _EPOCH.toordinal()).isoformat()
+    except (ValueError, OverflowError):
+        return days
+
+
+def _uuid(data: bytes) -> str:
+    return str(UUID(bytes=data))
+
+
+def _decimal(data: bytes, scale: int) -> Decimal:
+    if len(data) > _MAX_DECIMAL_BYTES:
+        raise AvroError("a decimal is too large")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"millis": 1000, "micros": 10**6, "nanos": 10**9}
+Conversions = Mapping[tuple[str, str | None], Callable[..., Any]]
+"""By type and logical type (None: values without one); that of a decimal also takes the scale."""
+
+JSON: Conversions = {
+    ("bytes", None): bytes_value,
+    ("fixed", None): bytes_value,
+    ("float", None): _float,
+    ("double", None): _number,
+    ("bytes", "decimal"): lambda data, scale: format(_decimal(data, scale), "f"),
+    ("fixed", "decimal"): lambda data, scale: format(_decimal(data, scale), "f"),
+    ("fixed", "uuid"): _uuid,
+    ("int", "date"): _date,
+    ("int", "time-millis"): _time_of_day(1000),
+    ("long", "time-micros"): _time_of_day(10**6),
+    **{("long", f"timestamp-{unit}"): _time(unit, number, "Z") for unit, number in _UNITS.items()},
+    **{("long", f"local-timestamp-{unit}"): _time(unit, number, "") for unit, number in _UNITS.items()},
+}
+"""Bytes as elsewhere in JSON, decimals as text with all digits, times as RFC 3339, NaN and the infinities as text."""
+
+COLUMNS: Conversions = {
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+    ("fixed", "uuid"): _uuid,
+    ("map", None): lambda found: list(found.items()),
+}
+"""Values as pyarrow converts them to the types of `kseg.export.decoded`."""
+
+
+# Schemas
+
+
+class _Size(NamedTuple):
+    """The least number of bytes of a value, and the largest number of values in it, arrays and maps counted once."""
+
+    bytes: int
+    values: int
+
+
+class _Rewriting:
+    """Writes a schema anew (`schema`), and those that it uses (``references``), each behind those that it uses itself.
+
+    ``is_bounded``: fastavro alone can read its data. ``definitions``: new definitions by new name. ``conversions``: see
+    `JSON`; their ``form`` is part of the names of logical types.
+    """
+
+    def __init__(self, text: str, references: Sequence[str], conversions: Conversions, form: str) -> None:
+        self.is_bounded = True
+        self.definitions: dict[str, Any] = {}
+        self._conversions, self._form = conversions, form
+        self._names: dict[str, str] = {}
+        self._sizes: dict[str, _Size | None] = {}
+        """By full name; None while the definition is being written."""
+        self._left = _MAX_SCHEMA_NODES
+        self.referenced = [self._any(_loaded(each), "", 0)[0] for each in references]
+        self.schema, size = self._any(_loaded(text), "", 0)
+        self.is_bounded &= size.values <= _FREE_VALUES
+
+    def _any(self, schema: Any, space: str, depth: int) -> tuple[Any, _Size]:
+        self._left -= 1
+        if depth > _MAX_SCHEMA_DEPTH or self._left < 0:
+            raise AvroError("the schema is too large" if self._left < 0 else "the schema is nested too deeply")
+        if isinstance(schema, list) and schema:
+            found = [self._any(each, space, depth + 1) for each in schema]
+            sizes = [size for _, size in found]
+            least, most = min(size.bytes for size in sizes), max(size.values for size in sizes)
+            return [each for each, _ in found], _Size(1 + least, most)
+        if isinstance(schema, str):
+            return self._primitive(schema, {}) if schema in _PRIMITIVES else self._by_name(schema, space)
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if isinstance(kind, dict | list):
+            return self._any(kind, space, depth + 1)
+        if not isinstance(kind, str):
+            raise AvroError("the schema has no type")
+        if kind in _PRIMITIVES:
+            return self._primitive(kind, schema)
+        if kind in _NAMED:
+            return self._named(schema, space, depth)
+        if kind in ("array", "map"):
+            part = "items" if kind == "array" else "values"
+            inner, size = self._any(schema.get(part), space, depth + 1)
+            least = size.bytes + (kind == "map")
+            self.is_bounded &= size.values <= _VALUES_PER_BYTE * least
+            return {"type": kind, part: inner, **self._converted(kind, schema)}, _Size(1, 1 + size.values)
+        return self._by_name(kind, space)
+
+    def _primitive(self, kind: str, schema: Mapping[str, Any]) -> tuple[Any, _Size]:
+        added = self._converted(kind, schema)
+        return {"type": kind, **added} if added else kind, _Size(_PRIMITIVES[kind], 1)
+
+    def _converted(self, kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the attributes of a logical type for fastavro, and for `type_of` its name in Avro."""
+        logical = schema.get("logicalType")
+        if logical == "decimal":
+            scale, precision = schema.get("scale", 0), schema.get("precision")
+            is_right = type(scale) is int and type(precision) is int and 0 <= scale <= precision <= _MAX_PRECISION
+            logical = "decimal" if is_right else None
+        if logical == "uuid" and kind == "fixed" and schema.get("size") != 16:
+            logical = None
+        known = isinstance(logical, str) and ((kind, logical) in JSON or (kind, logical) in self._conversions)
+        found: dict[str, Any] = {"avro": logical} if known else {}
+        key = (kind, logical if known else None)
+        if key in self._conversions:
+            found["logicalType"] = f"kseg-{self._form}-{key[1]}"
+        return found | ({"scale": scale, "precision": precision} if known and logical == "decimal" else {})
+
+    def _by_name(self, name: str, space: str) -> tuple[Any, _Size]:
+        for full in (name if "." in name or not space else f"{space}.{name}", name):
+            if full in self._names:
+                size = self._sizes[full]
+                self.is_bounded &= size is not None
+                return self._names[full], size or _Size(1, 1)
+        raise AvroError(f"the schema uses {name[:100]!r}, which is not defined")
+
+    def _named(self, schema: dict[str, Any], space: str, depth: int) -> tuple[Any, _Size]:
+        full, space = _full_name(schema, space)
+        if full in self._names:
+            raise AvroError(f"the schema defines {full[:100]!r} twice")
+        name = self._names[full] = f"t{len(self._names)}"
+        self._sizes[full] = None
+        kind = "record" if schema["type"] == "error" else schema["type"]
+        made: dict[str, Any] = {"type": kind, "name": name}
+        self.definitions[name] = made
+        if kind == "fixed":
+            if type(size := schema.get("size")) is not int or size < 0:
+                raise AvroError(f"{full[:100]!r} has no size")
+            made |= {"size": size, **self._converted(kind, schema)}
+            self._sizes[full] = _Size(size, 1)
+        elif kind == "enum":
+            symbols = schema.get("symbols")
+            if not isinstance(symbols, list) or not all(isinstance(each, str) and _NAME(each) for each in symbols):
+                raise AvroError(f"{full[:100]!r} has no symbols")
+            made["symbols"] = symbols
+            self._sizes[full] = _Size(1, 1)
+        else:
+            made["fields"], self._sizes[full] = self._fields(schema.get("fields"), space, depth)
+        return made, self._sizes[full] or _Size(1, 1)
+
+    def _fields(self, fields: Any, space: str, depth: int) -> tuple[list[dict[str, Any]], _Size]:
+        made, least, most = [], 0, 1
+        for each in fields if isinstance(fields, list) else (None,):
+            if not isinstance(each, dict) or not isinstance(each.get("name"), str):
+                raise AvroError("the schema has a record without fields, or a field without a name")
+            inner, size = self._any(each.get("type"), space, depth + 1)
+            made.append({"name": each["name"], "type": inner})
+            least, most = least + size.bytes, most + size.values
+        return made, _Size(least, most)
+
+
+_NAMED = ("record", "error", "enum", "fixed")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+
+
+def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
+    """Returns the full name of a named type, and its namespace."""
+    name, given = schema.get("name"), schema.get("namespace", space)
+    if not isinstance(name, str) or not name or not isinstance(given, str | None):
+        raise AvroError("the schema has a type without a name")
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    return (f"{given}.{name}" if given else name), given or ""
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        # A primitive type is registered as its name, with or without quotes.
+        if text in _PRIMITIVES:
+            return text
+        raise AvroError("the schema is no JSON") from None
+
+
+# Data
+
+
+class _Bounds:
+    """Walks through data without keeping its values. Raises AvroError if it does not match, or exceeds a bound."""
+
+    def __init__(self, data: bytes, definitions: Mapping[str, Any]) -> None:
+        self._data, self._definitions = data, definitions
+        self._at = 0
+        self._left = _FREE_VALUES + _VALUES_PER_BYTE * len(data)
+
+    def read(self, schema: Any, depth: int = 0) -> None:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            raise AvroError("the data is nested too deeply" if depth > _MAX_DEPTH else "the data has too many values")
+        if isinstance(schema, list):
+            index = self._long()
+            if not 0 <= index < len(schema):
+                raise AvroError("the data has no such type")
+            self.read(schema[index], depth + 1)
+            return
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if kind == "record":
+            for field in schema["fields"]:
+                self.read(field["type"], depth + 1)
+        elif kind in ("array", "map"):
+            while count := self._long():
+                if count < 0:
+                    self._long()
+                for _ in range(abs(count)):
+                    if kind == "map":
+                        self._skip(self._long())
+                    self.read(schema["items" if kind == "array" else "values"], depth + 1)
+        elif kind in ("int", "long", "enum"):
+            self._long()
+        elif kind in ("bytes", "string"):
+            self._skip(self._long())
+        elif kind == "fixed":
+            self._skip(schema["size"])
+        elif kind in _PRIMITIVES:
+            self._skip(_PRIMITIVES[kind])
+        else:
+            self.read(self._definitions[kind], depth + 1)
+
+    def _skip(self, size: int) -> None:
+        if not 0 <= size <= len(self._data) - self._at:
+            raise AvroError("the data is cut")
+        self._at += size
+
+    def _long(self) -> int:
+        number = shift = 0
+        while shift < 70 and self._at < len(self._data):
+            byte = self._data[self._at]
+            self._at += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (number >> 1) ^ -(number & 1)
+        raise AvroError("the data is cut")
+
+
+class AvroReader:
+    """Decodes the data of one schema: ``reader(data)``. Raises AvroError for a schema that cannot be used.
+
+    ``schema`` and ``definitions``: the schema as fastavro reads it. Raises UnsupportedError without fastavro.
+    """
+
+    def __init__(self, text: str, references: Sequence[str] = (), conversions: Conversions = JSON) -> None:
+        fastavro = need_fastavro()
+        form = "json" if conversions is JSON else "columns"
+        try:
+            written = _Rewriting(text, references, conversions, form)
+            self._read = fastavro.schemaless_reader
+            named: dict[str, Any] = {}
+            whole = {"type": "record", "name": "whole", "fields": [{"name": "value", "type": written.schema}]}
+            for each in written.referenced:
+                fastavro.parse_schema(each, named)
+            self._parsed = fastavro.parse_schema(whole, named)
+        except RecursionError:
+            raise AvroError("the schema is nested too deeply") from None
+        except AvroError:
+            raise
+        except Exception as error:  # fastavro raises what it meets
+            raise AvroError(f"the schema cannot be used ({error})"[:200]) from error
+        self.schema, self.definitions = written.schema, written.definitions
+        self._is_bounded = written.is_bounded
+        for (kind, logical), convert in conversions.items():
+            fastavro.read.LOGICAL_READERS[f"{kind}-kseg-{form}-{logical}"] = _hook(convert, logical == "decimal")
+
+    def __call__(self, data: bytes) -> Any:
+        """Returns the value that all of the data stands for. Raises AvroError if it does not match the schema."""
+        stream = io.BytesIO(data)
+        try:
+            if not self._is_bounded:
+                _Bounds(data, self.definitions).read(self.schema)
+            found = self._read(stream, self._parsed, None)["value"]
+        except AvroError:
+            raise
+        except Exception as error:  # EOFError, IndexError, UnicodeDecodeError and others
+            raise AvroError("the data does not match its schema") from error
+        if stream.tell() != len(data):
+            raise AvroError("bytes follow the data")
+        return found
+
+
+def _hook(convert: Callable[..., Any], has_scale: bool) -> Callable[..., Any]:
+    if has_scale:
+        return lambda data, schema, _: convert(data, schema["scale"])
+    return lambda data, _, __: convert(data)
+
+
+def need_fastavro() -> Any:
+    """Returns fastavro. Raises UnsupportedError if it is not installed."""
+    try:
+        import fastavro
+    except ImportError as error:
+        raise UnsupportedError("Avro needs fastavro: pip install 'kseg[avro]'") from error
+    return fastavro

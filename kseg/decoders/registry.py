@@ -1,0 +1,207 @@
+"""The schemas of a Schema Registry, by id: from its topic _schemas, or from a folder of ID.avsc files.
+
+A record of _schemas has a JSON key ``{"keytype":"SCHEMA","subject":…,"version":…}`` and a JSON value with ``id``,
+``schema``, ``schemaType`` (AVRO where it is missing, JSON, PROTOBUF) and ``references`` to versions of other subjects.
+A deleted schema stays readable, as in the registry: records that were written with it remain. Ids belong to a context;
+the default context wins, and within it the later record. A GUID is the MD5 of text and references as a UUID, unless the
+value has a ``guid``. Source: SchemaKey, SchemaValue and MD5 of Confluent's schema-registry 8.0.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Callable, Sequence
+from hashlib import md5
+from typing import NamedTuple
+from uuid import UUID
+
+from kseg.decoders.avro import JSON, AvroError, AvroReader, Conversions
+from kseg.errors import KsegError, PathError, errors_at
+from kseg.formats.rows import UndecodableError
+from kseg.segment.batches import Batch
+from kseg.segment.files import SegmentFile
+from kseg.segment.paths import segments_at
+from kseg.segment.reader import open_segment
+from kseg.stores import trees
+from kseg.stores.regular_files import read_regular
+from kseg.stores.stored_object import is_url
+
+AVRO, JSON_SCHEMA, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+PARTITION = "_schemas-0"
+_KINDS = {".avsc": AVRO, ".json": JSON_SCHEMA, ".proto": PROTOBUF}
+"""Kinds of schemas by the suffixes of files."""
+_MAX_SCHEMA_BYTES, _MAX_BYTES = 2 << 20, 64 << 20
+"""Size of one record with a schema, and of all of them. A broker accepts records of 1 MiB by default."""
+_MAX_REFERENCES = 256
+
+SchemaName = int | str
+"""An id or a GUID."""
+
+
+class Schema(NamedTuple):
+    """``references``: the subjects and versions that an Avro schema uses."""
+
+    subject: str
+    kind: str
+    text: str
+    references: tuple[tuple[str, int], ...] = ()
+
+
+class Schemas:
+    """Schemas by id and GUID. ``warn`` receives a line for each that cannot be used, and one for ids without any."""
+
+    def __init__(self, place: str, warn: Callable[[str], None]) -> None:
+        self._place, self._warn = place, warn
+        self._schemas: dict[SchemaName, Schema] = {}
+        self._versions: dict[tuple[str, int], Schema] = {}
+        self._readers: dict[tuple[SchemaName, int], AvroReader | None] = {}
+        self._left = _MAX_BYTES
+        self._has_warned = False
+
+    def kind(self, name: SchemaName) -> str | None:
+        """Returns the kind of a schema; None if it is missing."""
+        found = self._schemas.get(name)
+        if found is not None:
+            return found.kind
+        if not self._has_warned:
+            self._has_warned = True
+            self._warn(f"{self._place}: has no schema {name}: what was written with a missing schema stays as it is")
+        return None
+
+    def reader(self, name: SchemaName, conversions: Conversions = JSON) -> AvroReader | None:
+        """Returns the reader of an Avro schema; None if it cannot be used. Raises UnsupportedError without fastavro."""
+        key = name, id(conversions)
+        if key not in self._readers:
+            self._readers[key] = None
+            try:
+                schema = self._schemas[name]
+                self._readers[key] = AvroReader(schema.text, self._referenced(schema), conversions)
+            except AvroError as error:
+                self._warn(f"{self._place}: schema {name} cannot be used: {error}")
+        return self._readers[key]
+
+    def _referenced(self, schema: Schema) -> Sequence[str]:
+        """Returns the texts of all schemas that a schema uses, each behind those that it uses itself."""
+        found: dict[Schema, None] = {}
+        entered: set[Schema] = set()
+        stack = [(schema, False)]
+        while stack:
+            each, is_left = stack.pop()
+            if is_left:
+                found.setdefault(each)
+            elif each not in entered:
+                entered.add(each)
+                stack.append((each, True))
+                stack += [(self._version(each, *reference), False) for reference in reversed(each.references)]
+            if len(entered) > _MAX_REFERENCES:
+                raise AvroError("the schema uses too many others")
+        return [each.text for each in found if each is not schema]
+
+    def _version(self, user: Schema, subject: str, version: int) -> Schema:
+        """Returns a version of a subject in the context of the schema that uses it."""
+        found = self._versions.get((_context(user.subject) + subject, version)) or self._versions.get(
+            (subject, version)
+        )
+        if found is None:
+            raise AvroError(f"it uses version {version} of {subject[:100]}, which is missing")
+        return found
+
+    # Reading
+
+    def read_partition(self, files: Sequence[SegmentFile]) -> None:
+        """Adds the schemas of segments; damage is left out. Raises KsegError if a file cannot be read."""
+        is_damaged = False
+        for file in files:
+            with open_segment(file) as reader:
+                for item in reader:
+                    if not isinstance(item, Batch) or not item.is_valid:
+                        is_damaged = True
+                        continue
+                    try:
+                        for rows in item.rows():
+                            for _, key, value in rows.entries():
+                                self._add_record(key, value)
+                    except UndecodableError:
+                        is_damaged = True
+        if is_damaged:
+            self._warn(f"{self._place}: is damaged: schemas may be missing")
+
+    def read_folder(self, names: Sequence[str]) -> None:
+        """Adds the files of these names. Raises PathError."""
+        for name in names:
+            path = os.path.join(self._place, name)
+            with errors_at(path):
+                text = read_regular(path, _MAX_SCHEMA_BYTES).decode("utf-8", "replace")
+            stem, suffix = os.path.splitext(name)
+            schema = Schema("", _KINDS[suffix], text)
+            self._add(int(stem) if stem.isdecimal() else stem.lower(), schema)
+            self._add(_guid(schema), schema)
+
+    def _add_record(self, key: bytes | None, value: bytes | None) -> None:
+        if key is None or b'"SCHEMA"' not in key or not value or len(key) + len(value) > _MAX_SCHEMA_BYTES:
+            return
+        try:
+            name, found = json.loads(key), json.loads(value)
+            number, text, kind = found["id"], found["schema"], found.get("schemaType") or AVRO
+            subject, version = name["subject"], name["version"]
+            used = tuple((each["subject"], each["version"]) for each in found.get("references") or ())
+            guid = found.get("guid")
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            return
+        strings, numbers = (text, kind, subject, *(each[0] for each in used)), (number, version, *(n for _, n in used))
+        if not all(isinstance(each, str) for each in strings) or not all(type(each) is int for each in numbers):
+            return
+        schema = Schema(subject, kind.upper(), text, used)
+        self._versions[subject, version] = schema
+        for each in (number, guid.lower() if isinstance(guid, str) else _guid(schema)):
+            self._add(each, schema)
+
+    def _add(self, name: SchemaName, schema: Schema) -> None:
+        self._left -= len(schema.text)
+        if self._left < 0:
+            raise KsegError(f"{self._place}: has more than {_MAX_BYTES >> 20} MiB of schemas")
+        before = self._schemas.get(name)
+        if before is None or not _context(schema.subject) or _context(before.subject):
+            self._schemas[name] = schema
+
+
+def _context(subject: str) -> str:
+    """Returns the prefix for the context of a subject, such as ``:.eu:``; none for the default context."""
+    return f"{subject[: subject.find(':', 1) + 1]}" if subject.startswith(":.") else ""
+
+
+def _guid(schema: Schema) -> str:
+    data = schema.text.encode("utf-8", "replace")
+    for subject, version in schema.references:
+        data += subject.encode("utf-8", "replace") + struct.pack(">i", version & 0x7FFFFFFF)
+    return str(UUID(bytes=md5(data, usedforsecurity=False).digest()))
+
+
+def schemas_at(path: str, warn: Callable[[str], None]) -> Schemas:
+    """Reads the schemas of a folder of ID.avsc files, of a partition, or of the partition _schemas-0 in a folder.
+
+    Raises PathError if there are none, and KsegError if they cannot be read.
+    """
+    with errors_at(path):
+        names = trees.listdir(path) if trees.isdir(path) else []
+    found = Schemas(path, warn)
+    if files := sorted(name for name in names if _is_schema_file(*os.path.splitext(name))):
+        found.read_folder(files)
+        return found
+    place = os.path.join(path, PARTITION) if PARTITION in names else path
+    segments = segments_at(place) if trees.exists(place) else []
+    if not segments or not all(file.is_segment for file in segments):
+        raise PathError(f"{path}: neither a partition with schemas, nor a folder of ID.avsc files")
+    found.read_partition(segments)
+    return found
+
+
+def _is_schema_file(stem: str, suffix: str) -> bool:
+    return suffix in _KINDS and (stem.isdecimal() or len(stem) == 36)
+
+
+def place_beside(file: SegmentFile) -> str | None:
+    """Returns the partition of schemas in the log directory of a segment; None if there is none."""
+    path = file.path if is_url(file.path) else os.path.abspath(file.path)
+    place = os.path.join(os.path.dirname(os.path.dirname(path)), PARTITION)
+    return place if trees.isdir(place) else None

@@ -69,18 +69,18 @@ def command(
 
     Segments keep offsets and timestamps; if only the codec changes, also everything else. Fields that an older format
     lacks are refused unless --lossy is given. PATH is a segment file, a partition or log directory, or - for a segment
-    on standard input; with --from jsonl, a file of JSON Lines.
+    on standard input; with --from, a file of that form, or a directory of such files.
     """
     keep_freed_memory()
     change = change_options(**of_changes)
     _check(options, change, engine)
     if options.output not in (None, "-"):
         check_output(options.output)
-    if (options.is_export or options.from_lines) and (presentation.as_page or presentation.report):
+    if (options.is_export or options.source) and (presentation.as_page or presentation.report):
         raise click.UsageError("--format html and --report are for conversions to segments")
     if options.in_place:
         return _convert(paths, options, engine, change, presentation)
-    if options.from_lines:
+    if options.source:
         return _import(paths, options, change, presentation)
     work = partial(_convert, options=options, engine=engine, change=change, presentation=presentation)
     if options.is_export:
@@ -89,9 +89,12 @@ def command(
 
 
 def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptions, presentation: Presentation) -> int:
-    from kseg.conversion.lines_import import import_lines
+    from kseg.conversion.record_files import prepare_pyarrow
+    from kseg.conversion.table_import import import_records
 
-    return write_new(partial(import_lines, paths, options.output or "", options), change, presentation)
+    if options.source != "jsonl":
+        prepare_pyarrow()
+    return write_new(partial(import_records, paths, options.output or "", options), change, presentation)
 
 
 def _convert(

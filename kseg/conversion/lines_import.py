@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
@@ -24,8 +25,8 @@ from kseg.changes.plan import Plan
 from kseg.conversion.grouping import GROUP_BYTES
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
-from kseg.conversion.rewriting import make_side_files
-from kseg.conversion.rows_writer import NewRecord, RowsWriter, rows_of
+from kseg.conversion.rewriting import known_gaps, make_side_files
+from kseg.conversion.rows_writer import NewRecord, RowsWriter, first_leader_epoch, rows_of
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
@@ -33,9 +34,14 @@ from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
 from kseg.segment.files import SegmentFile, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.stores.source import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _RECORD_FIELDS = frozenset(
     {
@@ -315,6 +321,10 @@ class Import:
         elif isinstance(line, RecordLine):
             self._of(line.partition or NAMELESS).add_record(line)
 
+    def add_table(self, name: str, rows: "pyarrow.RecordBatch") -> None:
+        """Adds rows of one partition with columns of `record_columns`. Raises KsegError, ValueError."""
+        self._of(name).add_table(rows)
+
     def _add_batch(self, line: BatchLine) -> None:
         """Adds a batch. One without records has no partition field, so it goes to the partition of its folder."""
         names = {record.partition or NAMELESS for record in line.records}
@@ -363,6 +373,7 @@ class NewPartition(RowsWriter):
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
         self._next_offset = request.first_offset
+        self._has_batches = False
 
     def add_record(self, line: RecordLine) -> None:
         """Adds a record without a batch."""
@@ -374,9 +385,23 @@ class NewPartition(RowsWriter):
             raise KsegError(f"{self.name}: offset {offset} comes behind offset {self._next_offset - 1}")
         self._next_offset = offset + 1
         if line.headers and self._magic < MAGIC_V2 and not self._request.is_lossy:
-            raise KsegError(f"{self.name}: message format v{self._magic} has no headers; --lossy leaves them out")
+            raise self._no_headers()
         self.records += 1
         return NewRecord(offset, line.timestamp, line.key, line.value, line.headers, append_time)
+
+    def add_table(self, rows: "pyarrow.RecordBatch") -> None:
+        """Adds the rows of a table."""
+        from kseg.export.arrow import batchable_rows, with_offsets
+
+        for part, append_time in batchable_rows(with_offsets(rows, self._next_offset)):
+            if self._magic < MAGIC_V2 and not self._request.is_lossy and any(part.rows[ROW_HEADER_COUNT::ROW_WIDTH]):
+                raise self._no_headers()
+            self.add(part, append_time)
+            self._next_offset = self.next_offset or 0
+            self.records += part.count
+
+    def _no_headers(self) -> KsegError:
+        return KsegError(f"{self.name}: message format v{self._magic} has no headers; --lossy leaves them out")
 
     def _flush(self) -> None:
         self.add_held()
@@ -389,6 +414,7 @@ class NewPartition(RowsWriter):
             self._add_to_snapshot(line)
             return
         self._flush()
+        self._has_batches = True
         segment = line.file.base_offset if line.file.kind == LOG and not line.file.leftover else None
         if self._request.segment_bytes is None and segment not in (None, self._segment):
             self._end_segment()
@@ -466,15 +492,26 @@ class NewPartition(RowsWriter):
         for segment in self._segments:
             self.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
         if self.folder is not None and self._segments and self._magic == MAGIC_V2:
-            for name, content in make_side_files(self._segments, None):
+            epochs = [(LEADER_EPOCHS, first_leader_epoch(self._segments))]
+            for name, content in make_side_files(self._segments, None) if self._has_batches else epochs:
                 Disk().write_file(f"{self.folder}/{name}", content, self.folder)
                 self.files[name] = len(content)
+        if self.folder is not None:
+            record(self.folder, known_gaps(self._gaps), Disk())
 
 
-def import_lines(
-    paths: Sequence[str], output: str, request: ConvertOptions, change: ChangeOptions, messages: Messages
+def build(
+    paths: Sequence[str],
+    output: str,
+    request: ConvertOptions,
+    change: ChangeOptions,
+    messages: Messages,
+    add: Callable[[Import, Sequence[str], ConvertOptions], None],
 ) -> list[Plan]:
-    """Writes partitions below ``output``, or in a dry run only counts. Returns a plan for each. Raises KsegError."""
+    """Writes partitions below ``output``, or in a dry run only counts. Returns a plan for each. Raises KsegError.
+
+    ``add``: adds the records of the paths.
+    """
     is_dry = change.is_dry
     with new_directories(output, change.takes_lock, is_dry) as made:
 
@@ -484,10 +521,7 @@ def import_lines(
 
         work = Import(request, folder)
         try:
-            for path in paths:
-                with ExitStack() as opened:
-                    name = "standard input" if path == STANDARD_INPUT else path
-                    _add_lines(work, JsonLines(_open(path, opened), name, 4 * request.max_batch_bytes), name)
+            add(work, paths, request)
             work.finish()
         except BaseException:
             work.discard()
@@ -497,6 +531,14 @@ def import_lines(
     for name, partition in work.partitions.items():
         messages.detail(f"{name}: {partition.records} records")
     return [plan_of_new(os.path.join(output, name), partition.files, "") for name, partition in work.partitions.items()]
+
+
+def add_lines(work: Import, paths: Sequence[str], request: ConvertOptions) -> None:
+    """Adds the records of files of JSON Lines."""
+    for path in paths:
+        with ExitStack() as opened:
+            name = "standard input" if path == STANDARD_INPUT else path
+            _add_lines(work, JsonLines(open_input(path, opened), name, 4 * request.max_batch_bytes), name)
 
 
 def _add_lines(work: Import, lines: JsonLines, path: str) -> None:
@@ -509,7 +551,8 @@ def _add_lines(work: Import, lines: JsonLines, path: str) -> None:
             raise KsegError(f"{path}: line {lines.first_line}: {error}; nothing was written") from error
 
 
-def _open(path: str, opened: ExitStack) -> BinaryIO:
+def open_input(path: str, opened: ExitStack) -> BinaryIO:
+    """Opens a file, or standard input for ``-``. Raises PathError."""
     if path == STANDARD_INPUT:
         if sys.stdin is None:
             raise PathError("standard input is closed")

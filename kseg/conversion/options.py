@@ -19,14 +19,16 @@ class LossError(KsegError):
 
 FORMATS = {"v0": 0, "v1": 1, "v2": 2}
 EXPORTS = ("jsonl", "csv", "parquet", "arrow")
+IMPORTS = ("jsonl", "parquet", "arrow")
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
     """The options of `kseg convert`; None for an option that is not given.
 
-    ``form``: one of FORMATS or EXPORTS, None keeps the format of each batch. ``from_lines``: the paths are JSON Lines.
-    ``codec``: ``none``, or a codec with or without a level, such as ``zstd:19``; None keeps that of each batch.
+    ``form``: one of FORMATS or EXPORTS, None keeps the format of each batch. ``source``: one of IMPORTS, the form of
+    the paths; None for logs. ``codec``: ``none``, or a codec with or without a level, such as ``zstd:19``; None keeps
+    that of each batch.
     ``batch_bytes``: records are regrouped to batches of at most this size before compression; None keeps the batches.
     ``segment_bytes``: None keeps the segments. ``base_offset``: that of the first message of a 0.7 log, whose byte
     positions become a header named ``position_header``. ``read_committed``: only records that such a consumer sees.
@@ -34,7 +36,9 @@ class ConvertOptions:
     index.interval.bytes.
     """
 
-    from_lines: bool = option("--from", INPUT, "Build segments from JSON Lines.", ("jsonl",), is_switch=True)
+    source: str | None = option(
+        "--from", INPUT, "Build segments from JSON Lines, Parquet or Arrow.", IMPORTS, in_python="source"
+    )
     form: str | None = option("--to", RULES, "Format; default: that of the segments.", (*FORMATS, *EXPORTS))
     codec: str | None = option(
         "--codec", RULES, "none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.", CODEC
@@ -80,13 +84,14 @@ class ConvertOptions:
             codec = () if self.form in ("parquet", "arrow") else ("--codec",)
             names = (*of_changes, *of_segments, *codec, "--from", "--position-header")
             refuse(names, given, f"does not go with --to {self.form}")
-        elif self.from_lines:
-            names = ("--in-place", "--position-header", "--isolation", "--topic")
-            refuse(names, given, "does not go with --from jsonl")
+        elif self.source:
+            of_lines = () if self.source == "jsonl" else ("--skip-damage", "--max-batch-bytes")
+            names = ("--in-place", "--position-header", "--isolation", "--topic", *of_lines)
+            refuse(names, given, f"does not go with --from {self.source}")
 
     def check_for_spark(self) -> None:
         """Raises RequestError for what Spark does not write."""
-        if self.form != "parquet" and (self.is_export or self.from_lines):
+        if self.form != "parquet" and (self.is_export or self.source):
             other = "spark.read reads" if self.is_export else "df.write writes"
             raise RequestError(
                 f"on Spark, convert writes segments or Parquet; otherwise {other} DataFrames (kseg-spark(7))"

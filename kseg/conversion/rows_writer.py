@@ -162,6 +162,10 @@ class RowsWriter:
 
 def write_side_files(folder: str, whole: PartitionRange) -> None:
     """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
-    epochs = build_leader_epochs([EpochEntry(LEADER_EPOCH, whole.segments[0].base_offset)])
-    Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
+    Disk().write_file(os.path.join(folder, LEADER_EPOCHS), first_leader_epoch(whole.segments), folder)
     record(folder, known_gaps(whole.gaps), Disk())
+
+
+def first_leader_epoch(segments: Sequence[WrittenSegment]) -> bytes:
+    """Returns the leader epochs of a partition of records without batches."""
+    return build_leader_epochs([EpochEntry(LEADER_EPOCH, segments[0].base_offset)])

@@ -374,7 +374,7 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
     rows, headers = int64s(count * layout.ROW_WIDTH), int64s(layout.HEADER_WIDTH)
     if batch.column(OFFSET).null_count:
         raise ValueError("a record has no offset")
-    rows[layout.ROW_OFFSET :: layout.ROW_WIDTH] = _int64_column(batch.column(OFFSET))
+    rows[layout.ROW_OFFSET :: layout.ROW_WIDTH] = int64_column(batch.column(OFFSET))
     rows[layout.ROW_TIMESTAMP :: layout.ROW_WIDTH] = (
         _milliseconds(batch.column(TIMESTAMP)) if TIMESTAMP in names else _all(-1, count)
     )
@@ -402,8 +402,8 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
                 (pairs.field(1), layout.HEADER_VALUE, layout.HEADER_VALUE_SIZE),
             ):
                 headers[at :: layout.HEADER_WIDTH], headers[size_at :: layout.HEADER_WIDTH] = payload.add(column)
-            rows[layout.ROW_HEADERS :: layout.ROW_WIDTH] = _int64_column(pc.subtract(starts.slice(0, count), starts[0]))
-            rows[layout.ROW_HEADER_COUNT :: layout.ROW_WIDTH] = _int64_column(pc.list_value_length(lists), 0)
+            rows[layout.ROW_HEADERS :: layout.ROW_WIDTH] = int64_column(pc.subtract(starts.slice(0, count), starts[0]))
+            rows[layout.ROW_HEADER_COUNT :: layout.ROW_WIDTH] = int64_column(pc.list_value_length(lists), 0)
     return Rows(payload.joined(), rows, headers, count)
 
 
@@ -423,12 +423,12 @@ class _Payload:
         starts = _boundaries(column)
         first, last = starts[0].as_py(), starts[len(column)].as_py()
         starts = starts.slice(0, len(column)).cast(pa.int64())
-        positions = _int64_column(pc.add(starts, pa.scalar(self._size - first, pa.int64())))
+        positions = int64_column(pc.add(starts, pa.scalar(self._size - first, pa.int64())))
         data = column.buffers()[2]
         if data is not None:
             self._pieces.append(data.slice(first, last - first))
             self._size += last - first
-        return positions, _int64_column(pc.binary_length(column), -1)
+        return positions, int64_column(pc.binary_length(column), -1)
 
     def joined(self) -> bytes:
         return b"".join(self._pieces)
@@ -444,10 +444,10 @@ def _boundaries(column: Any) -> Any:
 def _all(value: int, count: int) -> memoryview:
     import pyarrow as pa
 
-    return _int64_column(pa.repeat(pa.scalar(value, pa.int64()), count))
+    return int64_column(pa.repeat(pa.scalar(value, pa.int64()), count))
 
 
-def _int64_column(column: Any, instead_of_null: int | None = None) -> memoryview:
+def int64_column(column: Any, instead_of_null: int | None = None) -> memoryview:
     """Returns a column of numbers as int64 without nulls."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -471,4 +471,4 @@ def _milliseconds(column: Any) -> memoryview:
         whole = pc.divide(found, divisor)
         above = pc.greater(pc.multiply(whole, divisor), found)
         found = pc.subtract(whole, above.cast(pa.int64()))
-    return _int64_column(found, -1)
+    return int64_column(found, -1)

@@ -1,0 +1,234 @@
+"""``kseg convert --from parquet|arrow``: the records that kseg wrote come back, other tables are read or refused."""
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kseg as package
+from cli.command import TESTDATA, Kseg, caller, spawned
+from kernel.rendering import batch, record
+from kseg.conversion import table_import
+from kseg.errors import KsegError
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+SOURCES = [
+    "log-directories/4.3.1/logs/dplain-0", "kafka-4.3.1/clients/librdkafka-txn-0", "kafka-0.8.2.2/codecs/one-none-0",
+    "kafka-0.10.2.2/codecs/rec-uncompressed-0", "kafka-4.3.1/compacted/e-txn-0", "kafka-1.1.1/format-switch/sw-lz4-0",
+]  # fmt: skip
+FORMS = ["parquet", "arrow"]
+
+
+@pytest.fixture
+def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
+    return caller(capfdbinary)
+
+
+def rows(path: Path) -> list[tuple[Any, ...]]:
+    """Records as a consumer sees them. A record of v2 has no type of its missing timestamp, one of v0 has none."""
+    found = package.open(path).records()
+    return [(r.topic, r.partition, r.offset, r.timestamp or -1, r.key, r.value, list(r.headers)) for r in found]
+
+
+def write(path: Path, table: Any, form: str = "parquet", **options: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = table if isinstance(table, pa.Table) else pa.table(table)
+    if form == "parquet":
+        pq.write_table(table, path, **options)
+    else:
+        with (pa.ipc.new_stream if form == "stream" else pa.ipc.new_file)(path, table.schema) as writer:
+            writer.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: Path(source).name)
+def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, source: str, form: str) -> None:
+    kseg("convert", "--to", form, "-o", tmp_path / "table", TESTDATA / source).expect(0)
+    kseg("convert", "--from", form, "-o", tmp_path / "new", tmp_path / "table").expect(0)
+    made = tmp_path / "new" / Path(source).name
+    assert rows(made) == rows(TESTDATA / source)
+    kseg("verify", "--level", "deep", made).expect(0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_everything_of_a_record_comes_back(kseg: Kseg, tmp_path: Path, form: str) -> None:
+    (tmp_path / "t-3").mkdir()
+    headers = [(b"\xff\xfe", b"1"), (b"ok", None), (b"ok", b""), (b'{"base64":"YQ=="}', b"\xff")]
+    written = [record(0, 0, b"", None, headers), record(1, 7, None, b""), record(5, -1, b"\xff", b"v")]
+    (tmp_path / "t-3/00000000000000000007.log").write_bytes(
+        batch(written, base_offset=7) + batch([record(0, 0, b"k", b"v")], base_offset=20, attributes=8)
+    )
+    kseg("convert", "--to", form, "-o", tmp_path / "table", tmp_path / "t-3").expect(0)
+    kseg("convert", "--from", form, "-o", tmp_path / "new", tmp_path / "table").expect(0)
+    assert rows(tmp_path / "new/t-3") == rows(tmp_path / "t-3")
+    types = [
+        package.scan(path / "t-3").to_arrow().column("timestampType").to_pylist()
+        for path in (tmp_path, tmp_path / "new")
+    ]
+    assert types == [[0, 0, 0, 1]] * 2
+    kseg("verify", tmp_path / "new").expect(0)
+
+
+def test_a_stream_on_standard_input(tmp_path: Path) -> None:
+    for form in ("stream", "file"):
+        source = write(tmp_path / form, {"value": ["a", "b"]}, form).read_bytes()
+        spawned("convert", "-q", "--from", "arrow", "-o", tmp_path / f"new-{form}", "-", input=source, check=True)
+        assert [row[5] for row in rows(tmp_path / f"new-{form}/records-0")] == [b"a", b"b"]
+    done = spawned("convert", "--from", "arrow", "-o", tmp_path / "cut", "-", input=source[:-1])
+    assert done.returncode == 3
+    assert b"is cut off; nothing was written" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--to", "v1", "--codec", "gzip"), ("--base-offset", "100")], ids=str)
+def test_a_table_of_another_program(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
+    table = {
+        "timestamp": pa.array([1_700_000_000_000_500, None], pa.timestamp("us")),
+        "value": pa.array(["é", None]).dictionary_encode(), "partition": pa.array([2, 2], pa.int64()),
+        "topic": pa.array(["orders"] * 2, pa.large_string()), "__index_level_0__": [5, 6],
+    }  # fmt: skip
+    write(tmp_path / "table", table)
+    kseg("convert", "--from", "parquet", *options, "-o", tmp_path / "new", tmp_path / "table").expect(0)
+    first = 100 * ("--base-offset" in options)
+    assert rows(tmp_path / "new/orders-2") == [
+        ("orders", 2, first, 1_700_000_000_000, None, "é".encode(), []),
+        ("orders", 2, first + 1, -1, None, None, []),
+    ]
+    kseg("verify", "--level", "deep", tmp_path / "new").expect(0)
+
+
+def test_headers_of_a_table_need_v2(kseg: Kseg, tmp_path: Path) -> None:
+    write(tmp_path / "table", {"value": ["a"], "headers": pa.array([[("h", "1")]], pa.map_(pa.string(), pa.string()))})
+    asked = ("convert", "--from", "parquet", "--to", "v1", "-o", tmp_path / "new", tmp_path / "table")
+    kseg(*asked).expect(3, "v1 has no headers")
+    kseg(*asked, "--lossy").expect(0)
+    assert rows(tmp_path / "new/records-0")[0][-1] == []
+
+
+def piece(offsets: list[int], **columns: Any) -> Any:
+    return pa.table({"offset": offsets, "value": [str(offset) for offset in offsets], **columns})
+
+
+def test_files_of_a_directory_are_merged_by_offset(kseg: Kseg, tmp_path: Path) -> None:
+    """Their names have another order, as those of a table by date; directories stand for columns."""
+    hive = tmp_path / "hive/topic=or%2Dders"
+    write(hive / "partition=0/date=2026-01-02/b.parquet", piece([0, 3, 4, 9]))
+    write(hive / "partition=0/date=2026-01-03/a.parquet", piece([1, 2, 7]))
+    write(hive / "partition=10/0.parquet", piece([5]))
+    write(hive / "partition=10/1.parquet", piece([2]))
+    write(hive / "_temporary/x.parquet", piece([1]))
+    (hive / ".hidden.crc").write_text("x")
+    kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "hive").expect(0)
+    assert [row[:3] for row in rows(tmp_path / "new/or-ders-0")] == [("or-ders", 0, o) for o in (0, 1, 2, 3, 4, 7, 9)]
+    assert [row[5] for row in rows(tmp_path / "new/or-ders-10")] == [b"2", b"5"]
+    kseg("verify", tmp_path / "new").expect(0)
+
+
+def test_rows_of_several_partitions_in_one_file(kseg: Kseg, tmp_path: Path) -> None:
+    places = list(itertools.product("ab", range(3))) * 20
+    table = {
+        "topic": [topic for topic, _ in places],
+        "partition": [n for _, n in places],
+        "value": list(map(str, range(120))),
+    }
+    write(tmp_path / "table", table, row_group_size=7)
+    kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "table").expect(0)
+    for at, (topic, number) in enumerate(places[:6]):
+        found = rows(tmp_path / f"new/{topic}-{number}")
+        assert [(row[2], row[5]) for row in found] == [(n, b"%d" % (at + 6 * n)) for n in range(20)]
+
+
+@pytest.mark.parametrize("table, told", [
+    ({"topic": ["a"]}, "no column partition"),
+    ({"topic": [None], "partition": [0]}, "column topic"),
+    ({"topic": ["a/../b"], "partition": [0]}, "column topic"),
+    ({"topic": ["a"], "partition": [-1]}, "column partition"),
+    ({"offset": [-1]}, "column offset"),
+    ({"offset": [1, None]}, "column offset"),
+    ({"offset": [2, 1]}, "offset 1 comes behind offset 2: sort"),
+    ({"payload": [b"x"]}, "no column 'payload'"),
+    ({"key": [5]}, "column key is int64"),
+    ({"headers": [[{"value": b""}]]}, "a header has no key"),
+], ids=str)  # fmt: skip
+def test_rows_that_are_no_records_are_refused(
+    kseg: Kseg, tmp_path: Path, table: dict[str, list[Any]], told: str
+) -> None:
+    write(tmp_path / "table", table)
+    done = kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "table")
+    done.expect(3, str(tmp_path / "table"), told, "nothing was written")
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_same_rows_twice_are_refused(kseg: Kseg, tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, piece([1, 2])) for name in "ab"]
+    kseg("convert", "--from", "parquet", "-o", tmp_path / "new", *paths).expect(3, "offset 1 comes behind offset 1")
+
+
+@pytest.mark.parametrize("made, told", [
+    (lambda path: path.mkdir(), "holds no files"),
+    (lambda path: write(path / "_delta_log/0.parquet", {"a": [1]}), "is a Delta table"),
+    (lambda path: write(path / "metadata/v1.metadata.json", {"a": [1]}), "is an Iceberg table"),
+    (lambda path: path.write_bytes(b""), ""),
+    (lambda path: path.write_bytes(b"PAR1 nonsense PAR1"), ""),
+    (lambda path: write(path, {"value": ["a"]}, "file"), ""),
+    (lambda path: None, "No such file"),
+], ids=["empty", "delta", "iceberg", "void", "nonsense", "arrow", "missing"])  # fmt: skip
+def test_paths_that_hold_no_table(kseg: Kseg, tmp_path: Path, made: Callable[[Path], Any], told: str) -> None:
+    made(tmp_path / "table")
+    done = kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "table")
+    done.expect(3, str(tmp_path / "table"), told)
+    assert (len(done.err.splitlines()), (tmp_path / "new").exists()) == (1, False)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_damaged_files_give_an_error_or_rows(tmp_path: Path, form: str) -> None:
+    from kseg.changes.driver.planner import ChangeOptions
+    from kseg.changes.driver.reporter import Recording
+    from kseg.conversion.options import ConvertOptions
+
+    table = package.scan(TESTDATA / SOURCES[0]).to_arrow()
+    intact, chance = write(tmp_path / "table", table, form).read_bytes(), random.Random(41)
+    texts = set()
+    for _ in range(100):
+        data = bytearray(intact)
+        for _ in range(chance.choice([1, 3, 20])):
+            at = chance.randrange(len(data))
+            data[at : at + chance.choice([1, 1, 9])] = chance.randbytes(1)
+        (tmp_path / "table").write_bytes(data)
+        try:
+            asked = (ConvertOptions(source=form), ChangeOptions(True, True), Recording())
+            table_import.import_records([str(tmp_path / "table")], str(tmp_path / "new"), *asked)
+        except KsegError as error:
+            texts.add(str(error))
+    assert len(texts) > 4
+    assert all(text.startswith(str(tmp_path)) and text.endswith("nothing was written") for text in texts)
+
+
+def test_lengths_of_an_arrow_file_are_not_taken_on_trust(kseg: Kseg, tmp_path: Path) -> None:
+    """pyarrow would read past the end of a buffer."""
+    ends = [(10).to_bytes(4, "little") + size.to_bytes(4, "little") for size in (20, 1 << 30)]
+    path = write(tmp_path / "table", {"value": ["a" * 10, "b" * 10]}, "file")
+    path.write_bytes(path.read_bytes().replace(*ends))
+    asked = ("convert", "--from", "arrow", "-o", tmp_path / "new", path)
+    kseg(*asked).expect(3, f"{path}: column value: ", "nothing was written")
+
+
+def test_repeated_values_are_written_out_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file can hold gigabytes of them, in headers too."""
+    monkeypatch.setattr(table_import, "_STEP_BYTES", 1 << 16)
+    large, count = b"x" * (1 << 14), 1000
+    pairs = pa.array([[{"key": "h", "value": large}]] * count)
+    path = write(tmp_path / "table", {"value": [large] * count, "headers": pairs})
+    assert path.stat().st_size < 1 << 16
+    with path.open("rb") as opened:
+        steps = [list(table_import._in_steps(each)) for each in table_import._parquet(str(path), opened)]
+    assert [step.num_rows for step in itertools.chain.from_iterable(steps)].count(1) > count // 2
+    assert sum(step.num_rows for step in itertools.chain.from_iterable(steps)) == count
+    monkeypatch.setattr(table_import, "MAX_BATCH_BYTES", 1 << 14)
+    with pytest.raises(ValueError, match="a row has"):
+        list(table_import._in_steps(steps[0][0].slice(0, 1)))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets, Spans
 from kseg.decoders.schemas.coordinators import STATUSES, TRANSACTION_STATE
 from kseg.errors import KsegError
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import LOG
@@ -502,16 +502,8 @@ class CommitTable:
         start, end = extent or (None, None)
         is_known = extent is not None and found.offset is not None
         return {
-            "group": found.group,
-            "topic": found.topic,
-            "partition": found.partition,
-            "offset": found.offset,
-            "leaderEpoch": found.leader_epoch,
-            "metadata": found.metadata,
-            "commitTimestamp": found.commit_timestamp,
-            "expireTimestamp": found.expire_timestamp,
-            "topicId": found.topic_id,
-            "recordOffset": found.record_offset,
+            **fields_of(found, "group", "topic", "partition", "offset", "leader_epoch", "metadata"),
+            **fields_of(found, "commit_timestamp", "expire_timestamp", "topic_id", "record_offset"),
             "logStartOffset": start,
             "logEndOffset": end,
             "lag": max(0, (end or 0) - max(found.offset or 0, start or 0)) if is_known else None,

@@ -20,10 +20,8 @@ from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Path, Paths, checked, paths_of, words_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.path_run import MakePlanner, Outcome, check_unchanged, run
-from kseg.changes.driver.paths import places_at
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Recording, Reporter
+from kseg.changes.driver.path_run import MakePlanner, Outcome, check_unchanged, places_at, run
+from kseg.changes.driver.planner import ChangeOptions, Recording, Reporter
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
@@ -375,8 +373,7 @@ def retain(
     """
     given = locals() | change
     from kseg.output.changes.partitions import retention_printer
-    from kseg.retention.partition_plan import RetainOptions
-    from kseg.retention.planner import RetentionPlanner
+    from kseg.retention.planner import RetainOptions, RetentionPlanner
 
     _check(change, ChangeArguments)
     summaries = partial(retention_printer, "json", "never")

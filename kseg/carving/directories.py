@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.carving.evidence import Joining
+from kseg.carving.evidence import CarvedLog, Joining, carved_logs
 from kseg.carving.image import Piece, TornBatches, batch_rows, block_shift, pieces_of
-from kseg.carving.logs import CarvedLog, carved_logs
 from kseg.carving.names import name_logs
 from kseg.carving.side_files import SideFiles, SideFileSearch
 from kseg.changes.apply import free_bytes

@@ -14,9 +14,8 @@ from itertools import islice, pairwise
 from math import comb, gcd, log2
 from typing import Any
 
-from kseg.carving.evidence import MARGIN_BITS, batch_of, internal_topic, records_of, rows_of
+from kseg.carving.evidence import MARGIN_BITS, CarvedLog, batch_of, internal_topic, records_of, rows_of
 from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
-from kseg.carving.logs import CarvedLog
 from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.committed_offsets import CommittedOffsets

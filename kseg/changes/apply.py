@@ -52,7 +52,7 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, error
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, directory_status, open_with_status, status_of
-from kseg.stores.unreadable import is_disk_error
+from kseg.stores.source import is_disk_error
 
 # Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
 #

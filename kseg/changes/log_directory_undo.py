@@ -14,26 +14,24 @@ from kseg.changes.journal import (
     DirectoryMove,
     Journal,
     RootFile,
+    changed_partitions,
     check_log_bytes,
+    end_journal,
+    forget,
+    has_changed_anything,
     journals,
     move_back,
     moved_now,
+    partitions_now,
+    partitions_of,
     read_root_file,
     remove_marker,
     remove_temporary_files,
     replace_file,
+    roll_back_journal,
     root_state,
 )
 from kseg.changes.lock import log_directory_of
-from kseg.changes.log_directory import (
-    changed_partitions,
-    end_journal,
-    forget,
-    has_changed_anything,
-    partitions_now,
-    partitions_of,
-    roll_back_journal,
-)
 from kseg.changes.manifest import ABANDONED as CHANGE_ABANDONED
 from kseg.changes.manifest import Change, ChangedSinceError, write_change
 from kseg.changes.new_directories import complete_new_directories

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.planner import ChangeOptions, Reporter
 from kseg.cleaner.log import CleanerSegment, group_segments
 from kseg.cleaner.rounds import CleanedGroup
 from kseg.cleaner.settings import CleanerSettings

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
-from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.staging import staging

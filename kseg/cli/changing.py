@@ -10,10 +10,8 @@ from typing import Any
 import click
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.path_run import MakePlanner, Outcome, run
-from kseg.changes.driver.paths import places_at
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Messages
+from kseg.changes.driver.path_run import MakePlanner, Outcome, places_at, run
+from kseg.changes.driver.planner import ChangeOptions, Messages
 from kseg.changes.plan import Plan
 from kseg.cli.options import CommandFunction, color, form, report_problems, usage_errors, with_options
 from kseg.errors import PathError

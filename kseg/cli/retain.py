@@ -11,8 +11,7 @@ from kseg.cli.help import Command
 from kseg.cli.options import filled, paths_argument
 from kseg.output.changes.partitions import retention_printer
 from kseg.output.notices import Presentation
-from kseg.retention.partition_plan import RetainOptions
-from kseg.retention.planner import RetentionPlanner
+from kseg.retention.planner import RetainOptions, RetentionPlanner
 
 
 @click.command("retain", cls=Command)

@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from kseg.changes.driver.path_run import Outcome
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.planner import Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.cli.changing import common_options, open_plans
 from kseg.cli.help import Command

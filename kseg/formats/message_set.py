@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import decompress_limited
+from kseg.formats.compression import decompress_limited, leading_bytes
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
@@ -199,8 +199,6 @@ def _expanded(
         fault = error
     if reading.offset_before is None or fault.problem != "undecodable-records":
         raise fault
-    from kseg.formats.broken_streams import leading_bytes  # few segments have a broken stream
-
     value = value_of(data, position, end, is_cut=True)
     return b"" if value is None else leading_bytes(header.codec, value, reading.budget, before_large), fault
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import check_beginning, codec_name, decompress_limited
+from kseg.formats.compression import check_beginning, codec_name, decompress_limited, leading_bytes
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
@@ -201,8 +201,6 @@ def read_before_fault(data: BytesLike, header: RecordBatchHeader, scratch: Scrat
     Ends at the first record that does not parse, or whose offset does not rise or is outside the batch: bytes behind a
     fault can look like records.
     """
-    from kseg.formats.broken_streams import leading_bytes  # few segments have a broken stream
-
     payload = leading_bytes(header.codec, data[HEADER_BYTES:], scratch.max_batch_bytes, scratch.before_large)
     span = max(header.record_count, header.last_offset_delta + 1)  # one of them may be damaged
     last_offset = header.base_offset - 1

@@ -29,8 +29,7 @@ from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, Tim
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
-from kseg.stores.source import Source, open_source
-from kseg.stores.unreadable import named
+from kseg.stores.source import Source, named, open_source
 
 IndexEntry = OffsetIndexEntry | TimeIndexEntry
 Mismatch = OffsetMismatch | TimeMismatch

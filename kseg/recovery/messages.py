@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kseg.changes.driver.reporter import Messages
+from kseg.changes.driver.planner import Messages
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOGS
 from kseg.quantities import plural, shown_time

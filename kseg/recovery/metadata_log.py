@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.changes.disk import Disk
-from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known
 from kseg.changes.lock import is_locked
 from kseg.changes.new_directories import new_directories

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import uuid4
 
-from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Failures, Messages, Progress, Reporter
+from kseg.changes.driver.planner import ChangeOptions, Failures, Messages, Planner, Progress, Reporter
 from kseg.changes.journal import Known, RootFile, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError

@@ -26,7 +26,7 @@ from kseg.logdir.remote_partitions import (
     live_segments,
     newest_partitions,
 )
-from kseg.recovery.broker.load_steps import epoch_positions
+from kseg.recovery.broker.loading import epoch_positions
 from kseg.recovery.deleted_segments import SegmentSpan, span_of
 from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.options import BrokerStart, RecoverOptions

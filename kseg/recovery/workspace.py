@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
 from kseg.logdir.index_interval import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.stores.regular_files import open_regular
-from kseg.stores.unreadable import is_disk_error
+from kseg.stores.source import is_disk_error
 
 # Moves new content that is too large for memory to an unnamed temporary file, mapped until the plan is applied.
 

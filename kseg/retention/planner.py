@@ -1,42 +1,530 @@
-"""Plans retention for the partitions that a command names."""
+"""Plans retention: which segments of a partition a broker would delete, and why it keeps the others."""
 
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
-from kseg.changes.plan import Plan
-from kseg.errors import KsegError, RequestError, errors_at
+from kseg.changes.plan import Plan, Removed
+from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.rows import UndecodableError
-from kseg.formats.suffixes import LOG
+from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
+from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
+from kseg.options import values
+from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.releases.release import LOG_START, RetentionRules
-from kseg.retention.partition_plan import (
-    RETENTION_BYTES,
-    RETENTION_MS,
-    UNKNOWN,
-    KnownOffsets,
-    PartitionLimits,
-    RetainOptions,
-    Retention,
-    RetentionRequest,
-    RetentionSegment,
-    retain,
-    settings_of,
-)
+from kseg.releases.recovery import Era
+from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
 from kseg.segment.batches import Batch
-from kseg.segment.files import list_segments, own_partitions
+from kseg.segment.files import (
+    LAST_OFFSET,
+    METADATA_TOPIC,
+    SegmentFile,
+    file_names,
+    list_segments,
+    own_partitions,
+    segment_file,
+    segment_stem,
+)
+from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
-from kseg.segment.seek import seek_offset
+from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.survey import record_count
+from kseg.segment.times import show_span
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint, set_log_start
+from kseg.sidefiles.indexes import last_time_entry
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.stores import trees
 from kseg.stores.buffers import Buffers
+from kseg.stores.regular_files import read_regular
+
+# The retention of a partition: limits from options or settings, the segments that they delete, and the plan.
+
+# Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
+#
+# A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones.
+# Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
+# is created.
+
+
+class AgedSegment(NamedTuple):
+    """One segment: ``size`` of its .log in bytes, ``largest_ms`` the timestamp that decides its age."""
+
+    base_offset: int
+    size: int
+    largest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The broker's state of the log when retention runs; ``spans`` are sorted by base offset."""
+
+    spans: tuple[AgedSegment, ...]
+    log_start_offset: int
+    high_watermark: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``deletes``: whether cleanup.policy includes delete; a negative limit means no limit."""
+
+    retention_ms: int = -1
+    retention_bytes: int = -1
+    deletes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """``why``: the rule for each deleted segment, oldest first. ``rolls``: all are deleted, so an empty one is
+    created."""
+
+    why: tuple[str, ...]
+    rolls: bool
+    log_start_offset: int
+
+
+def select_deletions(
+    state: LogState, limits: Limits, rules: RetentionRules, now_ms: int, keeps_active: bool = False
+) -> Deletions:
+    """Applies the rules. ``keeps_active``: the last segment is never deleted."""
+    left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
+    for rule in rules.order:
+        if not _applies(rule, limits, rules):
+            continue
+        count = _deletable(rule, left, state, limits, rules, log_start, now_ms)
+        if keeps_active and count == len(left):
+            count = max(0, count - 1)
+        if not count:
+            continue
+        if count == len(left):
+            rolls = True
+            left.append(AgedSegment(state.end_offset, 0, now_ms))
+        why += [rule] * count
+        left = left[count:]
+        log_start = max(log_start, left[0].base_offset)
+    return Deletions(tuple(why), rolls, log_start)
+
+
+def _applies(rule: str, limits: Limits, rules: RetentionRules) -> bool:
+    if rule == LOG_START:
+        return limits.deletes or rules.starts_compacted_logs
+    return limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
+
+
+def _deletable(
+    rule: str,
+    left: list[AgedSegment],
+    state: LogState,
+    limits: Limits,
+    rules: RetentionRules,
+    log_start: int,
+    now_ms: int,
+) -> int:
+    """Returns the number of segments to delete by a rule, from the oldest on. By size: as long as the log without them
+    still has at least retention.bytes."""
+    excess_bytes = sum(span.size for span in left) - limits.retention_bytes
+    for i, span in enumerate(left):
+        following = left[i + 1] if i + 1 < len(left) else None
+        upper = following.base_offset if following else state.end_offset
+        excess_bytes -= span.size
+        holds = {
+            LOG_START: following is not None and following.base_offset <= log_start,
+            SIZE: excess_bytes >= 0,
+            TIME: now_ms - span.largest_ms > limits.retention_ms,
+        }[rule]
+        is_kept = (rules.has_log_start and state.high_watermark < upper) or (following is None and not span.size)
+        if is_kept or not holds:
+            return i
+    return len(left)
+
+
+RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
+TIERED = "remote.storage.enable"
+OPTION, TOPIC, SERVER, DEFAULT, UNKNOWN = "option", "topic", "server", "default", "unknown"
+_LARGEST = (1 << 63) - 1
+
+Lookup = Callable[[str], str | None]
+"""Returns a topic's setting in the cluster metadata, None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetainOptions:
+    """The options of `kseg retain`; times in ms, None for an option that is not given.
+
+    ``retention_ms``, ``retention_bytes``: -1 for no limit. ``log_start_offset``: records below it are deleted.
+    ``explains``: each segment is explained, and nothing changes. ``counts_records``: the records of the segments are
+    counted.
+    """
+
+    retention_ms: int | None = option(
+        "--retention-ms",
+        RULES,
+        "Delete segments older than this, ms or as 7d; -1: no limit.",
+        Value("MS", values.limit_of_ms),
+    )
+    retention_bytes: int | None = option(
+        "--retention-bytes",
+        RULES,
+        "Delete the oldest segments while at least this size remains; -1: no limit.",
+        Value("BYTES", values.limit_of_bytes),
+    )
+    log_start_offset: int | None = option(
+        "--log-start-offset",
+        RULES,
+        "Delete records below offset N, as DeleteRecords does.",
+        Number(0, LAST_OFFSET),
+        metavar="N",
+    )
+    policy: str | None = option(
+        "--policy",
+        RULES,
+        "cleanup.policy; with compact alone, only segments below the log start offset are deleted.",
+        ("delete", "compact", "compact,delete"),
+    )
+    topics: tuple[str, ...] = values.topics()
+    server: ServerProperties | None = values.server()
+    now_ms: int | None = values.now()
+    keeps_active: bool = option("--keep-active", RULES, "Never touch the last segment.", bool)
+    explains: bool = option("--explain", CONTENTS, "Explain why each segment is deleted or kept; change nothing.", bool)
+    era: Era = values.era()
+    counts_records: bool = False
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The release of Kafka whose rules apply."""
+        return self.era.release
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLimits:
+    """The limits. ``refusal``: why the partition is skipped, "" if it is not.
+
+    ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), SERVER (the broker's own
+    file), DEFAULT (Kafka's), or UNKNOWN, which means no limit because that file may set one.
+    """
+
+    limits: Limits
+    policy: str = "delete"
+    sources: dict[str, str] = field(default_factory=dict)
+    refusal: str = ""
+
+
+def settings_of(topic: str | None, lookup: Lookup, options: RetainOptions) -> PartitionLimits:
+    """Returns the settings. Raises KsegError for a malformed one."""
+    server, sources = options.server, dict[str, str]()
+    policy, sources[POLICY] = _chosen(POLICY, options.policy, lookup, server)
+    if policy is None:
+        policy, sources[POLICY] = "delete", DEFAULT
+    found = []
+    for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
+        text, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
+        found.append(-1 if text is None else _number(name, text))
+    limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
+    return PartitionLimits(limits, policy, sources, _refusal(topic, lookup))
+
+
+def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperties | None) -> tuple[str | None, str]:
+    """Returns a setting and its source."""
+    if given is not None:
+        return given, OPTION
+    if (text := lookup(name)) is not None:
+        return text, TOPIC
+    if server is None:
+        return None, UNKNOWN
+    if (text := server.setting(name)) is not None:
+        return text, SERVER
+    return server.default(name), DEFAULT
+
+
+def _number(name: str, text: str) -> int:
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
+        raise KsegError(f"{name} is {text!r}, not a number")
+    return int(text)
+
+
+def _refusal(topic: str | None, lookup: Lookup) -> str:
+    if topic == METADATA_TOPIC:
+        return "the cluster metadata log is truncated by snapshots, not by retention"
+    if (lookup(TIERED) or "").lower() == "true":
+        return "its topic is tiered, and the segments in remote storage are unknown"
+    return ""
+
+
+# Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
+#
+# If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which
+# truncates the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is
+# the last one done, the rest is a valid log.
+#
+# Determines the timestamp that decides a segment's age: LogSegment.largestTimestamp.
+#
+# A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
+# there is no entry, or the release has no time index, it uses the modification time of the .log.
+
+
+class Largest(NamedTuple):
+    """``timestamp`` in ms. ``offset``: of the time index entry, at most the last offset of the record's batch; None if
+    the timestamp is the file's modification time."""
+
+    timestamp: int
+    offset: int | None
+
+
+def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> Largest:
+    """Returns the largest timestamp of the segment at ``log_path``. Raises KsegError if a file cannot be read."""
+    entry = last_time_entry(log_path.removesuffix(LOG) + TIME_INDEX, base_offset) if has_time_index else None
+    if entry is not None and entry.timestamp >= 0:
+        return Largest(*entry)
+    with errors_at(log_path):
+        return Largest(trees.status(log_path).st_mtime_ns // 1_000_000, None)
+
+
+class RetentionSegment(NamedTuple):
+    """``stem``: the name without suffix; ``size`` of the .log or .kafka file in bytes."""
+
+    file: SegmentFile
+    base_offset: int
+    size: int
+    largest: Largest
+
+    @property
+    def stem(self) -> str:
+        return self.file.name.removesuffix(self.file.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """``names``: all files. ``damaged_at``: position of the first damage in the last segment after its last index
+    entry; None if there is none."""
+
+    directory: str
+    names: frozenset[str]
+    segments: tuple[RetentionSegment, ...]
+    end_offset: int
+    damaged_at: int | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+
+def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
+    """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
+    kind = LOG_07 if rules.is_07 else LOG
+    names = frozenset(file_names(directory))
+    if swaps := sorted(name for name in names if name.endswith(SWAP)):
+        raise KsegError(
+            f"{directory}/{swaps[0]}: an unfinished cleaning, completed by a broker at start: run kseg recover first"
+        )
+    files = [file for file in list_segments(directory) if file.kind == kind]
+    if not files:
+        other = LOG if rules.is_07 else LOG_07
+        hint = "; --era 0.7 is for these" if any(name.endswith(LOG_07) for name in names) else ""
+        there = f", only {other} files{hint}" if any(name.endswith(other) for name in names) else ""
+        raise PathError(f"{directory}: no {kind} files{there}")
+    found = [_segment(file, rules) for file in files]
+    last = found[-1]
+    end, damaged_at = _end(last, rules)
+    return PartitionLog(directory, names, tuple(found), end, damaged_at)
+
+
+def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
+    base = file.base_offset
+    if base is None or file.name != segment_stem(base) + file.kind:
+        raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
+    with errors_at(file.path):
+        size = trees.status(file.path).st_size
+    return RetentionSegment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
+
+
+def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None]:
+    """Returns the offset after the last intact batch, and the position of damage after the last index entry."""
+    if rules.is_07:
+        return last.base_offset + last.size, None
+    with open_segment(last.file.path, base_offset=last.base_offset) as reader:
+        extent = offset_extent(reader, last.file)
+        reader.begin_at(seek_offset(reader, last.file, LAST_OFFSET).position)
+        bad = next((item.position for item in reader if isinstance(item, Damage) or not item.is_valid), None)
+    return last.base_offset if extent is None else extent[1] + 1, bad
+
+
+_LARGEST_EPOCH_FILE_BYTES = 1 << 28
+
+
+class KnownOffsets(NamedTuple):
+    """The partition's entries in the log directory's checkpoints; None if missing."""
+
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRequest:
+    """The retention to apply. ``log_start_offset``: records below it are deleted, as by DeleteRecords. ``frees``: files
+    are removed instead of renamed."""
+
+    limits: Limits
+    rules: RetentionRules
+    now_ms: int
+    log_start_offset: int | None = None
+    keeps_active: bool = False
+    frees: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The plan of one partition and its inputs."""
+
+    log: PartitionLog
+    state: LogState
+    selection: Deletions
+    plan: Plan
+
+    @property
+    def left(self) -> tuple[AgedSegment, ...]:
+        """The segments after the plan."""
+        return self.state.spans[len(self.selection.why) :] or (AgedSegment(self.log.end_offset, 0, 0),)
+
+    @property
+    def first_base(self) -> int:
+        """The base offset of the first segment after the plan."""
+        return self.left[0].base_offset
+
+
+def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Retention:
+    """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
+    log = read_log(directory, request.rules)
+    state = _state(log, known, request)
+    selection = select_deletions(state, request.limits, request.rules, request.now_ms, request.keeps_active)
+    plan = Plan(directory)
+    if selection.rolls:
+        _check_end(log, request.rules)
+        _begin_segment(plan, log, request.rules)
+    is_moved = request.rules.has_log_start and selection.log_start_offset > _loaded_start(log, known)
+    if is_moved:
+        _cut_epochs(plan, log, selection.log_start_offset)
+    for i, rule in enumerate(selection.why):
+        _delete(plan, log, i, _reason(rule, log.segments[i], state, request), request)
+    if is_moved and not request.rules.has_snapshot_of_each_segment:
+        _delete_snapshots(plan, log, selection.log_start_offset)
+    return Retention(log, state, selection, plan)
+
+
+def _loaded_start(log: PartitionLog, known: KnownOffsets) -> int:
+    return max(log.segments[0].base_offset, known.log_start_offset or 0)
+
+
+def _state(log: PartitionLog, known: KnownOffsets, request: RetentionRequest) -> LogState:
+    start, end = log.segments[0].base_offset, log.end_offset
+    watermark = end
+    if request.rules.has_log_start:
+        start = _loaded_start(log, known)
+        if start > end:
+            raise KsegError(
+                f"{log.directory}: starts at offset {start} by its checkpoint, but ends at {end}: a broker "
+                "would delete all records; run kseg recover first"
+            )
+        if known.high_watermark is not None:
+            watermark = min(end, max(known.high_watermark, start))
+        if (wanted := request.log_start_offset) is not None:
+            if wanted > watermark:
+                what = "high watermark" if watermark < end else "log end"
+                raise KsegError(f"{log.directory}: --log-start-offset {wanted} is above the {what}, {watermark}")
+            start = max(start, wanted)
+    spans = tuple(AgedSegment(segment.base_offset, segment.size, segment.largest.timestamp) for segment in log.segments)
+    return LogState(spans, start, watermark, end)
+
+
+def _check_end(log: PartitionLog, rules: RetentionRules) -> None:
+    """Raises KsegError if a broker would recover the log before retention, and find another log end offset."""
+    if log.damaged_at is not None:
+        raise KsegError(
+            f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so the log end is unknown: "
+            "run kseg recover first (or use --keep-active)"
+        )
+    snapshots = [name for name in log.names if name.endswith(SNAPSHOT)]
+    if rules.has_log_start and snapshots and segment_stem(log.end_offset) + SNAPSHOT not in snapshots:
+        raise KsegError(
+            f"{log.directory}: the last segment would be deleted too, but there is no producer snapshot at the log end "
+            f"({log.end_offset}), as after an unclean stop: run kseg recover first (or use --keep-active)"
+        )
+
+
+def _begin_segment(plan: Plan, log: PartitionLog, rules: RetentionRules) -> None:
+    kinds = [LOG_07] if rules.is_07 else [LOG, INDEX, *[TIME_INDEX] * rules.has_time_index]
+    for kind in kinds:
+        plan.write(
+            segment_stem(log.end_offset) + kind, [], "all segments are deleted: an empty one is created at the log end"
+        )
+
+
+def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
+    if LEADER_EPOCHS not in log.names:
+        return
+    path = os.path.join(log.directory, LEADER_EPOCHS)
+    with errors_at(path):
+        items = list(read_leader_epochs(read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
+    if problems := problems_of(items):
+        raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
+    entries = entries_of(items)
+    if (cut := starting_at(entries, start_offset)) != entries:
+        plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
+
+
+def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: RetentionRequest) -> None:
+    segment, rules = log.segments[i], request.rules
+    renames = rules.renames and not request.frees
+    removed = Removed(0, segment.size, "", *_offsets(log, i))
+    _remove(plan, segment.file.name, reason, renames, [removed])
+    if not rules.is_07:
+        for kind in (*INDEX_SUFFIXES, *[SNAPSHOT] * rules.has_snapshot_of_each_segment):
+            if (name := segment.stem + kind) in log.names:
+                is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
+                _remove(plan, name, "deleted with its .log", is_renamed)
+
+
+def _offsets(log: PartitionLog, i: int) -> tuple[int, int] | tuple[None, None]:
+    """Returns the first and last offset that segment i may hold."""
+    base = log.segments[i].base_offset
+    end = log.segments[i + 1].base_offset if i + 1 < len(log.segments) else log.end_offset
+    return (base, end - 1) if end > base else (None, None)
+
+
+def _delete_snapshots(plan: Plan, log: PartitionLog, start_offset: int) -> None:
+    """Removes all snapshots below the log start, as brokers before 2.8 do at once."""
+    for name in sorted(log.names):
+        file = segment_file(name)
+        if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
+            if file.base_offset < start_offset:
+                _remove(plan, name, f"below the log start offset {start_offset}", False)
+
+
+def _remove(plan: Plan, name: str, reason: str, renames: bool, removed: list[Removed] | None = None) -> None:
+    if not renames:
+        plan.delete(name, reason, removed or ())
+        return
+    if plan.state_of(name + DELETED) is not None:
+        plan.delete(name + DELETED, "left over from an earlier deletion")
+    plan.rename(name, name + DELETED, reason, removed or (), keeps=True)
+
+
+def _reason(rule: str, segment: RetentionSegment, state: LogState, request: RetentionRequest) -> str:
+    if rule == LOG_START:
+        return f"below the log start offset {state.log_start_offset}"
+    if rule == SIZE:
+        return f"the log holds retention.bytes ({request.limits.retention_bytes} bytes) without it"
+    by = f"its newest record (offset {segment.largest.offset})" if segment.largest.offset is not None else "its file"
+    age = request.now_ms - segment.largest.timestamp
+    return f"{by} is {show_span(age)} old, retention.ms is {show_span(request.limits.retention_ms)}"
+
 
 # Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted.
 

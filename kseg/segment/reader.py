@@ -40,8 +40,7 @@ from kseg.segment.damage import describe
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.stores.extent import NEAR_BYTES, next_data
-from kseg.stores.source import Source, open_source
-from kseg.stores.unreadable import UnreadableRange, named, overlapping
+from kseg.stores.source import Source, UnreadableRange, named, open_source, overlapping
 
 _FRAMES_AHEAD = 64
 

@@ -25,8 +25,7 @@ from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
-from kseg.stores.source import Source
-from kseg.stores.unreadable import is_disk_error, unreadable_error
+from kseg.stores.source import Source, is_disk_error, unreadable_error
 from kseg.stores.windows import WINDOW_BYTES, ProvenBatches, Unproven, Windows
 
 # Facts about a batch that only its records give, collected in one walk.

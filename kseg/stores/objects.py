@@ -15,8 +15,8 @@ from kseg.errors import PathError, errors_at
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_with_status
+from kseg.stores.source import read_all
 from kseg.stores.stored_object import StoredObject, shown, store_root
-from kseg.stores.unreadable import read_all
 
 # Globs in URLs of mounted stores: ``s3://bucket/logs/*-0``.
 

@@ -23,7 +23,7 @@ from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.plausibility import continues
 from kseg.limits import MAX_OFFSET
 from kseg.stores.extent import Extent
-from kseg.stores.unreadable import read_around
+from kseg.stores.source import read_around
 
 _HEADER = Struct("<IiqbIhiqqqhii")
 _KAFKA_HEADER = struct_of(V2_FIELDS)

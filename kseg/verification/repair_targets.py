@@ -8,8 +8,7 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from kseg.changes.driver.path_run import run
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.planner import ChangeOptions, Recording
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR, KINDS, WARNING, texts_of

@@ -20,7 +20,7 @@ from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
-from kseg.stores.unreadable import is_disk_error
+from kseg.stores.source import is_disk_error
 from kseg.verification.partition import Advance, CheckSettings, add_archive
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import CheckReporter, Comparison, Finding, Report, Totals, effect_of

@@ -30,8 +30,7 @@ from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
-from kseg.stores.source import open_source
-from kseg.stores.unreadable import named
+from kseg.stores.source import named, open_source
 from kseg.verification.gaps import shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
 from kseg.verification.partition import (

@@ -7,8 +7,8 @@ import pytest
 from broker.client import Client
 from broker.nodes import KraftNode
 from kseg.changes.apply import apply
+from kseg.changes.journal import LogDirectoryChange
 from kseg.changes.lock import locked
-from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.plan import Plan
 from kseg.cli.main import run
 

@@ -7,9 +7,8 @@ import pytest
 
 from carving.images import BLOCK, CLEAN, files_one_by_one
 from cli.command import TESTDATA
-from kseg.carving import copies
-from kseg.carving.copies import Copies
-from kseg.carving.image import Piece, batch_rows, pieces_of
+from kseg.carving import image as copies
+from kseg.carving.image import Copies, Piece, batch_rows, pieces_of
 from kseg.stores.source import open_source
 
 LEGACY = TESTDATA / "kafka-0.10.2.2" / "codecs"

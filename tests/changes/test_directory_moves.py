@@ -8,8 +8,7 @@ import pytest
 from changes.failing import QUICK, every_call, killed_at
 from changes.trees import make
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, DirectoryMove, journals
-from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.journal import DONE, DirectoryMove, LogDirectoryChange, journals
 from kseg.changes.log_directory_undo import (
     complete_interrupted_in_log_directory,
     last_journal,

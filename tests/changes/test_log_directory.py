@@ -12,8 +12,7 @@ from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, calls_by, e
 from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, journals
-from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.journal import DONE, LogDirectoryChange, journals
 from kseg.changes.log_directory_undo import (
     complete_interrupted_in_log_directory,
     last_journal,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg, files, unchanged
-from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.journal import LogDirectoryChange
 from kseg.errors import StoppedHalfwayError
 from retention.partitions import ARGUMENTS, NOW_MS, RELEASES, digests, epochs, left_by_broker, log_directory
 

@@ -10,7 +10,7 @@ import pytest
 from cli.command import TESTDATA, Kseg, flip, unchanged
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.journal import LogDirectoryChange
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN

@@ -10,7 +10,7 @@ import snappy
 import zstandard
 
 from formats.streams import GZIP, LZ4, MIB, SKIPPABLE, SNAPPY, ZSTD, xerial
-from kseg.formats.broken_streams import leading_bytes
+from kseg.formats.compression import leading_bytes
 
 TEXT = random.Random(1).randbytes(30_000).hex().encode() + b"a record, another record; " * 9000
 HALF = len(TEXT) // 2

@@ -13,7 +13,7 @@ from kseg.conversion.options import ConvertOptions
 from kseg.errors import RequestError
 from kseg.options.declaration import filled, given_in, options_of
 from kseg.recovery.options import RecoverOptions, ReindexOptions
-from kseg.retention.partition_plan import RetainOptions
+from kseg.retention.planner import RetainOptions
 from kseg.verification.run import VerifyOptions
 
 OF_ALL_CHANGES = {"path", "keep", "lock", "output"}

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from kseg.releases.release import RetentionRules
 from kseg.retention import planner
-from kseg.retention.partition_plan import KnownOffsets, Limits, Retention, RetentionRequest, retain
-from kseg.retention.planner import deciding_record, explain, first_in_future
+from kseg.retention.planner import (
+    KnownOffsets,
+    Limits,
+    Retention,
+    RetentionRequest,
+    deciding_record,
+    explain,
+    first_in_future,
+    retain,
+)
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 from retention.partitions import NOW_MS, RETENTION

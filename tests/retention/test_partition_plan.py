@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
-from kseg.retention.partition_plan import (
+from kseg.retention.planner import (
     AgedSegment,
     Deletions,
     KnownOffsets,
@@ -20,11 +20,11 @@ from kseg.retention.partition_plan import (
     RetainOptions,
     Retention,
     RetentionRequest,
+    explain,
     retain,
     select_deletions,
     settings_of,
 )
-from kseg.retention.planner import explain
 from kseg.sidefiles.checkpoints import build_offset_checkpoint, set_log_start
 from retention.partitions import NOW_MS, RETENTION
 

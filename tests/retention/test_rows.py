@@ -11,16 +11,18 @@ from kseg.changes.plan import DELETE, RENAME, Removed
 from kseg.errors import KsegError
 from kseg.releases.release import RetentionRules
 from kseg.retention import planner
-from kseg.retention.partition_plan import (
+from kseg.retention.planner import (
     KnownOffsets,
     Limits,
     RetainOptions,
     Retention,
     RetentionRequest,
+    amounts,
+    explain,
+    partition_row,
     retain,
     settings_of,
 )
-from kseg.retention.planner import amounts, explain, partition_row
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = RETENTION / "before" / "r-time-half-0"

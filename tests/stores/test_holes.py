@@ -8,8 +8,7 @@ import pytest
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.stores.extent import NEAR_BYTES, Extent, end_of_data, next_data
-from kseg.stores.source import open_source
-from kseg.stores.unreadable import unreadable_ranges
+from kseg.stores.source import open_source, unreadable_ranges
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 BLOCK = 4096

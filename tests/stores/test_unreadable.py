@@ -10,7 +10,7 @@ from failing_disk import PAGE, FailDisk
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows, open_survey
 from kseg.stores.extent import Extent
-from kseg.stores.unreadable import overlapping, read_around, unreadable_ranges
+from kseg.stores.source import overlapping, read_around, unreadable_ranges
 from segment.segments import TESTDATA, entries
 
 SEGMENT = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"

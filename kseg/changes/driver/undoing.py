@@ -8,18 +8,19 @@ from typing import NamedTuple
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
-from kseg.changes.driver.path_run import CLEAN_SHUTDOWN_REASON, Outcome, RunState
-from kseg.changes.driver.paths import (
+from kseg.changes.driver.path_run import (
+    CLEAN_SHUTDOWN_REASON,
+    Outcome,
+    RunState,
     interrupted_changes,
     is_partition,
     locked_and_completed,
     partitions_of_topics,
     paths_of_topics,
 )
-from kseg.changes.driver.reporter import Failures, Messages, Reporter
-from kseg.changes.journal import ABANDONED, DONE, Journal, journals
+from kseg.changes.driver.planner import Failures, Messages, Reporter
+from kseg.changes.journal import ABANDONED, DONE, Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
-from kseg.changes.log_directory import changed_partitions, forget
 from kseg.changes.log_directory_undo import (
     is_sole,
     last_change_beside,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kseg.changes.disk_space import PlanTotals, space_of
 from kseg.changes.driver.path_run import Outcome
-from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.planner import Recording
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import name_value
@@ -69,7 +69,7 @@ class ChangeSummaryPrinter(Protocol):
 
 
 class PlanPrinter:
-    """A `kseg.changes.driver.reporter.Reporter` that prints; `finish` ends it.
+    """A `kseg.changes.driver.planner.Reporter` that prints; `finish` ends it.
 
     ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
     `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.

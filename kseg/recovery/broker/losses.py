@@ -27,8 +27,7 @@ from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import UNREADABLE, Run, SegmentReader, open_segment
 from kseg.segment.survey import HeaderRows, inspect
-from kseg.stores.source import Source, open_source
-from kseg.stores.unreadable import unreadable_error
+from kseg.stores.source import Source, open_source, unreadable_error
 
 # Finds damage that a broker's recovery leaves in a log, from the headers of the kept batches.
 #

@@ -47,8 +47,7 @@ from kseg.segment.writer import SegmentIndexes
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
 from kseg.stores.buffers import Buffers
-from kseg.stores.source import Source, check_readable, open_source
-from kseg.stores.unreadable import unreadable_error
+from kseg.stores.source import Source, check_readable, open_source, unreadable_error
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows
 
 # The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache.

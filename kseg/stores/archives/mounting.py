@@ -15,10 +15,9 @@ from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
-from kseg.stores.source import STANDARD_INPUT, seekable_descriptor
+from kseg.stores.source import STANDARD_INPUT, is_disk_error, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, Tree
-from kseg.stores.unreadable import is_disk_error
 
 
 @contextmanager

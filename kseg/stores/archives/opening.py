@@ -49,9 +49,8 @@ from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import unpacked
 from kseg.stores.extent import Extent
 from kseg.stores.redpanda import as_kafka_segment, is_redpanda_name
-from kseg.stores.source import FileBytes, Source
+from kseg.stores.source import FileBytes, Source, read_around
 from kseg.stores.trees import FILE, ArchiveProblem, Node, Tree
-from kseg.stores.unreadable import read_around
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, ROW_BYTES, ProvenBatches, claimed_bytes
 
 # Unpacks a file and checks segments on the way: batches that are proven intact are not written to the spool.

@@ -11,8 +11,7 @@ from changes.driver.cutting import SIZE, Cutting
 from cli.test_undo import CLEAN, LOG, files
 from kseg.changes import apply
 from kseg.changes.driver.path_run import run
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.planner import ChangeOptions, Recording
 from kseg.changes.driver.undoing import Purged, UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.errors import StoppedHalfwayError
 

@@ -11,8 +11,7 @@ import pytest
 from changes.driver.cutting import SIZE, Cutting
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.driver.path_run import check_unchanged, run
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.planner import ChangeOptions, Recording
 from kseg.changes.journal import Known
 from kseg.changes.lock import locked
 from kseg.changes.plan import Plan

@@ -15,8 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
-from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Messages
+from kseg.changes.driver.planner import ChangeOptions, Messages
 from kseg.changes.plan import Plan
 from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, open_input
 from kseg.conversion.options import ConvertOptions

@@ -13,9 +13,11 @@
 Readers never raise for bad bytes: items and problems describe them (see `kseg.segment`).
 """
 
+import copyreg
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class KsegError(Exception):
@@ -33,6 +35,9 @@ class KsegError(Exception):
         error = cls(text)
         error.command = command
         return error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
     @property
     def text(self) -> str:
@@ -84,9 +89,6 @@ class DamageError(KsegError):
     def __init__(self, text: str, item: object = None) -> None:
         super().__init__(text)
         self.item = item
-
-    def __reduce__(self) -> tuple[type["DamageError"], tuple[str, object]]:
-        return type(self), (str(self), self.item)
 
 
 class KernelError(KsegError, ImportError):

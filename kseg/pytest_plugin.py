@@ -11,7 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kseg.api.arguments import Paths
-    from kseg.api.verdict import Verdict
+    from kseg.api.verdict import Level, Verdict
     from kseg.api.writer import Writer
 
 _SEVERITIES = ("error", "warning")
@@ -59,7 +59,7 @@ def assert_clean() -> "Callable[..., Verdict]":
     """
     import kseg
 
-    def check(path: "Paths", level: str = "full", ignore: str | Iterable[str] = ()) -> "Verdict":
+    def check(path: "Paths", level: "Level" = "full", ignore: str | Iterable[str] = ()) -> "Verdict":
         __tracebackhide__ = True
         verdict = kseg.verify(path, level=level, ignore=ignore)
         found = [each for each in verdict.findings if each.severity in _SEVERITIES]

@@ -5,14 +5,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
+from inspect import Parameter, signature
+from time import time_ns
+from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from kseg.errors import PathError, RequestError
 from kseg.export.records import Wanted
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
-from kseg.segment.times import LAST_TIMESTAMP, parse_time
+from kseg.segment.times import LAST_TIMESTAMP, parse_time_expression
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import local_path
 
@@ -20,7 +22,7 @@ Path = str | os.PathLike[str]
 Paths = Path | Iterable[Path]
 """One path or several, with globs, like PATH... on the command line."""
 Time = int | str | datetime
-"""ms since the epoch; text as ``2026-11-01`` or ``2026-11-01T09:00:00Z``; a datetime, in local time if it is naive."""
+"""ms since the epoch, text as on the command line, or a datetime. A time without a zone is local."""
 Range = tuple[int | None, int | None]
 TimeRange = tuple[Time | None, Time | None]
 
@@ -28,15 +30,37 @@ Keys = Mapping[str, Path]
 """The PEM files of private keys by the ids of their key pairs."""
 
 
+Isolation = Literal["read_uncommitted", "read_committed"]
+OnDamage = Literal["raise", "skip"]
+Codec = Literal[
+    "none", "gzip", "snappy", "lz4", "zstd",
+    "gzip:1", "gzip:2", "gzip:3", "gzip:4", "gzip:5", "gzip:6", "gzip:7", "gzip:8", "gzip:9",
+    "lz4:1", "lz4:2", "lz4:3", "lz4:4", "lz4:5", "lz4:6", "lz4:7", "lz4:8", "lz4:9", "lz4:10", "lz4:11", "lz4:12",
+    "lz4:13", "lz4:14", "lz4:15", "lz4:16", "lz4:17",
+    "zstd:1", "zstd:2", "zstd:3", "zstd:4", "zstd:5", "zstd:6", "zstd:7", "zstd:8", "zstd:9", "zstd:10", "zstd:11",
+    "zstd:12", "zstd:13", "zstd:14", "zstd:15", "zstd:16", "zstd:17", "zstd:18", "zstd:19", "zstd:20", "zstd:21",
+    "zstd:22",
+]  # fmt: skip
+"""A codec, with a level where it has levels. Negative levels of zstd are taken too."""
+
+
 class Reading(TypedDict, total=False):
     """How segments are read, as in ``kseg.open``."""
 
-    max_batch_bytes: int
-    private_keys: Keys | None
+    live: Annotated[bool, False]
+    max_batch_bytes: Annotated[int, MAX_BATCH_BYTES]
+    private_keys: Annotated[Keys | None, None]
 
 
-ISOLATIONS = ("read_uncommitted", "read_committed")
-ON_DAMAGE = ("raise", "skip")
+class RecordSelection(TypedDict, total=False):
+    """Which records are read, as in `Log.records`."""
+
+    offsets: Annotated[Range | None, None]
+    time: Annotated[TimeRange | None, None]
+    key: Annotated[bytes | None, None]
+    isolation: Annotated[Isolation, "read_uncommitted"]
+    on_damage: Annotated[OnDamage, "raise"]
+
 
 _SMALLEST = -(1 << 63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -73,15 +97,17 @@ def words_of(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def is_second(name: str, given: str, choices: tuple[str, str]) -> bool:
-    """Whether the second of two words is given. Raises RequestError for any other word."""
-    if given not in choices:
-        raise RequestError(f"{name}={given!r}: is neither {choices[0]} nor {choices[1]}")
-    return given == choices[1]
+def is_second(name: str, given: str, words: Any) -> bool:
+    """Whether the second of two words is given. Raises RequestError for any other word. ``words``: their Literal."""
+    first, second = get_args(words)
+    if given not in (first, second):
+        raise RequestError(f"{name}={given!r}: is neither {first} nor {second}")
+    return given == second
 
 
-def wanted_of(offsets: Range | None, time: TimeRange | None, key: bytes | None) -> Wanted:
+def wanted_of(selection: RecordSelection) -> Wanted:
     """Returns the requested records. Raises RequestError for ranges that end before they begin, and for other types."""
+    offsets, time, key = selection["offsets"], selection["time"], selection["key"]
     first, last = _ends("offsets", offsets) or (None, None)
     earliest, latest = _ends("time", time) or (None, None)
     if key is not None and not isinstance(key, bytes):
@@ -112,11 +138,11 @@ def _offset(given: int) -> int:
 
 
 def _moments(given: Time) -> tuple[int, int]:
-    """Returns the first and last ms of a time; they differ only for a day."""
+    """Returns the first and last ms of a time; they differ only for a day or a minute."""
     if isinstance(given, datetime):
         ms = (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
         return ms, ms
-    if isinstance(given, str) and (found := parse_time(given)) is not None:
+    if isinstance(given, str) and (found := parse_time_expression(given, time_ns() // 1_000_000)) is not None:
         return found
     if isinstance(given, int) and not isinstance(given, bool) and _SMALLEST <= given <= LAST_TIMESTAMP:
         return given, given
@@ -133,22 +159,39 @@ Check = Callable[[Any], Any]
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public function: arguments whose annotation is in the table below are checked when it is called.
 
-    The function gets tuples for iterables, and text for paths. Flags are not checked: whatever is true is True.
+    The function gets tuples for iterables, and text for paths. Flags are not checked: whatever is true is True. Keyword
+    arguments of a TypedDict (``**reading: Unpack[Reading]``) are listed by the function's signature, each with the
+    default of its ``Annotated`` type, with which the function gets those that are not given.
     """
-    kinds = dict[str, Any]()
-    for name, parameter in signature(function).parameters.items():
-        if parameter.kind == parameter.VAR_KEYWORD:
-            kinds |= get_type_hints(*get_args(parameter.annotation))  # Unpack[a TypedDict]
-        else:
-            kinds[name] = parameter.annotation
+    parameters, defaults = list[Parameter](), dict[str, Any]()
+    declared = signature(function)
+    for parameter in declared.parameters.values():
+        if parameter.kind != parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+            continue
+        (arguments,) = get_args(parameter.annotation)
+        for name, hint in get_type_hints(arguments, include_extras=True).items():
+            kind, defaults[name] = get_args(hint)
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind))
+    kinds = {parameter.name: _plain(parameter.annotation) for parameter in parameters}
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> R:
+        for name in named.keys() - kinds.keys():
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
         right = [_right(name, value, kinds[name]) for name, value in zip(kinds, arguments, strict=False)]
-        others = {name: _right(name, value, kinds.get(name)) for name, value in named.items()}
-        return function(*right, *arguments[len(right) :], **others)
+        others = {name: _right(name, value, kinds[name]) for name, value in named.items()}
+        return function(*right, *arguments[len(right) :], **defaults | others)
 
+    vars(call)["__signature__"] = declared.replace(parameters=parameters)
     return call
+
+
+def _plain(kind: Any) -> Any:
+    """Returns the type of a Literal of words, text; other types as they are."""
+    if not any(get_origin(each) is Literal for each in (kind, *get_args(kind))):
+        return kind
+    return str | None if type(None) in get_args(kind) else str
 
 
 def _right(name: str, value: Any, kind: Any) -> Any:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unpack
 
 from kseg.api.archives import places_for_output, readable
-from kseg.api.arguments import Path, Paths, checked, paths_of, words_of
+from kseg.api.arguments import Codec, Isolation, Path, Paths, checked, paths_of, words_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.path_run import MakePlanner, Outcome, check_unchanged, places_at, run
@@ -226,26 +226,20 @@ def plan_of(
     return Plan(command, paths, run_command, options.keeping.keeps, summaries)
 
 
-class KeepingArguments(TypedDict, total=False):
-    """The arguments ``topics``, ``keep`` and ``lock``."""
+class ConvertArguments(TypedDict, total=False):
+    """The arguments ``topics``, ``keep``, ``lock`` and ``output``."""
 
-    topics: str | Iterable[str] | None
-    keep: bool | str | os.PathLike[str]
-    lock: bool
-
-
-class ChangeArguments(KeepingArguments, total=False):
-    """The arguments ``era``, ``now`` and ``output``, besides ``topics``, ``keep`` and ``lock``."""
-
-    era: str | None
-    now: int | None
-    output: Path | None
+    topics: Annotated[str | Iterable[str] | None, None]
+    keep: Annotated[bool | str | os.PathLike[str], True]
+    lock: Annotated[bool, True]
+    output: Annotated[Path | None, None]
 
 
-class ConvertArguments(KeepingArguments, total=False):
-    """The argument ``output``, besides ``topics``, ``keep`` and ``lock``."""
+class ChangeArguments(ConvertArguments, total=False):
+    """The arguments ``era`` and ``now``, besides ``topics``, ``keep``, ``lock`` and ``output``."""
 
-    output: Path | None
+    era: Annotated[str | None, None]
+    now: Annotated[int | None, None]
 
 
 class CompactArguments(ChangeArguments, total=False):
@@ -253,41 +247,32 @@ class CompactArguments(ChangeArguments, total=False):
     ``force_policy``: topics whose cleanup.policy lacks compact are compacted too.
     """
 
-    until_clean: bool
-    include_active: bool
-    force_policy: bool
-
-
-def _check(given: KeepingArguments, known: type) -> None:
-    """Raises TypeError for an argument that the function does not have, as Python does."""
-    for name in given:
-        if name not in get_type_hints(known):
-            raise TypeError(f"unexpected keyword argument {name!r}")
+    until_clean: Annotated[bool, False]
+    include_active: Annotated[bool, False]
+    force_policy: Annotated[bool, False]
 
 
 def _plan(
     path: Paths,
     command: str,
     make_planner: MakePlanner,
-    change: KeepingArguments | ChangeArguments | ConvertArguments,
+    change: ConvertArguments,
     summaries: Summaries | None = None,
 ) -> Plan:
-    output: Path | None = change.get("output")  # type: ignore[assignment]
-    keeping, lock = keeping_of(change.get("keep", True)), change.get("lock", True)
-    options = ChangeOptions(False, lock, keeping, None if output is None else resolved(os.fspath(output)))
+    output = None if change["output"] is None else resolved(os.fspath(change["output"]))
+    options = ChangeOptions(False, change["lock"], keeping_of(change["keep"]), output)
     return plan_of(path, command, make_planner, options, _topics(change), summaries)
 
 
-def _topics(change: KeepingArguments) -> tuple[str, ...] | None:
-    topics = change.get("topics")
-    return None if topics is None else words_of(topics)
+def _topics(change: ConvertArguments) -> tuple[str, ...] | None:
+    return None if change["topics"] is None else words_of(change["topics"])
 
 
 @checked
 def recover(
     path: Paths,
     *,
-    mode: str = "broker",
+    mode: Literal["broker", "salvage"] = "broker",
     from_replica: Path | None = None,
     drop_undecodable: bool = False,
     drop_batches: Iterable[int] = (),
@@ -307,7 +292,6 @@ def recover(
     from kseg.recovery.planner import RecoveryPlanner
     from kseg.verification.repairs import recovery_checks
 
-    _check(change, ChangeArguments)
     options = filled(RecoverOptions, given)
     if mode == BROKER and (from_replica is not None or drop_undecodable or options.drop_batches):
         raise RequestError(f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}")
@@ -329,7 +313,6 @@ def reindex(
     from kseg.recovery.options import ReindexOptions
     from kseg.recovery.reindexing import ReindexPlanner
 
-    _check(change, ChangeArguments)
     return _plan(path, "reindex", partial(ReindexPlanner, filled(ReindexOptions, given)), change)
 
 
@@ -351,7 +334,6 @@ def compact(
     from kseg.cleaner.settings import CompactOptions
     from kseg.output.changes.partitions import CompactionPrinter
 
-    _check(change, CompactArguments)
     summaries = partial(CompactionPrinter, as_json=True)
     return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change, summaries)
 
@@ -375,7 +357,6 @@ def retain(
     from kseg.output.changes.partitions import retention_printer
     from kseg.retention.planner import RetainOptions, RetentionPlanner
 
-    _check(change, ChangeArguments)
     summaries = partial(retention_printer, "json", "never")
     return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change, summaries)
 
@@ -384,11 +365,11 @@ def retain(
 def convert(
     path: Paths,
     *,
-    to: str | None = None,
-    codec: str | None = None,
+    to: Literal["v0", "v1", "v2"] | None = None,
+    codec: Codec | None = None,
     batch_bytes: int | None = None,
     segment_bytes: int | None = None,
-    isolation: str = "read_uncommitted",
+    isolation: Isolation = "read_uncommitted",
     lossy: bool = False,
     skip_damage: bool = False,
     index_interval_bytes: int | None = None,
@@ -403,18 +384,17 @@ def convert(
     given = locals() | change
     from kseg.conversion.options import FORMATS, ConvertOptions
 
-    _check(change, ConvertArguments)
     if to is not None and to not in FORMATS:
         raise RequestError(f"to={to!r}: is none of {', '.join(FORMATS)}")
-    output, keep = change.get("output"), change.get("keep", True)
+    output = change["output"]
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
     options = filled(ConvertOptions, given, output=None, in_place=output is None)
     options.check()
     if output is not None:
-        if keep is not True:
+        if change["keep"] is not True:
             raise RequestError("convert: an output removes nothing that keep could keep")
-        return _converted_to(paths_of(path), os.fspath(output), options, _topics(change), change.get("lock", True))
+        return _converted_to(paths_of(path), os.fspath(output), options, _topics(change), change["lock"])
     from kseg.conversion.planner import ConversionPlanner
 
     return _plan(path, "convert", partial(ConversionPlanner, options), change)

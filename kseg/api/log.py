@@ -5,17 +5,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from operator import attrgetter
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 from weakref import finalize
 
 from kseg.api.archives import readable
 from kseg.api.arguments import (
-    ISOLATIONS,
-    ON_DAMAGE,
-    Keys,
+    Isolation,
+    OnDamage,
     Paths,
-    Range,
-    TimeRange,
+    Reading,
+    RecordSelection,
     checked,
     is_second,
     keys_of,
@@ -27,7 +26,7 @@ from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VAL
 from kseg.export.records import LeftOut
 from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
-from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
+from kseg.limits import CHUNK_BYTES
 from kseg.runtime.threads import usable_cores
 from kseg.segment import batches as segment_batches
 from kseg.segment import items as segment_items
@@ -88,6 +87,16 @@ def _of(place: str, text: str) -> Any:
     return property(attrgetter(place), doc=text)
 
 
+def _of_v2(field: str, text: str) -> Any:
+    """Returns a property that is a field of the header of v2; None if it is unset, and for other formats."""
+
+    def get(batch: "Batch") -> int | None:
+        found = getattr(batch._batch.header, field, _UNSET)
+        return None if found == _UNSET else found
+
+    return property(get, doc=f"{text}; None if the batch has none.")
+
+
 class Batch:
     """Bytes ``[position, position + size)`` of a file that form a record batch (v2) or a message (v0, v1, 0.7).
 
@@ -117,7 +126,13 @@ class Batch:
         "_batch.next_offset", "The offset after the batch (0.7: the byte position in the whole log)."
     )
     compression: str = _of("_batch.compression", "The codec: none, gzip, snappy, lz4, zstd.")
+    crc: int = _of("_batch.header.crc", "The stored checksum.")
     problems: list[Problem] = _of("_batch.problems", "The problems of the frame: checksum and magic.")
+    record_count: int | None = _of_v2("record_count", "The number of records by the header (v2)")
+    producer_id: int | None = _of_v2("producer_id", "The id of an idempotent or transactional producer (v2)")
+    producer_epoch: int | None = _of_v2("producer_epoch", "The epoch of that producer (v2)")
+    base_sequence: int | None = _of_v2("base_sequence", "The sequence number of the first record (v2)")
+    leader_epoch: int | None = _of_v2("partition_leader_epoch", "The epoch of the leader that appended it (v2)")
 
     def __init__(self, batch: segment_batches.Batch, file: SegmentFile) -> None:
         self._batch, self._file = batch, file
@@ -152,6 +167,12 @@ class Batch:
                     record.value, [(_text(header.key), header.value) for header in record.headers],
                 )  # fmt: skip
 
+    def __reduce__(self) -> Any:
+        found = self._batch
+        fields = bytes(found.data), found.position, found.size, found.magic, found.is_valid
+        base = found.file_base if isinstance(found, segment_batches.Message07) else None
+        return _copied, (type(found), fields, found.scratch.max_batch_bytes, base, self._file)
+
     def __repr__(self) -> str:
         first = "" if self.base_offset is None else f"{self.base_offset}.."
         state = "" if self.is_valid else ", " + ", ".join(problem.code for problem in self.problems)
@@ -159,6 +180,16 @@ class Batch:
             f"<Batch {_name(self.file)}:{self.position} {self.size} bytes: offsets {first}{self.last_offset}, "
             f"v{self.magic}, {self.compression}{state}>"
         )
+
+
+def _copied(
+    kind: Any, fields: tuple[Any, ...], max_batch_bytes: int, file_base: int | None, file: SegmentFile
+) -> Batch:
+    """Returns a batch that was pickled."""
+    found = kind(*fields, Scratch(max_batch_bytes))
+    if file_base is not None:
+        found.file_base = file_base
+    return Batch(found, file)
 
 
 def item_of(item: segment_batches.Batch | segment_items.Damage, file: SegmentFile) -> Batch | Damage:
@@ -175,7 +206,7 @@ def records_of_chunk(chunk: Chunk, file: SegmentFile) -> Iterator[Record]:
     stamps = chunk.numbers[TIMESTAMP][:count].tolist()
     kinds = chunk.numbers[TIMESTAMP_TYPE][:count].tolist()
     for i, offset in enumerate(chunk.numbers[OFFSET][:count].tolist()):
-        has_time = stamps[i] != _UNSET and valid is not None and valid[i >> 3] >> (i & 7) & 1
+        has_time = valid is not None and valid[i >> 3] >> (i & 7) & 1
         yield Record(
             file.topic, file.partition, offset, stamps[i] if has_time else None, _TIMESTAMP_TYPES[kinds[i]], keys[i],
             values[i], [(_text(key or b""), value) for key, value in headers[i]] if headers else [],
@@ -236,15 +267,7 @@ class Log:
                 yield item_of(item, file)
 
     @checked
-    def records(
-        self,
-        *,
-        offsets: Range | None = None,
-        time: TimeRange | None = None,
-        key: bytes | None = None,
-        isolation: str = "read_uncommitted",
-        on_damage: str = "raise",
-    ) -> Iterator[Record]:
+    def records(self, **selection: Unpack[RecordSelection]) -> Iterator[Record]:
         """Yields the records of the log in order, without control records. Records below the log start offset, which no
         consumer gets, are included.
 
@@ -254,11 +277,11 @@ class Log:
         "raise" raises DamageError at damage and at batches that cannot be read, "skip" logs them and continues.
         Raises RequestError for invalid arguments.
         """
-        is_committed = is_second("isolation", isolation, ISOLATIONS)
-        report = DamageLog(logging.getLogger("kseg")) if is_second("on_damage", on_damage, ON_DAMAGE) else raise_damage
+        skips_damage = is_second("on_damage", selection["on_damage"], OnDamage)
+        report = DamageLog(logging.getLogger("kseg")) if skips_damage else raise_damage
         request = ScanRequest(
-            self._paths, wanted_of(offsets, time, key), is_committed=is_committed, is_live=self._is_live,
-            max_batch_bytes=self._max_batch_bytes,
+            self._paths, wanted_of(selection), is_live=self._is_live, max_batch_bytes=self._max_batch_bytes,
+            is_committed=is_second("isolation", selection["isolation"], Isolation),
         )  # fmt: skip
         return _records(self, request, PartReader(request, NAMES, 1, report, usable_cores(), CHUNK_BYTES // 8))
 
@@ -287,9 +310,7 @@ def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
 
 
 @checked
-def open_log(
-    path: Paths, *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES, private_keys: Keys | None = None
-) -> Log:
+def open_log(path: Paths, **reading: Unpack[Reading]) -> Log:
     """Opens segments, partitions, log directories, or ``-`` (standard input) for reading: one path, several, or globs.
 
     ``live``: a partial batch at the end of a file is being written and is not damage. ``max_batch_bytes`` limits the
@@ -297,4 +318,4 @@ def open_log(
     has the PEM files for encrypted segments by the ids of their key pairs. Raises PathError if there is nothing to
     read, UnsupportedError for a file that is not a segment.
     """
-    return Log(paths_of(path), live, max_batch_bytes, keys_of(private_keys))
+    return Log(paths_of(path), reading["live"], reading["max_batch_bytes"], keys_of(reading["private_keys"]))

@@ -1,6 +1,7 @@
 """``kseg.scan``: records as Arrow columns, and as a dataset of pyarrow."""
 
 import logging
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -8,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from kseg.api.archives import readable
 from kseg.api.arguments import (
-    ISOLATIONS,
-    ON_DAMAGE,
+    Isolation,
+    OnDamage,
     Paths,
-    Range,
     Reading,
-    TimeRange,
+    RecordSelection,
     checked,
     is_second,
     keys_of,
@@ -25,20 +25,17 @@ from kseg.api.log import raise_damage
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import COLUMNS, need_pyarrow, record_batch, schema
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.runtime.threads import usable_cores
 from kseg.stores.stored_object import shown
 
+Dataset = object
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
     import pyarrow.dataset as ds
     import pyarrow.fs as fs
-
-    Dataset = object
 else:
-    Dataset = object
     try:
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -49,8 +46,8 @@ else:
         pass
 
 SPLIT_BYTES = 64 << 20
-_READAHEAD_BATCHES = 2
-"""Record batches that pyarrow holds, of some MiB each; its default is 16."""
+Columns = Sequence[str] | dict[str, Any] | None
+"""Names of columns, or expressions of pyarrow by the names of their results; None for all columns."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,26 +137,28 @@ class Scan(Dataset):
 
         return polars.DataFrame(self.to_arrow())
 
+    def __iter__(self) -> "Iterator[pa.RecordBatch]":
+        """Yields record batches, at least one: ``polars.from_arrow`` takes the columns from it."""
+        batches = iter(self.batches())
+        yield next(batches, None) or pa.RecordBatch.from_pylist([], self.schema)
+        yield from batches
+
     def scanner(
         self,
-        columns: Sequence[str] | dict[str, Any] | None = None,
+        columns: Columns = None,
         filter: Any = None,  # noqa: A002 - the name that pyarrow gives it
-        **options: Any,
-    ) -> Any:
-        """Returns a `ScanScanner` of the rows that match a filter.
+        batch_size: int | None = None,
+        **_options: Any,
+    ) -> "ScanScanner":
+        """Returns the rows that match an expression of pyarrow. ``batch_size``: the most rows of a batch.
 
-        With ``options``, those of ``pyarrow.dataset.Scanner``, it is such a scanner. Its threads read ahead, and must
-        have read all rows before the interpreter ends.
+        Other options of pyarrow are accepted, here and below, and not needed.
         """
-        if not options:
-            return ScanScanner(self, columns, filter)
-        options.setdefault("batch_readahead", _READAHEAD_BATCHES)
-        if columns is None and filter is None:
-            return ds.Scanner.from_batches(self.batches(), **options)
-        read = self.with_columns(self.names_for(columns, filter))
-        return ds.Scanner.from_batches(read.batches(), columns=columns or [*self.columns], filter=filter, **options)
+        if sys._getframe(1).f_code.co_name == "write_dataset":  # of pyarrow, which takes no other scanners
+            return ds.Scanner.from_batches(self.batches())
+        return ScanScanner(self, columns, filter, batch_size)
 
-    def names_for(self, columns: Sequence[str] | dict[str, Any] | None, condition: Any) -> list[str]:
+    def names_for(self, columns: Columns, condition: Any) -> list[str]:
         """Returns the columns to read for a projection and a filter."""
         wanted = set(self.columns if columns is None else columns)
         expressions = [] if condition is None else [condition]
@@ -170,23 +169,36 @@ class Scan(Dataset):
 
     def to_batches(
         self,
-        columns: Any = None,
+        columns: Columns = None,
         filter: Any = None,  # noqa: A002
+        batch_size: int | None = None,
         **_options: Any,
     ) -> "Iterator[pa.RecordBatch]":
-        """Yields the batches of a `ScanScanner`. Options of pyarrow are accepted, here and below, and not needed."""
-        return ScanScanner(self, columns, filter).to_batches()
+        """Yields the batches of a `scanner`."""
+        return ScanScanner(self, columns, filter, batch_size).to_batches()
 
-    def to_table(self, columns: Any = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
-        """Returns the rows of a `ScanScanner`."""
+    def to_table(self, columns: Columns = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
+        """Returns the rows of a `scanner`."""
         return ScanScanner(self, columns, filter).to_table()
 
-    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
-        """Returns the first rows of a `ScanScanner`."""
+    def head(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        **_options: Any,
+    ) -> "pa.Table":
+        """Returns the first rows of a `scanner`."""
         return ScanScanner(self, columns, filter).head(num_rows)
 
-    def take(self, indices: Any, columns: Any = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
-        """Returns rows of a `ScanScanner` by their places."""
+    def take(
+        self,
+        indices: Any,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        **_options: Any,
+    ) -> "pa.Table":
+        """Returns rows of a `scanner` by their places."""
         return ScanScanner(self, columns, filter).take(indices)
 
     def count_rows(self, filter: Any = None, **_options: Any) -> int:  # noqa: A002
@@ -218,10 +230,10 @@ class ScanScanner:
     they still call Python when the interpreter ends, as they do after a limit.
     """
 
-    def __init__(self, scan: Scan, columns: Sequence[str] | dict[str, Any] | None, condition: Any | None) -> None:
+    def __init__(self, scan: Scan, columns: Columns, condition: Any, batch_size: int | None = None) -> None:
         self._read = scan.with_columns(scan.names_for(columns, condition))
         self._columns = [*scan.columns] if columns is None else columns
-        self._filter = condition
+        self._filter, self._batch_size = condition, batch_size
         self.dataset_schema = scan.schema
         self.projected_schema = self._scanner_of(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
 
@@ -233,9 +245,12 @@ class ScanScanner:
         """Yields record batches."""
         for batch in self._read.batches():
             if self._filter is None and not isinstance(self._columns, dict):
-                yield batch.select(self._columns)
+                found = [batch.select(self._columns)]
             else:
-                yield from self._scanner_of(batch).to_table().to_batches()
+                found = self._scanner_of(batch).to_table().to_batches()
+            for part in found:
+                size = self._batch_size or part.num_rows
+                yield from (part.slice(at, size) for at in range(0, part.num_rows, size))
 
     def to_table(self) -> "pa.Table":
         """Returns all rows."""
@@ -299,6 +314,10 @@ def _need(name: str) -> None:
         raise UnsupportedError(f"this needs {name}: pip install {name}")
 
 
+class ScanArguments(RecordSelection, Reading, total=False):
+    """Which records are read, and how."""
+
+
 @checked
 def scan(
     path: Paths,
@@ -306,22 +325,17 @@ def scan(
     topics: str | Iterable[str] | None = None,
     columns: Iterable[str] | None = None,
     partitions: int | Iterable[int] | None = None,
-    offsets: Range | None = None,
-    time: TimeRange | None = None,
-    key: bytes | None = None,
-    isolation: str = "read_uncommitted",
-    on_damage: str = "raise",
-    **reading: Unpack[Reading],
+    **reading: Unpack[ScanArguments],
 ) -> Scan:
     """Returns the records of segments, partitions and log directories as Arrow columns. Nothing is read yet.
 
     ``topics``: names or globs of topics; ``partitions``: their numbers; an empty list selects nothing. ``columns``:
     some of key, value, topic, partition, offset, timestamp, timestampType (-1 none, 0 CreateTime, 1 LogAppendTime),
-    headers; None for all. The other arguments are those of `Log.records`; ``max_batch_bytes`` and ``private_keys``
-    those of `kseg.open`. Segments whose names show that they hold no matching record are not opened, and indexes show
-    where to start. Needs pyarrow: ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError
-    for a glob of paths without a match; of a URL, that is known when it is read. Reading raises RequestError for the
-    name of a topic that is not there, and warns (SelectionWarning) of a glob that matches none.
+    headers; None for all. The other arguments are those of `Log.records` and `kseg.open`. Segments whose names show
+    that they hold no matching record are not opened, and indexes show where to start. Needs pyarrow:
+    ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError for a glob of paths without a
+    match; of a URL, that is known when it is read. Reading raises RequestError for the name of a topic that is not
+    there, and warns (SelectionWarning) of a glob that matches none.
     """
     names = COLUMNS if columns is None else words_of(columns)
     for name in names:
@@ -332,12 +346,9 @@ def scan(
     numbers = None
     if partitions is not None:
         numbers = frozenset([partitions] if isinstance(partitions, int) else partitions)
-    if unknown := reading.keys() - Reading.__annotations__.keys():
-        raise TypeError(f"scan() got an unexpected keyword argument {min(unknown)!r}")
     request = ScanRequest(
-        paths_of(path), wanted_of(offsets, time, key), None if topics is None else words_of(topics), numbers,
-        is_second("isolation", isolation, ISOLATIONS),
-        max_batch_bytes=reading.get("max_batch_bytes", MAX_BATCH_BYTES),
-        keys=keys_of(reading.get("private_keys")),
+        paths_of(path), wanted_of(reading), None if topics is None else words_of(topics), numbers,
+        is_second("isolation", reading["isolation"], Isolation), reading["live"], reading["max_batch_bytes"],
+        keys_of(reading["private_keys"]),
     )  # fmt: skip
-    return Scan(tuple(names), request, is_second("on_damage", on_damage, ON_DAMAGE))
+    return Scan(tuple(names), request, is_second("on_damage", reading["on_damage"], OnDamage))

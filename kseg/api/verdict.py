@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Keys, Path, Paths, checked, keys_of, one_path, paths_of
+from kseg.api.arguments import Path, Paths, Reading, checked, keys_of, one_path, paths_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.options.declaration import filled
 from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
@@ -17,6 +16,8 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.report import CheckReporter, Comparison, Finding, Report
 from kseg.verification.run import VerifyOptions
 from kseg.verification.run import verify as check
+
+Level = Literal["quick", "full", "deep"]
 
 
 class Summary(NamedTuple):
@@ -80,13 +81,11 @@ class Verdict:
 def verify(
     path: Paths,
     *,
-    level: str = "full",
+    level: Level = "full",
     against: Path | None = None,
     ignore: str | Iterable[str] | None = None,
     now: int | None = None,
-    live: bool = False,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    private_keys: Keys | None = None,
+    **reading: Unpack[Reading],
 ) -> Verdict:
     """Checks segments, partitions and log directories as ``kseg verify`` does.
 
@@ -95,7 +94,7 @@ def verify(
     epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for encrypted
     remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could be checked.
     """
-    given = locals()
+    given = locals() | reading
     other = None if against is None else one_path(against)
     options = filled(VerifyOptions, given, paths=paths_of(path), against=other, private_keys=())
     for code in options.ignored:
@@ -109,7 +108,7 @@ def verify(
         if len(others) > 1:
             raise RequestError(f"against={other!r}: matches {len(others)} paths")
         against = others[0] if others else None
-        remote = RemoteChoice(keys_of(private_keys), log_directories=paths)
+        remote = RemoteChoice(keys_of(reading["private_keys"]), log_directories=paths)
         # A program with threads must not fork: this process checks all partitions.
         check(replace(options, paths=paths, against=against, remote=remote), found, open_sink, may_fork=False)
     report = found.report

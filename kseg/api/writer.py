@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from kseg.api.arguments import Path, checked, one_path
+from kseg.api.arguments import Codec, Path, checked, one_path
 from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import NewRecord, RowsWriter, write_side_files
@@ -156,7 +156,7 @@ def _header_key(given: str | bytes) -> bytes:
 def writer(
     path: Path,
     *,
-    codec: str = "none",
+    codec: Codec = "none",
     segment_bytes: int = DEFAULT_SEGMENT_BYTES,
     batch_bytes: int = BATCH_BYTES,
     index_interval_bytes: int = DEFAULT_INTERVAL_BYTES,

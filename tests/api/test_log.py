@@ -5,10 +5,12 @@ import os
 import pickle
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from time import tzset
 from typing import Any
 
 import pytest
@@ -32,6 +34,18 @@ ANY = [*(TESTDATA / name for name in SAMPLES.values()), OLD, LENGTH_ZERO]
 
 def batches(path: Path) -> list[kseg.Batch]:
     return [item for item in kseg.open(path) if isinstance(item, kseg.Batch)]
+
+
+def test_a_batch_has_the_fields_of_its_header() -> None:
+    found = [
+        (each.leader_epoch, each.crc, each.producer_id, each.producer_epoch, each.base_sequence, each.record_count)
+        for each in batches(TXN)
+    ]
+    fields = [struct.unpack_from(">8x4xixI2x4x8x8xqhii", each.data) for each in batches(TXN)]
+    assert found == [tuple(None if value == -1 else value for value in row) for row in fields]
+    assert all(row[2] is not None for row in found)
+    (old,) = {(each.producer_id, each.leader_epoch, each.record_count) for each in batches(OLD)}
+    assert old == (None, None, None)
 
 
 @pytest.mark.parametrize("path", ANY, ids=lambda path: path.parent.name)
@@ -58,6 +72,8 @@ def test_attributes_have_the_types_of_the_documentation(path: Path) -> None:
         assert {problem.code for problem in item.check()} <= PROBLEM_CODES
         assert type(item.data) is bytes
         assert len(item.data) == item.size
+        copy = pickle.loads(pickle.dumps(item))
+        assert (repr(copy), list(copy), copy.check()) == (repr(item), list(item), item.check())
         for record in item:
             check_record(record)
 
@@ -127,7 +143,7 @@ def test_records_are_filtered() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"offsets": (5, 4)}, {"offsets": 5}, {"offsets": ("1", None)}, {"time": ("yesterday", None)}, {"time": (2, 1)},
+        {"offsets": (5, 4)}, {"offsets": 5}, {"offsets": ("1", None)}, {"time": ("some day", None)}, {"time": (2, 1)},
         {"key": "text"}, {"isolation": "none"}, {"on_damage": "ignore"},
     ],
     ids=str,
@@ -155,8 +171,8 @@ def test_damage_is_raised_with_its_item(case: str, kind: type, caplog: pytest.Lo
     assert isinstance(item, kseg.Batch | kseg.Damage)
     assert repr(item) == repr(bad[0])
     assert str(item.position) in str(raised.value)
-    again = pickle.loads(pickle.dumps(raised.value)) if kind is kseg.Damage else raised.value
-    assert str(again) == str(raised.value)
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (str(again), repr(again.item), again.exit_status) == (str(raised.value), repr(item), 3)
     assert not caplog.records
     assert list(log.records(on_damage="skip")) == good
     assert [str(bad[0].position) in entry.message for entry in caplog.records] == [True]
@@ -174,6 +190,21 @@ def test_several_paths_and_globs_are_read_in_order(tmp_path: Path) -> None:
         kseg.open(tmp_path / "c-*")
     with pytest.raises(kseg.RequestError, match="no path"):
         kseg.open([])
+
+
+def test_a_time_without_a_zone_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamps = [record.timestamp for record in kseg.open(TXN).records() if record.timestamp is not None]
+    moment = datetime.fromtimestamp(stamps[len(stamps) // 2] / 1000, UTC)
+    monkeypatch.setenv("TZ", "America/New_York")
+    tzset()
+    try:
+        here = moment.astimezone().replace(tzinfo=None)
+        shown = here.isoformat(" ", "milliseconds")
+        counts = [len(list(kseg.open(TXN).records(time=(given, None)))) for given in (moment, here, shown)]
+    finally:
+        monkeypatch.undo()
+        tzset()
+    assert counts[0] == counts[1] == counts[2] == sum(each >= round(moment.timestamp() * 1000) for each in stamps)
 
 
 def test_path_is_text_or_like_a_path() -> None:

@@ -20,20 +20,13 @@ FUNCTIONS = (
     kseg.open, kseg.scan, kseg.verify, kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.convert, kseg.undo,
     kseg.writer,
 )  # fmt: skip
-CHANGE = ("era", "now", "keep", "output")
-NAMED = {
-    kseg.recover: CHANGE, kseg.reindex: CHANGE, kseg.compact: CHANGE, kseg.retain: CHANGE, kseg.convert: CHANGE[2:],
-    kseg.scan: ("private_keys", "max_batch_bytes"),
-}  # fmt: skip
 NEEDED = {kseg.convert: {"codec": "zstd"}}
 WRONG = (5, 2.8, object(), [5], {}, b"x", "x", {"x": 5}, [None])
 
 
 def arguments() -> Iterator[Any]:
     for function in FUNCTIONS:
-        parameters = signature(function).parameters.values()
-        names = [parameter.name for parameter in parameters if parameter.kind != Parameter.VAR_KEYWORD]
-        for name in (*names, *NAMED.get(function, ())):
+        for name in signature(function).parameters:
             yield pytest.param(function, name, id=f"{function.__name__}-{name}")
 
 
@@ -51,6 +44,20 @@ def test_only_errors_of_kseg_are_raised(function: Callable[..., Any], name: str,
             function(**{"path": partition, **NEEDED.get(function, {}), name: value})
         except kseg.KsegError as error:
             assert str(error)  # noqa: PT017 - some of the values are right for some of the arguments
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, kseg.Log.records], ids=lambda each: each.__name__)
+def test_every_argument_has_a_name_and_a_default(function: Callable[..., Any]) -> None:
+    parameters = [each for each in signature(function).parameters.values() if each.name not in ("self", "path")]
+    assert all(each.kind == Parameter.KEYWORD_ONLY and each.default is not Parameter.empty for each in parameters)
+    names = {each.name for each in parameters}
+    assert {
+        "scan": {"live", "max_batch_bytes", "offsets", "key", "topics"}, "records": {"offsets", "on_damage"},
+        "recover": {"now", "era", "output", "keep", "topics"}, "compact": {"until_clean", "era"},
+        "convert": {"output", "lock", "codec"},
+    }.get(function.__name__, set()) <= names  # fmt: skip
+    with pytest.raises(TypeError, match="no_such_name"):
+        function(path="x", no_such_name=1)
 
 
 @pytest.mark.parametrize("wrong", [5, b"x", {1: "x"}, [5]])
@@ -128,6 +135,21 @@ result: kseg.Result = plan.apply()
 with kseg.writer("new/orders-0", codec="zstd:3") as writer:
     written: int = writer.append(key=b"k", value=None, headers=[("h", b"1")])
     writer.extend(scan)
+live: kseg.Scan = kseg.scan("orders-0", topics="orders*", isolation="read_committed", live=True, time=("-2h", None))
+count: int = live.count_rows()
+live.to_table(columns=["offset"], filter=None)
+live.head(5)
+kept: bool = bool(kseg.retain("orders-0", now=5, keep=False, output="new", era="3.9"))
+"""
+WRONG_WORDS = """
+kseg.verify("x", level="deeep")
+kseg.recover("x", mode="nonsense")
+kseg.scan("x", isolation="read")
+kseg.open("x").records(on_damage="raises")
+kseg.convert("x", to="v3")
+kseg.writer("x-0", codec="zip")
+kseg.recover("x", no_such_name=5)
+kseg.no_such_name
 """
 
 
@@ -139,5 +161,7 @@ def test_a_caller_passes_mypy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(TESTDATA.parent)
     out, err, status = api.run(["--strict", "--cache-dir", str(tmp_path / "cache"), str(path)])
     assert (status, err) == (0, ""), out
-    path.write_text(CALLER + "kseg.no_such_name\n")
-    assert api.run(["--strict", "--cache-dir", str(tmp_path / "cache"), str(path)])[2] == 1
+    path.write_text("import kseg\n" + WRONG_WORDS)
+    out = api.run(["--strict", "--cache-dir", str(tmp_path / "cache"), str(path)])[0]
+    lines = {int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line}
+    assert lines == {2 + number for number in range(1, len(WRONG_WORDS.splitlines()))}, out

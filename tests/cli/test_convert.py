@@ -219,7 +219,7 @@ def test_null_is_not_empty_in_csv(kseg: Kseg, tmp_path: Path) -> None:
     lines = kseg("convert", "--to", "csv", made).out.split(b"\r\n")
     assert lines[0] == b"topic,partition,offset,timestamp,timestampType,key,value,headers"
     assert lines[1:] == [
-        b'"records",0,0,-1,"CreateTime",,"","[]"', b'"records",0,1,-1,"CreateTime","a""b",,"[]"', b"",
+        b'"records",0,0,,"CreateTime",,"","[]"', b'"records",0,1,,"CreateTime","a""b",,"[]"', b"",
     ]  # fmt: skip
 
 

@@ -50,7 +50,9 @@ def told_rows(path: Path) -> list[Row]:
             if each.is_valid:
                 kind = KINDS[each.timestamp_type]
                 headers = tuple((header.key, header.value) for header in each.headers)
-                found.append((each.offset, each.timestamp, kind, each.key, each.value, headers))
+                found.append(
+                    (each.offset, None if each.timestamp == -1 else each.timestamp, kind, each.key, each.value, headers)
+                )
     return found
 
 
@@ -200,12 +202,12 @@ def test_columns_that_are_not_wanted_are_not_there() -> None:
 
 def test_timestamps_are_scaled_and_null_where_that_is_too_much(tmp_path: Path) -> None:
     largest = (1 << 63) - 1
-    records = [record(i, time) for i, time in enumerate((0, 5, largest - 1000, largest // 1000 - 1000, -1001))]
+    records = [record(i, time) for i, time in enumerate((0, 5, largest - 1000, largest // 1000 - 1000, -1002, -1001))]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batch(records, base_timestamp=1000, max_timestamp=largest))
-    assert [row[1] for row in read_rows(path)] == [1000, 1005, largest, largest // 1000, -1]
+    assert [row[1] for row in read_rows(path)] == [1000, 1005, largest, largest // 1000, -2, None]
     scaled = [row[1] for row in read_rows(path, timestamp_scale=1000)]
-    assert scaled == [1_000_000, 1_005_000, None, largest // 1000 * 1000, -1000]
+    assert scaled == [1_000_000, 1_005_000, None, largest // 1000 * 1000, -2000, None]
 
 
 def test_a_record_with_more_headers_than_the_buffer_holds(tmp_path: Path) -> None:

@@ -379,7 +379,8 @@ def times(
 ) -> None:
     """Writes timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on.
 
-    Null if the format has no timestamp, or if the product overflows int64, as by damage or a wrong clock.
+    Null if there is none (-1, or a format without timestamps), or if the product overflows int64, as by damage or a
+    wrong clock.
     """
     k: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -395,7 +396,7 @@ def times(
         i = at + k - first
         time = rows[k * ROW_WIDTH + ROW_TIMESTAMP]
         out[i] = 0
-        if kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME and -limit <= time <= limit:
+        if time != -1 and kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME and -limit <= time <= limit:
             out[i] = time * scale
             valid[i >> 3] |= 1 << (i & 7)
 

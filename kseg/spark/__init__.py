@@ -30,7 +30,7 @@ def register(spark: "SparkSession") -> None:
     It is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
     Python of this process, because the ``python3`` of the PATH may not have kseg.
 
-    From then on the text of a StreamingQueryException ends with its cause, if that is an error of kseg.
+    From then on the text of an exception of PySpark ends with its cause, if that is an error of kseg.
     """
     import os
     import sys
@@ -39,7 +39,8 @@ def register(spark: "SparkSession") -> None:
     from kseg.spark.source import configured
     from kseg.spark.storage import hadoop_settings
 
-    end_with_reasons(_stream_error_of(spark))
+    for kind in _errors_of(spark):
+        end_with_reasons(kind)
     context: Any = getattr(spark, "sparkContext", None)
     chosen = None if context is None else context.pythonExec
     is_unset = (
@@ -57,11 +58,13 @@ def register(spark: "SparkSession") -> None:
             context.pythonExec = chosen
 
 
-def _stream_error_of(spark: "SparkSession") -> type[Exception]:
+def _errors_of(spark: "SparkSession") -> "tuple[type[Exception], ...]":
+    """Returns the classes of the errors that the session raises, for queries, tasks and streams."""
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         from pyspark.errors.exceptions import connect
 
-        return connect.StreamingQueryException
+        return (connect.SparkConnectGrpcException,)
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors.exceptions import captured
 
-    return captured.StreamingQueryException
+    return captured.CapturedException, captured.PythonException, Py4JJavaError

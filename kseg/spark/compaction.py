@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -33,6 +32,7 @@ from kseg.cleaner.transactions import CleanedTransactions, Trace, read_trace
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
 from kseg.spark.jobs import Failure, collected, failure_of, run
+from kseg.spark.session import for_workers
 from kseg.stores.buffers import Buffers
 
 BUCKET_BYTES = 64 << 20
@@ -221,9 +221,9 @@ class SparkRound(Round):
                 reported = shared.done.value
 
         def make_rdd(context: Any) -> Any:
-            keys = context.parallelize(scans, min(len(scans), MAX_TASKS)).mapPartitions(partial(_read_keys, shared))
-            entries = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(partial(_look_up, shared))
-            return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(partial(_clean, shared, tasks))
+            keys = context.parallelize(scans, min(len(scans), MAX_TASKS)).mapPartitions(for_workers(_read_keys, shared))
+            entries = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(for_workers(_look_up, shared))
+            return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(for_workers(_clean, shared, tasks))
 
         return collected(self._spark, make_rdd, watch)
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kseg.errors import KsegError
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.spark.session import reason_of
+from kseg.spark.session import for_workers, reason_of
 from kseg.stores.buffers import Buffers
 from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
 from kseg.verification.partition import Advance, CheckSettings
@@ -80,7 +80,7 @@ def run(
     if not slices:
         return []
     task = _Task(os.getcwd(), work, max_batch_bytes)
-    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(task), watch)
+    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(for_workers(task)), watch)
 
 
 @dataclass(frozen=True, slots=True)

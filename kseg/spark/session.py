@@ -8,22 +8,24 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from importlib.resources import files
 from typing import Any
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, text_of
 
 # The reasons of Spark's errors, without the stack traces of Python and Java and the plans of streams.
 
 _OWN_ERROR = re.compile(r"^kseg\.errors\.\w+: (.*)$", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+_JAVA_ERROR = re.compile(r"^(?:Caused by: |Exception in .*? )?(?:\w+\.)+(\w+: .*)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
@@ -51,8 +53,8 @@ def _java_trace_of(error: BaseException) -> str:
 def end_with_reasons(kind: type[Exception]) -> None:
     """Lets the texts of an exception of PySpark end with the error of kseg that caused it, in this process.
 
-    ``kind``: StreamingQueryException, whose text ends with the plan of the stream, far behind the cause; PySpark has no
-    hook for it. Errors with other causes keep their text. A second call changes nothing.
+    ``kind``: a class whose text ends with stack traces of Java or the plan of a stream, far behind the cause; PySpark
+    has no hook for it. Errors with other causes keep their text. A second call changes nothing.
     """
     text_of_spark = kind.__str__
     if getattr(text_of_spark, "has_reason", False):
@@ -62,10 +64,62 @@ def end_with_reasons(kind: type[Exception]) -> None:
     def text_with_reason(error: BaseException) -> str:
         text = text_of_spark(error)
         found = _OWN_ERROR.findall(text)
-        return f"{text.rstrip()}\n\nkseg: {found[-1]}" if found else text
+        return f"{text.rstrip()}\n\nkseg: {found[-1]}" if found and f"\nkseg: {found[-1]}" not in text else text
 
     text_with_reason.has_reason = True  # type: ignore[attr-defined]
     kind.__str__ = text_with_reason  # type: ignore[method-assign]
+
+
+# Classes and functions for workers whose Python may lack kseg: they are pickled so that loading them says so.
+
+
+def _loader() -> Callable[[bytes], Any]:
+    """Returns the function that loads a pickle in a worker. Being nested, it is pickled by value and needs no kseg."""
+
+    def load(pickled: bytes) -> Any:
+        import pickle
+        import socket
+        import sys
+
+        try:
+            make, arguments = pickle.loads(pickled)
+        except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
+            text = (
+                f"{sys.executable} on {socket.gethostname()}, the Python of Spark's workers, has no module {missing}: "
+                f"{sys.executable} -m pip install 'kseg[spark-worker]', or set PYSPARK_PYTHON (spark.pyspark.python) "
+                "to a Python that has it"
+            )
+            raise type("KsegError", (Exception,), {"__module__": "kseg.errors"})(text) from None
+        return make(*arguments)
+
+    return load
+
+
+def for_workers(work: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """Returns a partial function of ``work`` that raises KsegError where its modules cannot be imported."""
+    load, pickled = _loader(), _pickled((partial, (work, *first)))
+    return lambda *arguments: load(pickled)(*arguments)
+
+
+class ForWorkers:
+    """Base of objects that workers load. Loading them raises KsegError where their modules cannot be imported."""
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _loader(), (_pickled((_restored, (type(self), self.__dict__))),)
+
+
+def _pickled(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> bytes:
+    from pyspark import cloudpickle
+
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    return dumps(call)
+
+
+def _restored(kind: type[Any], state: dict[str, Any]) -> Any:
+    found = object.__new__(kind)
+    found.__dict__.update(state)
+    return found
 
 
 # Gives a classic session an optimizer rule, with which scans of kseg read only the columns that a query needs.
@@ -110,6 +164,7 @@ def _add_rule(jvm: Any, session: Any) -> None:
 
 
 MIN_JAVA_VERSION = 17
+CONNECT_SECONDS = 10
 MEMORY = "1g"
 """Memory of the driver's JVM. It holds findings, counts, and the text of one wave of a dump (`kseg.spark.dump`)."""
 
@@ -126,6 +181,7 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
         yield active
         return
     _check_java()
+    _check_master(master or "")
     from pyspark.sql import SparkSession
 
     folder = tempfile.mkdtemp(prefix="kseg-spark-")
@@ -136,7 +192,8 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
             with _environment(master, folder), _output_to(log):
                 spark = _builder(SparkSession, master, cores, folder).getOrCreate()
         except Exception as error:  # Java's and py4j's errors have no common class
-            raise KsegError(f"no Spark session: {_last_error(log) or reason_of(error)}") from error
+            at = "" if master is None else f" at {master}"
+            raise KsegError(f"no Spark session{at}: {_last_error(log) or reason_of(error)}") from error
         spark.sparkContext.setLogLevel("ERROR")
         yield spark
     finally:
@@ -170,6 +227,23 @@ def _check_java() -> None:
     version = re.search(r'version "(\d+)', output)
     if version and int(version[1]) < MIN_JAVA_VERSION:
         raise KsegError(f"{needed}: {java} is {version[1]}")
+
+
+def _check_master(master: str) -> None:
+    """Raises KsegError if no machine of a standalone master accepts a connection: Spark would try for a minute."""
+    failures = []
+    for address in master.removeprefix("spark://").split(",") if master.startswith("spark://") else ():
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        except ValueError:
+            return  # Spark says what its URLs look like
+        except OSError as error:
+            failures.append(f"{address}: {text_of(error)}")
+        else:
+            return
+    if failures:
+        raise KsegError(f"no Spark session: the master cannot be reached: {', '.join(failures)}")
 
 
 @contextmanager
@@ -231,10 +305,10 @@ def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> A
 
 
 def _last_error(log: str) -> str | None:
-    """Returns the last line of the JVM's output that names an error."""
+    """Returns the last exception of the JVM's output, with the name of its class."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
-            errors = [line.strip() for line in stream if "rror" in line or "xception" in line]
+            errors = _JAVA_ERROR.findall(stream.read())
     except OSError:
         return None
     return errors[-1] if errors else None

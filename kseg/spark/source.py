@@ -7,8 +7,9 @@ whose schema is exactly the one derived from the DataFrame's schema.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -30,6 +31,7 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.spark.modes import module_of, record_batches
 from kseg.spark.options import FIRST_OFFSET, Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
+from kseg.spark.session import ForWorkers, for_workers
 from kseg.spark.storage import Settings
 from kseg.spark.stores import stores_at
 
@@ -90,15 +92,16 @@ _IN_A_CATALOG = "provider"
 """An option that only the creation of a table in a catalog has."""
 
 
-class KsegDataSource(DataSource):
+class KsegDataSource(ForWorkers, DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments.
 
     Of a registered source (`configured`): ``hadoop``, properties of Spark's Hadoop configuration; ``plans_apart``,
     whether queries of one DataFrame are planned apart (`kseg.spark.session`).
     """
 
-    hadoop: ClassVar[Settings] = ()
-    plans_apart: ClassVar[bool] = False
+    def __init__(self, options: dict[str, str], hadoop: Settings = (), plans_apart: bool = False) -> None:
+        super().__init__(options)
+        self.hadoop, self.plans_apart = hadoop, plans_apart
 
     @classmethod
     def name(cls) -> str:
@@ -143,14 +146,22 @@ class KsegDataSource(DataSource):
         return replace(options, reads_offsets=needs_only_offsets(options.mode, schema))
 
 
-def configured(settings: Settings, plans_apart: bool) -> type[KsegDataSource]:
-    """Returns the source with these attributes. It is pickled with them, as no module has it."""
-    if not settings and not plans_apart:
-        return KsegDataSource
-    return type("ConfiguredDataSource", (KsegDataSource,), {"hadoop": settings, "plans_apart": plans_apart})
+def configured(settings: Settings, plans_apart: bool) -> type[DataSource]:
+    """Returns a class whose constructor returns the source with these attributes. Spark pickles it by value."""
+    source = for_workers(partial(KsegDataSource, hadoop=settings, plans_apart=plans_apart))
+
+    class ConfiguredDataSource(DataSource):
+        def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
+            return source(options)
+
+        @classmethod
+        def name(cls) -> str:
+            return "kseg"
+
+    return ConfiguredDataSource
 
 
-class KsegReader(DataSourceReader):
+class KsegReader(ForWorkers, DataSourceReader):
     """Reads only the columns of ``schema``."""
 
     def __init__(self, options: Options, schema: StructType) -> None:

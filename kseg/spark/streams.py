@@ -27,6 +27,7 @@ from kseg.segment.files import SegmentFile, list_segments, own_name, parse_parti
 from kseg.spark.modes import record_batches
 from kseg.spark.options import Options, Positions
 from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks
+from kseg.spark.session import ForWorkers
 from kseg.spark.stores import places, stores_at
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ Offset = dict[str, Any]
 """The JSON object of `StreamProgress`."""
 
 
-class KsegStreamReader(DataSourceStreamReader):
+class KsegStreamReader(ForWorkers, DataSourceStreamReader):
     """Reads the columns of ``schema``. Raises KsegError for options that streams do not support."""
 
     def __init__(self, options: Options, schema: StructType) -> None:

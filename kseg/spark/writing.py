@@ -29,6 +29,7 @@ from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
 from kseg.spark.schemas import columns_of
+from kseg.spark.session import ForWorkers
 from kseg.spark.storage import Storage
 from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
@@ -261,7 +262,7 @@ class Written(WriterCommitMessage):
     partitions: dict[str, PartitionRange] = field(default_factory=dict)
 
 
-class KsegWriter(DataSourceArrowWriter):
+class KsegWriter(ForWorkers, DataSourceArrowWriter):
     """Writes rows with the columns of mode records. Raises KsegError for rows that cannot form a partition."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:

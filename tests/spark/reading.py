@@ -3,6 +3,7 @@
 import pickle
 from typing import Any
 
+from pyspark.cloudpickle import dumps
 from pyspark.sql.types import StructType
 
 from kseg.spark.options import MODES
@@ -25,7 +26,7 @@ def read(reader: KsegReader) -> list[dict[str, Any]]:
     """Returns the rows of all tasks in order; tasks and reader are pickled as for another process."""
     rows: list[dict[str, Any]] = []
     for task in reader.partitions():
-        there, part = pickle.loads(pickle.dumps((reader, task)))
+        there, part = pickle.loads(dumps((reader, task)))
         for batch in there.read(part):
             batch.validate(full=True)
             assert batch.schema.equals(arrow_schema_of(reader._schema))

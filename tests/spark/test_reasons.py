@@ -1,10 +1,13 @@
 """Messages for errors of Spark; pyspark is not needed."""
 
+import socket
+from pathlib import Path
+
 import pytest
 
 from kseg.errors import KsegError, PathError
 from kseg.spark import reason
-from kseg.spark.session import end_with_reasons, reason_of
+from kseg.spark.session import _check_master, _last_error, end_with_reasons, reason_of
 
 TRACEBACK = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source: Traceback (most recent call last):
   File "worker.py", line 9, in plan
@@ -67,3 +70,40 @@ def test_the_text_of_a_stream_error_ends_with_an_error_of_kseg_once() -> None:
     assert str(error) == f"{TRACEBACK}\nLogical Plan:\nScan kseg\n\nkseg: nowhere: no such file or directory"
     assert reason(error) == "nowhere: no such file or directory"
     assert str(StreamError(JOB)) == JOB
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (
+            'Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start with k8s\n'
+            "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1068)\n",
+            "SparkException: Master must either be yarn or start with k8s",
+        ),
+        (
+            "26/11/27 17:53:59 WARN StandaloneAppClient: Failed to connect to master 127.0.0.1:7999\n"
+            "org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
+            "Caused by: io.netty.channel.AbstractChannel$AnnotatedConnectException: Connection refused: /127.0.0.1:1\n"
+            "Caused by: java.net.ConnectException: Connection refused\n"
+            "\tat io.netty.channel.unix.Errors.handleConnectErrno(Errors.java:131)\n",
+            "ConnectException: Connection refused",
+        ),
+        ("26/11/27 17:54:18 ERROR SparkContext: Error initializing SparkContext.\n", None),
+    ],
+)
+def test_the_last_exception_is_why_there_is_no_session(output: str, told: str | None, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(output)
+    assert _last_error(str(tmp_path / "log")) == told
+
+
+def test_a_master_that_cannot_be_reached_is_reported_at_once() -> None:
+    with socket.socket() as listening, socket.socket() as closed:
+        for each in (listening, closed):
+            each.bind(("127.0.0.1", 0))
+        listening.listen()
+        there, nowhere = (f"127.0.0.1:{each.getsockname()[1]}" for each in (listening, closed))
+        _check_master(f"spark://{nowhere},{there}")
+        with pytest.raises(KsegError, match=f"master cannot be reached: {nowhere}: Connection refused"):
+            _check_master(f"spark://{nowhere}")
+    for master in ("", "yarn", "spark://host"):
+        _check_master(master)

@@ -2,11 +2,11 @@
 
 import gzip
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.cloudpickle import dumps
 
 from kseg.errors import KsegError
 from kseg.spark.options import parse_options
@@ -99,7 +99,7 @@ def test_a_task_reads_its_chunks_alone(reads: list[tuple[str, int, int]]) -> Non
 
 def test_tasks_hold_paths_of_keys_and_no_key() -> None:
     reader = reader_of([store_of("both")], privateKeys=KEYS)
-    tasks = pickle.dumps((reader, reader.partitions()))
+    tasks = dumps((reader, reader.partitions()))
     secret = (REMOTE / "keys" / "k1-private.pem").read_bytes().splitlines()[1]
     assert secret not in tasks
     assert b"k1-private.pem" in tasks

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark before 4.2 has no limits of streams")
 
+from pyspark.cloudpickle import dumps
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kseg.errors import KsegError
@@ -42,7 +43,7 @@ def latest(reader: LimitedStreamReader, start: Any = None, limit: Any = None) ->
 def rows_between(reader: KsegStreamReader, start: Any, end: Any) -> Rows:
     rows: Rows = []
     for task in reader.partitions(start, end):
-        there, part = pickle.loads(pickle.dumps((reader, task)))
+        there, part = pickle.loads(dumps((reader, task)))
         for batch in there.read(part):
             rows += batch.to_pylist()
     return rows

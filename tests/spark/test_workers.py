@@ -1,6 +1,8 @@
 """Workers of Spark, which read tasks with `kseg.spark.modes`, and need only the extra of workers beside its PySpark."""
 
 import gc
+import pickle
+import socket
 import subprocess
 import sys
 import tomllib
@@ -9,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.cloudpickle import dumps
 from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
 
 from kseg.spark import modes
+from kseg.spark.session import for_workers
+from kseg.spark.source import KsegDataSource, configured
 from spark.reading import rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +69,55 @@ def test_a_worker_of_a_session_exempts_its_modules(spark: Any) -> None:
     spark.dataSource.register(Frozen)
     assert spark.read.format("kseg").load(str(PARTITION)).count() == 240
     assert spark.read.format("frozen").load().first()["count"] > 0
+
+
+LOADING = """
+import pickle
+import sys
+
+sys.modules["kseg"] = None  # an import raises ModuleNotFoundError
+for pickled in pickle.load(sys.stdin.buffer):
+    try:
+        found = pickle.loads(pickled)
+        found({}) if isinstance(found, type) else found(iter([]))
+    except Exception as error:
+        print(type(error).__module__, error, sep=": ")
+"""
+
+
+def test_all_that_workers_load_names_a_python_without_kseg(tmp_path: Path) -> None:
+    source = KsegDataSource({"path": str(PARTITION)})
+    schema = source.schema()
+    writer = KsegDataSource({"path": str(tmp_path / "new-0")}).writer(StructType(schema.fields[:5]), False)
+    work = for_workers(modes.module_of)
+    sent = [source, source.reader(schema), source.streamReader(schema), writer, configured((), True), work]
+    given = pickle.dumps([dumps(each) for each in sent])
+    done = subprocess.run([sys.executable, "-c", LOADING], input=given, capture_output=True, check=True)
+    (line,) = set(done.stdout.decode().splitlines())
+    assert line.startswith(f"kseg.errors: {sys.executable} on {socket.gethostname()}, the Python of Spark's workers, ")
+    assert f"has no module kseg: {sys.executable} -m pip install 'kseg[spark-worker]', or set PYSPARK_PYTHON" in line
+
+
+def test_the_error_of_a_session_ends_with_the_python_that_has_no_kseg(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import kseg.spark
+
+    bare = tmp_path / "python"
+    path = f"$(echo $PYTHONPATH | tr : '\\n' | grep -vF {ROOT} | paste -sd :)"
+    bare.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(spark.sparkContext, "pythonExec", str(bare))
+        kseg.spark.register(spark)
+    try:
+        with pytest.raises(Exception, match="has no module kseg") as wrong:
+            spark.read.format("kseg").load(str(PARTITION))
+        last = str(wrong.value).splitlines()[-1]
+        assert last.startswith(f"kseg: {sys.executable} on ")
+        assert kseg.spark.reason(wrong.value) == last.removeprefix("kseg: ")
+    finally:
+        kseg.spark.register(spark)
 
 
 PROGRAM = """

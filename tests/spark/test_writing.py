@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.cloudpickle import dumps
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kseg.changes.disk import umask
@@ -37,11 +38,11 @@ def write(writer: Any, *tasks: list[pa.RecordBatch]) -> None:
     messages = []
     try:
         for batches in tasks:
-            messages.append(pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(writer)).write(iter(batches)))))
+            messages.append(pickle.loads(dumps(pickle.loads(dumps(writer)).write(iter(batches)))))
     except BaseException:
-        pickle.loads(pickle.dumps(writer)).abort([*messages, None])
+        pickle.loads(dumps(writer)).abort([*messages, None])
         raise
-    pickle.loads(pickle.dumps(writer)).commit(messages)
+    pickle.loads(dumps(writer)).commit(messages)
 
 
 def batch(rows: list[dict[str, Any]], columns: list[str] | None = None) -> pa.RecordBatch:
@@ -250,7 +251,7 @@ def test_existing_files_are_not_changed(tmp_path: Path) -> None:
 
 def test_a_lost_attempt_leaves_nothing(tmp_path: Path) -> None:
     writer, rows = writer_of(tmp_path / "t-0"), [batch(numbered(0, 3))]
-    pickle.loads(pickle.dumps(writer)).write(iter(rows))
+    pickle.loads(dumps(writer)).write(iter(rows))
     write(writer, rows)
     assert names(tmp_path) == ["t-0"]
     assert len(rows_of(tmp_path / "t-0", columns=["offset"])) == 3

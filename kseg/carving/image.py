@@ -62,6 +62,9 @@ _ROWS_AT_ONCE = 1 << 16
 LARGEST_OFFSET = 1 << 56
 """A larger offset is that of a batch whose first bytes are foreign: checksums leave out the offset and the length."""
 
+LARGEST_PRODUCER_ID = 1 << 48
+"""Coordinators give producer ids from 0 on. A search passes over headers with larger ones: by chance nearly all are."""
+
 SMALLEST_BLOCK_BYTES = 512
 """Files begin at multiples of this."""
 
@@ -119,6 +122,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
     buffer, found = source.buffer, []
     end = min(source.size, stop + REACH_BYTES)
     direct, searcher = FrameScan(), FrameScan()
+    searcher.largest_producer_id = LARGEST_PRODUCER_ID
     searcher.largest_offset = LARGEST_OFFSET  # of a hundred headers by chance, 99 have a larger one
     rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
     position, searched, vain = start, start - REACH_BYTES, 0

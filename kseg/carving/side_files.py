@@ -7,10 +7,12 @@ every length is checked, and at most MOST_ENTRIES entries are held.
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kseg.carving.image import BLOCK_BYTES
+from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import be32, be64
+from kseg.kernel.scan.pieces import MAY_BE_DIRECTORY, MAY_BE_FILE, mark_blocks
 from kseg.segment.files import parse_partition_name
 from kseg.sidefiles.checkpoints import read_offset_checkpoint
 from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
@@ -116,6 +118,7 @@ class SideFileSearch:
         self._step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
         self._shift = shift % self._step
         self._effort = _EFFORT * source.size
+        self._marks = int64s(2 * (_WINDOW_BYTES // self._step + 1))
         self._seen: set[int] = set()
         self._index_end = 0
         self._is_xfs = False
@@ -132,11 +135,13 @@ class SideFileSearch:
         start += (self._shift - start) % step
         while start < stop and self._found.has_room:
             start += (next_data(source.extent, start, stop) - start) // step * step
-            window = memoryview(source.buffer[start : min(start + _WINDOW_BYTES, stop)])
-            for at, mark in _marked_blocks(window, step):
-                if mark & _MAY_BE_FILE:
-                    _BY_FIRST_BYTE[window[at]](self, start + at)
-                if mark & _MAY_BE_DIRECTORY:
+            size = min(_WINDOW_BYTES, stop - start)
+            window = source.buffer[start : start + size + BLOCK_BYTES]
+            found = mark_blocks(window, size, step, self._marks)
+            for at, mark in zip(self._marks[:found:2], self._marks[1:found:2], strict=True):
+                if mark & MAY_BE_FILE and (search := _BY_FIRST_BYTE.get(window[at])):
+                    search(self, start + at)
+                if mark & MAY_BE_DIRECTORY:
                     self.ext4_directory(start + at)
             start += _WINDOW_BYTES
 
@@ -335,36 +340,3 @@ _BY_FIRST_BYTE: dict[int, Callable[[SideFileSearch, int], None]] = {
     ord("X"): SideFileSearch.xfs_block,
     ord("I"): SideFileSearch.xfs_inodes,
 }
-
-
-_MAY_BE_FILE, _MAY_BE_DIRECTORY = 1, 2
-
-
-def _marking(mark: int, *wanted: int) -> bytes:
-    """Returns a table that translates these bytes to the mark, all others to 0."""
-    return bytes(mark * (byte in wanted) for byte in range(256))
-
-
-_MARKS = (
-    (0, _marking(_MAY_BE_FILE, *_BY_FIRST_BYTE.keys() - {0})),
-    (4, _marking(_MAY_BE_DIRECTORY, _DOT[0])),
-    (7, _marking(_MAY_BE_DIRECTORY, _DOT[3])),
-)
-_ZERO, _ONE, _ANY_OTHER = (_marking(_MAY_BE_FILE, *wanted) for wanted in ((0,), (1,), range(1, 256)))
-
-
-def _marked_blocks(window: memoryview, step: int) -> Iterator[tuple[int, int]]:
-    """Yields where blocks begin that may hold what is searched, and which of the two: whole columns of bytes at a time,
-    as most blocks hold neither. Of files that begin with a zero byte, the second is 1, or 0 and one of the next two is
-    another."""
-    whole = max(len(window) - 7, 0)
-
-    def column(byte: int, table: bytes) -> int:
-        return int.from_bytes(window[byte : whole + byte : step].tobytes().translate(table), "little")
-
-    index = column(1, _ZERO) & (column(2, _ANY_OTHER) | column(3, _ANY_OTHER))
-    marks = column(0, _ZERO) & (column(1, _ONE) | index)
-    for byte, table in _MARKS:
-        marks |= column(byte, table)
-    for found in re.finditer(rb"[^\0]", marks.to_bytes(-(-whole // step), "little")):
-        yield found.start() * step, found[0][0]

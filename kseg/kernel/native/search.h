@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "native.h"
+#ifdef KSEG_X86
+#include <emmintrin.h>
+#endif
 
 enum {
     KSEG_LANES = 64
@@ -47,11 +50,42 @@ KSEG_SEARCH_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, un
     return fits & kseg_is_at_least(p, KSEG_V07_LEAST_SIZE);
 }
 
+#ifdef KSEG_X86
+/* All bits of each of 16 bytes that is at most as large as that of `most`. GCC 12 makes slower code of plain loops. */
+KSEG_SEARCH_INLINE __m128i kseg_are_at_most(const unsigned char *p, __m128i most) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm_cmpeq_epi8(_mm_min_epu8(bytes, most), bytes);
+}
+#endif
+
+/* Whether a frame could begin at any of the 64 positions from p on, by three of its bytes: most often none can. */
+KSEG_SEARCH_INLINE int kseg_could_begin_any(const unsigned char *p, unsigned char most, unsigned char first) {
+#ifdef KSEG_X86
+    __m128i magics = _mm_set1_epi8(KSEG_MAGIC_V2), sizes = _mm_set1_epi8((char)most), any = _mm_setzero_si128();
+    __m128i firsts = _mm_set1_epi8((char)first);
+    int k;
+    for (k = 0; k < KSEG_LANES; k += (int)sizeof any) {
+        __m128i fits = _mm_and_si128(kseg_are_at_most(p + k + KSEG_ENTRY_MAGIC, magics),
+                                     kseg_are_at_most(p + k + KSEG_ENTRY_SIZE, sizes));
+        any = _mm_or_si128(any, _mm_and_si128(fits, kseg_are_at_most(p + k, firsts)));
+    }
+    return _mm_movemask_epi8(any) != 0;
+#else
+    unsigned char any = 0;
+    int k;
+    for (k = 0; k < KSEG_LANES; k++)
+        any |= (p[k + KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[k + KSEG_ENTRY_SIZE] <= most) & (p[k] <= first);
+    return any;
+#endif
+}
+
 /* A bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned char most, int v07) {
+KSEG_SEARCH_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned char most, unsigned char first,
+                                              int v07) {
     unsigned char marks[KSEG_LANES], any = 0;
     uint64_t bits = 0;
     int k;
+    if (!v07 && !kseg_could_begin_any(p, most, first)) return 0;
     for (k = 0; k < KSEG_LANES; k++)
         any |= marks[k] = v07 ? kseg_could_begin_v07(p + k, most) : kseg_could_begin(p + k, most);
     if (!any) return 0;
@@ -119,20 +153,23 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
 }
 
 /* Marks of the positions [i, i + 64) before stop; from each on there are at least 17 bytes (0.7: 5) before end. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07) {
+KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end,
+                                       unsigned char first, int v07) {
     ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;
     ptrdiff_t count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
     uint64_t bits;
     if (most > 127) most = 127;
     if (end - i < KSEG_LANES + KSEG_V2_HEADER_BYTES) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
-    bits = kseg_marks_of_all(p + i, (unsigned char)most, v07);
+    bits = kseg_marks_of_all(p + i, (unsigned char)most, first, v07);
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
-/* The state of a search. `marks`: remaining candidates of the 64 positions before `ahead`. */
+/* The state of a search. `marks`: remaining candidates of the 64 positions before `ahead`. `first`: the largest first
+ * byte of an offset; some positions with a larger one are left out. */
 struct kseg_search {
     ptrdiff_t ahead;
     uint64_t marks;
+    unsigned char first;
 };
 
 /* The first position in [i, stop) with a plausible frame, whose checksum is not verified; else stop. */
@@ -148,16 +185,17 @@ static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i,
         }
         ahead = search->ahead < i ? i : search->ahead;
         if (ahead >= stop) return stop;
-        search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1)
-                            : kseg_marks(p, ahead, stop, end, 0);
+        search->marks = v07 ? kseg_marks(p, ahead, stop, end, search->first, 1)
+                            : kseg_marks(p, ahead, stop, end, search->first, 0);
         search->ahead = ahead + KSEG_LANES;
     }
 }
 
-/* Begins a search at i. */
-static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i) {
+/* Begins a search at i for frames whose offset is at most largest_offset; the caller must check that. */
+static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i, int64_t largest_offset) {
     search->ahead = i;
     search->marks = 0;
+    search->first = (unsigned char)(largest_offset >> 56);
 }
 
 /* The number of zero bytes from i on, before end. */

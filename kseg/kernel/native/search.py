@@ -71,7 +71,7 @@ def could_be_frame(p, i, size, v07):
 search_state = object  # only C keeps the state of a search
 
 
-def search_from(search, i):
+def search_from(search, i, largest_offset):
     """Starts a search at a position; without effect here."""
 
 

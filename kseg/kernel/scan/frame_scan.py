@@ -94,7 +94,7 @@ class FrameScan:
     limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
     right. ``last_offset`` of the frame before the position, -1 unknown. ``largest``: the largest plausible length of a
     frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan. ``largest_offset``: a search
-    takes no frame with a larger one, which a checksum does not cover.
+    takes no frame with a larger one, which a checksum does not cover; ``largest_producer_id`` likewise.
     """
 
     def __init__(self, is_07=False, options=0, position=0):
@@ -103,7 +103,7 @@ class FrameScan:
         self.count = 0
         self.budget = self.records = self.largest = 0
         self.last_offset = -1
-        self.largest_offset = (1 << 63) - 1
+        self.largest_offset = self.largest_producer_id = (1 << 63) - 1
         self.resumed, self.unexpandable = 0, -1
         self.use_expansion(None)
         self.forget_prefixes()

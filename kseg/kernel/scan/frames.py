@@ -220,20 +220,27 @@ def wrong_batch_bytes(scan, p, i, end):
     return -size if next_size else size
 
 
+def has_usual_numbers(scan, p, i):
+    """Whether the offset and the producer id of a frame are not too large: by chance, most are."""
+    if be64(p, i) > scan.largest_offset:
+        return False
+    return p[i + ENTRY_MAGIC] < MAGIC_V2 or be64(p, i + V2_PRODUCER_ID) <= scan.largest_producer_id
+
+
 def find_frame(scan, p, start, stop, end):
     """Returns the first position in [start, stop) at which an intact frame begins, -1 if there is none."""
     i: cython.Py_ssize_t = start
     v07: cython.bint = scan.is_07
     magic_at: cython.Py_ssize_t = V07_MAGIC if v07 else ENTRY_MAGIC
     search = cython.declare(search_state)
-    search_from(cython.address(search), start)
+    search_from(cython.address(search), start, scan.largest_offset)
     if stop > end - magic_at:
         stop = end - magic_at
     while i < stop:
         i = next_candidate(p, i, stop, end, v07, cython.address(search))
         if i >= stop:
             break
-        if v07 or be64(p, i) <= scan.largest_offset:
+        if v07 or has_usual_numbers(scan, p, i):
             if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):
                 return i
         i += 1

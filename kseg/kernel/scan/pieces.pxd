@@ -1,6 +1,11 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
+cpdef enum:
+    # What a block may be that begins as side files or directories do.
+    MAY_BE_FILE = 1
+    MAY_BE_DIRECTORY = 2
+
 cdef class KeyIndex:
     cdef object _table
     cdef long long* table
@@ -23,4 +28,10 @@ cdef Py_ssize_t find_breaks(const long long* rows, Py_ssize_t count, long long b
 cdef bint may_be_versions(const long long* a, Py_ssize_t i, const long long* b, Py_ssize_t k) noexcept nogil
 cdef bint is_contradiction(
     const long long* a, Py_ssize_t i, Py_ssize_t stop, const long long* b, Py_ssize_t k, Py_ssize_t other_stop
+) noexcept nogil
+
+cdef bint rises(const unsigned char* p, Py_ssize_t at, int width) noexcept nogil
+cdef int mark_of(const unsigned char* p, Py_ssize_t at) noexcept nogil
+cdef Py_ssize_t put_marks(
+    const unsigned char* p, Py_ssize_t end, Py_ssize_t stop, Py_ssize_t step, long long* out
 ) noexcept nogil

@@ -1,5 +1,5 @@
 """Compares rows of batch headers (BATCH_*) of a disk image: where files begin, which batches are known
-already, and which pieces exclude each other."""
+already, and which pieces exclude each other; finds the blocks at which other files may begin."""
 
 import cython
 
@@ -278,3 +278,73 @@ def contradict(
     with cython.nogil:
         found = is_contradiction(a, i, stop, b, k, other_stop)
     return found
+
+
+# Side files
+
+
+def rises(p, at, width):
+    """Whether three entries of an index begin here, whose two fields rise: the second is an int32."""
+    _entry: cython.int
+    first: cython.longlong
+    second: cython.longlong
+    last: cython.longlong = 0
+    last_second: cython.longlong = -1
+    for _entry in range(3):
+        first = be64(p, at) if width == TIME_ENTRY_BYTES else be32(p, at)
+        second = be32(p, at + width - 4)
+        if first <= last or second <= last_second:
+            return False
+        last, last_second = first, second
+        at += width
+    return True
+
+
+def mark_of(p, at):
+    mark: cython.int = 0
+    if p[at] == 0:
+        # A producer snapshot of version 1, or an index.
+        if p[at + 1] == 1 or (p[at + 1] == 0 and (rises(p, at, TIME_ENTRY_BYTES) or rises(p, at, OFFSET_ENTRY_BYTES))):
+            mark = MAY_BE_FILE
+    elif p[at] == 48 or p[at] == 118 or p[at] == 35 or p[at] == 88 or p[at] == 73:
+        mark = MAY_BE_FILE
+    # The length of a first entry, a multiple of 4; the type of a directory.
+    if p[at + 4] % 4 == 0 and (p[at + 4] == 12 or p[at + 7] == 2):
+        mark |= MAY_BE_DIRECTORY
+    return mark
+
+
+def put_marks(p, end, stop, step, out):
+    n: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = 0
+    mark: cython.int
+    while at < stop:
+        mark = mark_of(p, at) if at + 3 * TIME_ENTRY_BYTES <= end else MAY_BE_FILE | MAY_BE_DIRECTORY
+        if mark:
+            out[n] = at
+            out[n + 1] = mark
+            n += 2
+        at += step
+    return n
+
+
+def mark_blocks(
+    buffer: cython.const[cython.uchar][::1],
+    stop: cython.Py_ssize_t,
+    step: cython.Py_ssize_t,
+    out: cython.longlong[::1],
+) -> int:
+    """Writes pairs to ``out``: the position of each block that may begin a side file or a directory, and MAY_BE_FILE
+    (0, v, #, X or I, or bytes of a producer snapshot or an index) and MAY_BE_DIRECTORY (of ext4) combined by or.
+
+    Blocks begin every ``step`` bytes below ``stop``. Returns the number of values. Raises ValueError if a buffer is too
+    short.
+    """
+    n: cython.Py_ssize_t
+    end: cython.Py_ssize_t = len(buffer)
+    if step < 1 or stop > end or len(out) < 2 * (stop // step + 1):
+        raise ValueError("a buffer is too short")
+    p, marks = bytes_in(buffer), int64s_out(out)
+    with cython.nogil:
+        n = put_marks(p, end, stop, step, marks)
+    return n

@@ -58,6 +58,8 @@ FEWEST_ENTRIES = 3
 _TIME_ENTRY, _POSITION_ENTRY = struct.Struct(">qi"), struct.Struct(">ii")
 _FIRST_ENTRIES = 32
 """Entries of an index that are read first; twice as many each time."""
+_SAMPLED_ENTRIES = 16
+"""Entries of a producer snapshot that are looked at before its checksum."""
 _MAX_INDEX_BYTES = 10 << 20
 """Brokers' default of segment.index.bytes."""
 
@@ -181,7 +183,8 @@ class SideFileSearch:
         size = HEADER_BYTES + count * SNAPSHOT_ENTRY.size
         if not 0 < count <= MOST_ENTRIES or size > min(self._effort, self._source.size - at):
             return
-        if self._source.buffer[at + HEADER_BYTES]:  # producer ids are given from 0 on: none reaches 2^56
+        ids = range(at + HEADER_BYTES, at + size, -(-count // _SAMPLED_ENTRIES) * SNAPSHOT_ENTRY.size)
+        if any(map(self._source.buffer.__getitem__, ids)):  # producer ids are given from 0 on: none reaches 2^56
             return
         content = self._read(at, size)
         snapshot = ProducerSnapshot(content)

@@ -21,6 +21,8 @@ cdef struct PrefixTable:
 cdef struct Prefixes:
     # Position of the first byte, -1: not in use.
     long long anchor
+    # Bytes of frames whose CRC was computed without prefixes.
+    long long direct_bytes
     PrefixTable castagnoli
     PrefixTable ieee
 

@@ -76,6 +76,10 @@ def crc_is_right(prefixes, p, i, after, v07):
         stored = stored_crc(p, i + LEGACY_CRC)
     if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= MAX_DIRECT_BYTES:
         return stored == crc_of(castagnoli, 0, p, start, after)
+    # Behind foreign bytes most headers are right: these bytes are not read for one, if as many were searched before.
+    if prefixes.direct_bytes + after - start <= i - prefixes.anchor:
+        prefixes.direct_bytes += after - start
+        return stored == crc_of(castagnoli, 0, p, start, after)
     if castagnoli:
         table = cython.address(prefixes.castagnoli)
     else:
@@ -121,6 +125,7 @@ class FrameScan:
         self.prefixes.ieee.crcs = uint32s_out(self._ieee_crcs)
         self.prefixes.castagnoli.filled = self.prefixes.ieee.filled = 0
         self.prefixes.anchor = anchor
+        self.prefixes.direct_bytes = 0
 
     def forget_prefixes(self) -> None:
         """Stops using prefix CRCs."""

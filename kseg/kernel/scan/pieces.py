@@ -302,15 +302,17 @@ def rises(p, at, width):
 
 def mark_of(p, at):
     mark: cython.int = 0
+    entry_bytes: cython.int = p[at + 4] + 256 * p[at + 5]
     if p[at] == 0:
         # A producer snapshot of version 1, or an index.
         if p[at + 1] == 1 or (p[at + 1] == 0 and (rises(p, at, TIME_ENTRY_BYTES) or rises(p, at, OFFSET_ENTRY_BYTES))):
             mark = MAY_BE_FILE
     elif p[at] == 48 or p[at] == 118 or p[at] == 35 or p[at] == 88 or p[at] == 73:
         mark = MAY_BE_FILE
-    # The length of a first entry, a multiple of 4; the type of a directory.
-    if p[at + 4] % 4 == 0 and (p[at + 4] == 12 or p[at + 7] == 2):
-        mark |= MAY_BE_DIRECTORY
+    # The length of a first entry and of its name, the type of a directory, and a character.
+    if entry_bytes % 4 == 0 and 8 + p[at + 6] <= entry_bytes <= 4096 and p[at + 8] > 32:
+        if p[at + 4] == 12 or p[at + 7] == 2:
+            mark |= MAY_BE_DIRECTORY
     return mark
 
 

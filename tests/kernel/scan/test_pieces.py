@@ -1,5 +1,6 @@
 """Keys of batches, and pieces, against the same rules written with sets and sorted lists."""
 
+import struct
 from itertools import pairwise
 from random import Random
 
@@ -20,7 +21,15 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.frame_scan import FrameScan
-from kseg.kernel.scan.pieces import KeyIndex, breaks, common_prefix, contradict
+from kseg.kernel.scan.pieces import (
+    MAY_BE_DIRECTORY,
+    MAY_BE_FILE,
+    KeyIndex,
+    breaks,
+    common_prefix,
+    contradict,
+    mark_blocks,
+)
 
 BLOCK = 512
 
@@ -146,3 +155,45 @@ def test_a_search_leaves_out_larger_offsets() -> None:
     assert frames.find(scan, data, 0, len(data), len(data)) == 0
     scan.largest_offset = 1 << 56
     assert frames.find(scan, data, 0, len(data), len(data)) == len(data) // 2 + 1
+
+
+def test_a_search_leaves_out_larger_producer_ids() -> None:
+    data = b"".join(batch([record(0)], producer=producer) for producer in (1001, 1000))
+    scan = FrameScan()
+    assert frames.find(scan, data, 0, len(data), len(data)) == 0
+    scan.largest_producer_id = 1000
+    assert frames.find(scan, data, 0, len(data), len(data)) == len(data) // 2
+
+
+BEGINNINGS = {
+    b"0\n": MAY_BE_FILE,
+    b"version: 0": MAY_BE_FILE,
+    b"#Mon": MAY_BE_FILE,
+    b"XDB3": MAY_BE_FILE,
+    b"IN\0\0": MAY_BE_FILE,
+    b"\0\1": MAY_BE_FILE,
+    struct.pack(">iiiiii", 1, 0, 2, 1, 3, 2): MAY_BE_FILE,
+    struct.pack(">iiiiii", 1, 0, 2, 1, 2, 2): 0,
+    struct.pack(">qiqiqi", 1 << 40, 0, 2 << 40, 1, 3 << 40, 2): MAY_BE_FILE,
+    struct.pack(">qiqiqi", 1 << 40, 0, 2 << 40, 1, 3 << 40, 1): 0,
+    struct.pack("<IHBB", 2, 12, 1, 2) + b".": MAY_BE_DIRECTORY,
+    struct.pack("<IHBB", 2, 4096, 5, 2) + b"t0-10": MAY_BE_DIRECTORY,
+    struct.pack("<IHBB", 2, 12, 5, 2) + b"t0-10": 0,
+    b"text": 0,
+    b"": 0,
+}
+
+
+@pytest.mark.parametrize("step", [64, 512])
+def test_blocks_that_may_begin_files_or_directories(step: int) -> None:
+    data, marks = b"".join(head.ljust(step, b"\0") for head in BEGINNINGS), int64s([0] * 2 * (len(BEGINNINGS) + 1))
+    found = marks[: mark_blocks(data, len(data), step, marks)].tolist()
+    expected = {i * step: mark for i, mark in enumerate(BEGINNINGS.values()) if mark}
+    assert dict(zip(found[::2], found[1::2], strict=True)) == expected
+    with pytest.raises(ValueError, match="too short"):
+        mark_blocks(data, len(data) + 1, step, marks)
+
+
+def test_a_block_that_ends_early_may_be_anything() -> None:
+    marks = int64s([0] * 4)
+    assert marks[: mark_blocks(b"text", 4, 512, marks)].tolist() == [0, MAY_BE_FILE | MAY_BE_DIRECTORY]

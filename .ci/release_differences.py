@@ -1,6 +1,6 @@
 """Prints in sections what differs between two releases of Kafka for a tool that reads files.
 
-    cd tests && python -m broker.release 4.4.0 4.3.1
+    PYTHONPATH=.ci:tests python -m release_differences 4.4.0 4.3.1
 
 Java and Maven are needed; the jars of both releases are fetched. CONTRIBUTING.md leads from each section to the files
 to change.

@@ -68,6 +68,13 @@ class ConvertOptions:
     jobs: int | None = values.jobs()
     read_committed: bool = values.isolation()
     topics: tuple[str, ...] = values.topics()
+    decodes_keys: bool = option(
+        "--key-format", RULES, "Exports: avro decodes keys with their schemas.", ("avro",), is_switch=True
+    )
+    decodes_values: bool = option(
+        "--value-format", RULES, "Exports: avro decodes values with their schemas.", ("avro",), is_switch=True
+    )
+    schemas: str | None = values.schemas()
 
     @property
     def is_export(self) -> bool:
@@ -79,6 +86,10 @@ class ConvertOptions:
         """
         given = given_in(self) | set(others)
         of_changes = ("--in-place", "--quarantine", "--no-quarantine", "--dry-run", "--no-lock")
+        if self.schemas and not (self.decodes_keys or self.decodes_values):
+            raise RequestError("--schemas is for --key-format avro and --value-format avro")
+        if not self.is_export:
+            refuse(("--key-format", "--value-format"), given, "is for --to jsonl, csv, parquet and arrow")
         of_segments = ("--batch-bytes", "--segment-bytes", "--index-interval-bytes", "--lossy", "--base-offset")
         if self.is_export:
             codec = () if self.form in ("parquet", "arrow") else ("--codec",)

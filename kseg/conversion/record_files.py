@@ -7,7 +7,7 @@ written as in JSON Lines, as ``{"base64": …}``; headers are a JSON list.
 import io
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import repeat
 from typing import Any, Protocol, cast
@@ -16,6 +16,7 @@ from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.arrow import COLUMNS, need_pyarrow, record_batch, schema
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
+from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.records import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
@@ -227,7 +228,7 @@ class _Reading:
     """Reads chunks of all segments of a run. Damage is refused, or counted and reported."""
 
     def __init__(self, paths: Iterable[str], options: ConvertOptions, warn: Callable[[str], None]) -> None:
-        self._paths, self._options, self._warn = paths, options, warn
+        self._paths, self._options, self.warn = [*paths], options, warn
         self._jobs = min(options.threads, _MAX_DECODERS[str(options.form)])
         self._left_out = 0
 
@@ -242,7 +243,7 @@ class _Reading:
         for path in self._paths:
             parts = expand_path(path)
             for part in [path, *parts] if parts != [path] else parts:
-                warn_of_skipped_files(part, part in parts and not segments_at(part), self._warn)
+                warn_of_skipped_files(part, part in parts and not segments_at(part), self.warn)
             committed, limit = options.read_committed, options.max_batch_bytes
             request = ScanRequest((path,), is_committed=committed, max_batch_bytes=limit)
             reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
@@ -250,34 +251,50 @@ class _Reading:
                 for chunk in reader.chunks(found):
                     yield found.file, chunk
 
+    def decoding(self) -> Decoding:
+        """Returns how keys and values are decoded; with the types of columns that have one schema, for a table."""
+        options = self._options
+        names = [name for name, is_asked in ((KEY, options.decodes_keys), (VALUE, options.decodes_values)) if is_asked]
+        found = Decoding(tuple(names), options.schemas)
+        if not names or options.form == CSV:
+            return found
+        request = ScanRequest(
+            tuple(self._paths), is_committed=options.read_committed, max_batch_bytes=options.max_batch_bytes
+        )
+        return with_types(found, request, None, self._jobs)
+
     def _refuse_or_count(self, file: SegmentFile, left_out: LeftOut) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
         if not self._options.skips_damage:
             raise DamageError(f"{place}: {left_out.message}; {SKIP_HINT}")
         self._left_out += 1
         if self._left_out <= _MAX_DAMAGES:
-            self._warn(f"{place} left out: {left_out.message}")
+            self.warn(f"{place} left out: {left_out.message}")
 
     def summarize(self) -> None:
         if self._left_out > _MAX_DAMAGES:
-            self._warn(f"{self._left_out - _MAX_DAMAGES} more damaged ranges are left out")
+            self.warn(f"{self._left_out - _MAX_DAMAGES} more damaged ranges are left out")
 
 
 def _as_csv(reading: _Reading, output: TableOutput) -> None:
     output.write(FIRST_LINE)
+    decoded = DecodedColumns(reading.decoding(), reading.warn)
     with closing(reading.chunks(1)) as chunks:
         for file, chunk in chunks:
-            output.write(csv_lines(chunk, file.topic, file.partition))
+            texts = {name: [_text(each) for each in decoded.texts(chunk, file, name)] for name in decoded.names}
+            output.write(csv_lines(chunk, file.topic, file.partition, texts))
 
 
 def _as_table(reading: _Reading, output: TableOutput, options: ConvertOptions) -> None:
-    form, wanted = str(options.form), schema(COLUMNS)
+    form, decoding = str(options.form), reading.decoding()
+    wanted, decoded = decoding.schema(schema(COLUMNS)), DecodedColumns(decoding, reading.warn)
     with (
         TableWriter(output, form, wanted, *options.packing) as writer,
         closing(reading.chunks(1000, _CHUNK_BYTES[form])) as found,
     ):
         for file, chunk in found:
-            writer.add(record_batch(chunk, wanted, {"topic": file.topic, "partition": file.partition}))
+            place = {"topic": file.topic, "partition": file.partition}
+            writer.add(record_batch(chunk, wanted, place, decoded.arrays(chunk, file, wanted.names)))
 
 
 CSV_COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)
@@ -285,17 +302,22 @@ FIRST_LINE = ",".join(CSV_COLUMNS).encode() + b"\r\n"
 _TYPES = {-1: "", 0: '"CreateTime"', 1: '"LogAppendTime"'}
 
 
-def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> bytes:
-    """Returns the records of a chunk that has all columns; timestamps are in ms."""
+def csv_lines(
+    chunk: Chunk,
+    topic: str | None,
+    partition: int | None,
+    decoded: Mapping[str, list[str]] | None = None,
+) -> bytes:
+    """Returns the records of a chunk that has all columns; timestamps are in ms. ``decoded``: fields of columns."""
     if chunk.valid is None:
         raise KeyError(TIMESTAMP)
     place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
     place += "," if partition is None else f",{partition}"
     count, numbers = chunk.count, chunk.numbers
+    keys, values = ((decoded or {}).get(name) or _texts(chunk.bytes[name], count) for name in (KEY, VALUE))
     rows = zip(
         numbers[OFFSET][:count].tolist(), numbers[TIMESTAMP][:count].tolist(), bits(chunk.valid, count),
-        numbers[TIMESTAMP_TYPE][:count].tolist(), _texts(chunk.bytes[KEY], count), _texts(chunk.bytes[VALUE], count),
-        _headers(chunk), strict=True,
+        numbers[TIMESTAMP_TYPE][:count].tolist(), keys, values, _headers(chunk), strict=True,
     )  # fmt: skip
     lines = [
         f"{place},{offset},{time if is_timed else ''},{_TYPES[kind]},{key},{value},{shown}\r\n"
@@ -320,10 +342,10 @@ def _headers(chunk: Chunk) -> Iterator[str]:
     return (_quoted(encode(found).decode()) for found in shown)
 
 
-def _text(data: bytes | None) -> str:
+def _text(data: bytes | str | None) -> str:
     if data is None:
         return ""
-    shown = bytes_value(data)
+    shown = data if isinstance(data, str) else bytes_value(data)
     return _quoted(shown if isinstance(shown, str) else f'{{"base64":"{shown["base64"]}"}}')
 
 

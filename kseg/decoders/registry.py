@@ -69,13 +69,17 @@ class Schemas:
         return None
 
     def reader(self, name: SchemaName, conversions: Conversions = JSON) -> AvroReader | None:
-        """Returns the reader of an Avro schema; None if it cannot be used. Raises UnsupportedError without fastavro."""
+        """Returns the reader of an Avro schema; None if it is missing or cannot be used.
+
+        Raises UnsupportedError without fastavro.
+        """
         key = name, id(conversions)
         if key not in self._readers:
             self._readers[key] = None
             try:
-                schema = self._schemas[name]
-                self._readers[key] = AvroReader(schema.text, self._referenced(schema), conversions)
+                if self.kind(name) == AVRO:
+                    schema = self._schemas[name]
+                    self._readers[key] = AvroReader(schema.text, self._referenced(schema), conversions)
             except AvroError as error:
                 self._warn(f"{self._place}: schema {name} cannot be used: {error}")
         return self._readers[key]

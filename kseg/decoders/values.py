@@ -37,7 +37,7 @@ from kseg.formats.java_text import double_text, float_text
 from kseg.formats.json_values import encode
 from kseg.segment.files import SegmentFile
 
-_SCHEMA_HEADERS = b"__key_schema_id", b"__value_schema_id"
+SCHEMA_HEADERS = b"__key_schema_id", b"__value_schema_id"
 _UNCHANGED = frozenset(("auto", "utf8", "base64", "bytes", "confluent", "avro"))
 """Formats whose JSON form loses no byte, unless a schema was used."""
 
@@ -76,6 +76,7 @@ class ValuesDecoder:
     implies_contents = False
 
     def __init__(self, key_format: str = "utf8", value_format: str = "utf8", schemas: Schemas | None = None) -> None:
+        self.schemas = schemas
         self._names = key_format, value_format
         formats = {"avro": _AvroFormat(schemas)} if schemas is not None else {}
         self._formats = [formats.get(name) or load(name) for name in self._names]
@@ -84,7 +85,7 @@ class ValuesDecoder:
         """Decodes one record. The formats auto, confluent and avro look for a schema in ``headers``."""
         shown = [
             _shown(form, data, headers, header)
-            for form, data, header in zip(self._formats, (key, value), _SCHEMA_HEADERS, strict=True)
+            for form, data, header in zip(self._formats, (key, value), SCHEMA_HEADERS, strict=True)
         ]
         marks: dict[str, Any] = {}
         for part, name, each in zip(("key", "value"), self._names, shown, strict=True):
@@ -147,13 +148,10 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
     try:
         if isinstance(form, _UserFunction):
             return form(data, headers)
-        if form in (_auto, _confluent) or isinstance(form, _AvroFormat):
-            # Of several headers with one key the last counts, as in Headers.lastHeader.
-            header = next(
-                (held for name, held in reversed(tuple(headers)) if name == schema_header and held is not None), None
-            )
-            if header is not None and (found := _by_header(data, header)) is not None:
-                return form.behind(found) if isinstance(form, _AvroFormat) else _with_schema(found.schema, data)
+        if isinstance(form, _AvroFormat):
+            return form.shown(data, written_with(data, headers, schema_header))
+        if form in (_auto, _confluent) and (found := _by_header(data, headers, schema_header)) is not None:
+            return _with_schema(found.schema, data)
         return form(data)
     except UnfitError as error:
         return Shown(f"<{error}: {_abridged(data)}>", undecodable_json(data, str(error)))
@@ -295,7 +293,7 @@ def _message_indexes(data: bytes) -> tuple[list[int], int] | None:
     return None
 
 
-class _Written(NamedTuple):
+class SchemaPayload(NamedTuple):
     """A payload, and the ``schema`` that a serializer wrote with it, as JSON."""
 
     schema: dict[str, Any]
@@ -303,8 +301,17 @@ class _Written(NamedTuple):
     payload: bytes
 
 
-def _by_header(data: bytes, header: bytes) -> _Written | None:
+def written_with(data: bytes, headers: Headers, schema_header: bytes) -> SchemaPayload | None:
+    """Returns the schema and payload of a key or value, by its header or its first bytes; None for others."""
+    found = _by_header(data, headers, schema_header)
+    return _by_prefix(data) if found is None else found
+
+
+def _by_header(data: bytes, headers: Headers, schema_header: bytes) -> SchemaPayload | None:
     """If a record header names the schema, ``data`` is all payload. Malformed headers of that name are ignored."""
+    # Of several headers with one key the last counts, as in Headers.lastHeader.
+    held = (value for name, value in reversed(tuple(headers)) if name == schema_header and value is not None)
+    header = next(held, b"")
     found = _schema_of(header)
     if found is None:
         return None
@@ -314,12 +321,12 @@ def _by_header(data: bytes, header: bytes) -> _Written | None:
         if indexes is None or indexes[1] != len(rest):
             return None
         schema["messageIndexes"] = indexes[0]
-    return _Written(schema, found[1], data)
+    return SchemaPayload(schema, found[1], data)
 
 
-def _by_prefix(data: bytes) -> _Written | None:
+def _by_prefix(data: bytes) -> SchemaPayload | None:
     found = _schema_of(data)
-    return None if found is None else _Written({found[0]: found[1]}, found[1], data[found[2] :])
+    return None if found is None else SchemaPayload({found[0]: found[1]}, found[1], data[found[2] :])
 
 
 def _document(value: Any) -> Shown:
@@ -344,14 +351,12 @@ class _AvroFormat:
         self._schemas = schemas
 
     def __call__(self, data: bytes) -> Shown:
-        found = _by_prefix(data)
-        return (None if found is None else self._decoded(found)) or _utf8(data)
+        return self.shown(data, _by_prefix(data))
 
-    def behind(self, found: _Written) -> Shown:
-        """Returns a payload whose schema is named by a header."""
-        return self._decoded(found) or _utf8(found.payload)
+    def shown(self, data: bytes, written: SchemaPayload | None) -> Shown:
+        return (None if written is None else self._decoded(written)) or _utf8(data)
 
-    def _decoded(self, found: _Written) -> Shown | None:
+    def _decoded(self, found: SchemaPayload) -> Shown | None:
         kind, payload = self._schemas.kind(found.name), found.payload
         shown: Shown | None = None
         try:

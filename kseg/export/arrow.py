@@ -106,8 +106,14 @@ def record_batches(
         yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -> "pyarrow.RecordBatch":
-    """Returns the chunk as a record batch. The schema is `schema`'s, or differs from it in field names only.
+def record_batch(
+    chunk: Chunk,
+    wanted: "pyarrow.Schema",
+    constants: Constants,
+    decoded: "Mapping[str, pyarrow.Array] | None" = None,
+) -> "pyarrow.RecordBatch":
+    """Returns the chunk as a record batch. The schema is `schema`'s, or differs from it in field names only, and in
+    ``decoded`` columns (`kseg.export.decoded`).
 
     `Chunks` has scaled timestamps to the unit of the schema.
     """
@@ -115,7 +121,9 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
 
     arrays = []
     for field in wanted:
-        if field.name in constants:
+        if decoded and field.name in decoded:
+            arrays.append(decoded[field.name])
+        elif field.name in constants:
             arrays.append(_repeated(constants[field.name], chunk.count, field.type))
         else:
             arrays.append(_MAKERS[field.name](chunk, field.type))
@@ -236,6 +244,8 @@ _MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
 
 _TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
 _LOG_APPEND_TIME = _TIMESTAMP_TYPES["LogAppendTime"]
+DECODED = b"kseg.decoded"
+"""Metadata of a column from which the bytes of keys or values cannot be restored."""
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 
 
@@ -249,9 +259,12 @@ def record_columns(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
     import pyarrow as pa
 
     found: dict[str, pyarrow.Array] = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        name = field.name
         if _INDEX_OF_PANDAS.fullmatch(name):
             continue
+        if DECODED in (field.metadata or {}):
+            raise ValueError(f"column {name} was decoded with schemas: its bytes are those of a table without decoding")
         if name not in COLUMNS or name in found:
             from difflib import get_close_matches
 

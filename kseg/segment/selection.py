@@ -132,8 +132,8 @@ class Selection:
 
 def _forms(data: bytes | None, text: str | None, value: object) -> list[bytes]:
     """Returns the bytes of a key or value, the text of its decoded form, and without quotes if that is a string."""
-    shown = [text, value if isinstance(value, str) else None]
-    return [each for each in (data, *(each and each.encode("utf-8", "replace") for each in shown)) if each is not None]
+    texts = [each.encode("utf-8", "replace") for each in (text, value) if isinstance(each, str)]
+    return texts if data is None else [data, *texts]
 
 
 def _column(rows: Rows, column: int) -> list[int]:

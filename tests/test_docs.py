@@ -16,9 +16,10 @@ from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
-from man_pages import ENTRIES, page_of
-from pictures import IMAGES, report, terminal, texts_of
 from report.browser import needs_browser
+
+man_pages = pytest.importorskip("man_pages", reason="a source distribution has no dot-files")
+pictures = pytest.importorskip("pictures")
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -173,9 +174,9 @@ def test_no_code_is_explained_that_does_not_exist() -> None:
     assert set(re.findall(r"^\.It ([a-z-]+)$", page, re.MULTILINE)) <= DAMAGE_CODES | PROBLEM_CODES
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("name", man_pages.ENTRIES)
 def test_a_page_has_the_entries_of_its_table(name: str) -> None:
-    assert page_of(name) == (ROOT / "man" / name).read_text("utf-8"), "run: python tests/man_pages.py"
+    assert man_pages.page_of(name) == (ROOT / "man" / name).read_text("utf-8"), "run: python .ci/man_pages.py"
 
 
 def test_every_code_of_side_files_is_explained() -> None:
@@ -255,19 +256,21 @@ def test_kseg_1_leads_to_all_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    "draw", [terminal, pytest.param(report, marks=[pytest.mark.slow, needs_browser])], ids=lambda draw: draw.__name__
+    "draw",
+    [pictures.terminal, pytest.param(pictures.report, marks=[pytest.mark.slow, needs_browser])],
+    ids=lambda draw: draw.__name__,
 )
 def test_a_picture_shows_what_happens(draw: Callable[[], str]) -> None:
-    shown = (IMAGES / f"{draw.__name__}.svg").read_text("utf-8")
-    assert texts_of(shown) == texts_of(draw()), "run: python tests/pictures.py"
+    shown = (pictures.IMAGES / f"{draw.__name__}.svg").read_text("utf-8")
+    assert pictures.texts_of(shown) == pictures.texts_of(draw()), "run: PYTHONPATH=tests python .ci/pictures.py"
 
 
 @pytest.mark.parametrize(("name", "text"), [("terminal", "$ "), ("report", "crc-mismatch"), ("report", "Next steps")])
 def test_a_picture_is_inert(name: str, text: str) -> None:
     assert f"man/images/{name}.svg" in README
-    shown = (IMAGES / f"{name}.svg").read_text("utf-8")
+    shown = (pictures.IMAGES / f"{name}.svg").read_text("utf-8")
     assert not re.search(r"<script|url\((?!#)|\bsrc=|href=\"http", shown)
-    assert text.strip() in texts_of(shown)
+    assert text.strip() in pictures.texts_of(shown)
 
 
 def test_the_readme_can_be_read_in_five_minutes() -> None:

@@ -1,4 +1,4 @@
-"""Writes the entries of man/kseg-findings.7 and man/kseg-symptoms.7 from their tables: ``python tests/man_pages.py``.
+"""Writes the entries of man/kseg-findings.7 and man/kseg-symptoms.7 from their tables: ``python .ci/man_pages.py``.
 
 What stands before and behind the entries is written by hand, in the pages. tests/test_docs.py fails if they differ.
 """

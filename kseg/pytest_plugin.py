@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kseg.api.arguments import Paths
-    from kseg.api.verdict import Level, Verdict
+    from kseg.api.arguments import Level, Paths
+    from kseg.api.verdict import Verdict
     from kseg.api.writer import Writer
 
 _SEVERITIES = ("error", "warning")

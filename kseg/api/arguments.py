@@ -32,6 +32,7 @@ Keys = Mapping[str, Path]
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Literal["raise", "skip"]
+Level = Literal["quick", "full", "deep"]
 Codec = Literal[
     "none", "gzip", "snappy", "lz4", "zstd",
     "gzip:1", "gzip:2", "gzip:3", "gzip:4", "gzip:5", "gzip:6", "gzip:7", "gzip:8", "gzip:9",
@@ -95,6 +96,13 @@ def one_path(given: Path) -> str:
 def words_of(given: str | Iterable[str]) -> tuple[str, ...]:
     """Returns one word, or several, as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def one_of(name: str, given: str, words: Any) -> str:
+    """Returns the word. Raises RequestError for any other than those of ``words``, a Literal."""
+    if given not in get_args(words):
+        raise RequestError(f"{name}={given!r}: is none of {', '.join(get_args(words))}")
+    return given
 
 
 def is_second(name: str, given: str, words: Any) -> bool:

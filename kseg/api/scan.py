@@ -3,13 +3,15 @@
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from kseg.api.archives import readable
 from kseg.api.arguments import (
     Isolation,
+    Level,
     OnDamage,
     Paths,
     Reading,
@@ -17,13 +19,15 @@ from kseg.api.arguments import (
     checked,
     is_second,
     keys_of,
+    one_of,
     paths_of,
     wanted_of,
     words_of,
 )
 from kseg.api.log import raise_damage
+from kseg.api.modes import module_of
 from kseg.errors import RequestError, UnsupportedError
-from kseg.export.arrow import COLUMNS, need_pyarrow, record_batch, schema
+from kseg.export.arrow import need_pyarrow, record_batch, record_batches, schema, types_of
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
 from kseg.runtime.threads import usable_cores
 from kseg.stores.stored_object import shown
@@ -77,9 +81,9 @@ class Scan(Dataset):
 
     @property
     def schema(self) -> "pa.Schema":
-        """The columns with the types of Spark's Kafka source; timestamps are ``timestamp[ms, UTC]``."""
+        """The columns with the types of the Spark source; timestamps are ``timestamp[ms, UTC]``."""
         need_pyarrow()
-        return schema(self.columns, "ms")
+        return schema(self.columns, "ms", self._request.mode)
 
     def batches(self) -> "pa.RecordBatchReader":
         """Returns a reader of record batches, in the order of the files. Memory does not depend on their size.
@@ -90,15 +94,26 @@ class Scan(Dataset):
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def _batches(self) -> "Iterator[pa.RecordBatch]":
-        wanted, request = self.schema, self._request
+        wanted = self.schema
         report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
-        reader = PartReader(request, self.columns, 1, report, usable_cores())
-        with readable(request.paths, request.keys) as places:
-            request = replace(request, paths=places)
+        with self._readable() as request:
+            if request.mode != "records":
+                mode = module_of(request.mode)
+                works = (work for _, work in mode.works(request)) if self._parts is None else self._parts
+                yield from record_batches(mode.rows(works, request, report), wanted)
+                return
+            reader = PartReader(request, self.columns, 1, report, usable_cores())
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
                 constants = {"topic": part.file.topic, "partition": part.file.partition}
                 yield record_batch(chunk, wanted, constants)
+
+    @contextmanager
+    def _readable(self) -> Iterator[ScanRequest]:
+        """Yields the request with readable paths. Mode findings verifies remote storage itself."""
+        request = self._request
+        with readable(request.paths, None if request.mode == "findings" else request.keys) as places:
+            yield replace(request, paths=places)
 
     def with_columns(self, columns: Sequence[str]) -> "Scan":
         """Returns the scan of other columns of the same records, at least one."""
@@ -113,9 +128,9 @@ class Scan(Dataset):
         """
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
-        with readable(self._request.paths, self._request.keys) as places:
-            request = replace(self._request, paths=places)
-            parts = parts_of_scan(request, size) if self._parts is None else ((0, part) for part in self._parts)
+        with self._readable() as request:
+            works = parts_of_scan if request.mode == "records" else module_of(request.mode).works
+            parts = works(request, size) if self._parts is None else ((0, part) for part in self._parts)
             return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]
 
     def _changed(self, columns: tuple[str, ...], parts: tuple[ScanPart, ...] | None) -> "Scan":
@@ -165,7 +180,8 @@ class Scan(Dataset):
         if isinstance(columns, dict):
             wanted, expressions = set(), [*expressions, *columns.values()]
         wanted |= _names_in(expressions, self.schema)
-        return [name for name in self.columns if name in wanted] or ["offset"]  # without columns, rows are counted
+        counted = "offset" if self._request.mode == "records" else self.columns[0]
+        return [name for name in self.columns if name in wanted] or [counted]  # without columns, rows are counted
 
     def to_batches(
         self,
@@ -314,8 +330,27 @@ def _need(name: str) -> None:
         raise UnsupportedError(f"this needs {name}: pip install {name}")
 
 
+Mode = Literal["records", "batches", "findings", "entries", "commits"]
+
+
 class ScanArguments(RecordSelection, Reading, total=False):
-    """Which records are read, and how."""
+    """Which rows are read, and how."""
+
+    mode: Annotated[Mode, "records"]
+    level: Annotated[Level, "full"]
+    now: Annotated[int | None, None]
+
+
+_OF_RECORDS = {"offsets": None, "time": None, "key": None, "isolation": "read_uncommitted"}
+
+
+def _check_mode(reading: ScanArguments) -> None:
+    """Raises RequestError for an unknown mode or level, and for arguments that the mode does not have."""
+    mode = one_of("mode", reading["mode"], Mode)
+    one_of("level", reading["level"], Level)
+    for name, default in _OF_RECORDS.items():
+        if dict(reading)[name] != default and mode != "records" and (mode, name) != ("batches", "offsets"):
+            raise RequestError(f"{name}: not in mode {mode}")
 
 
 @checked
@@ -336,11 +371,17 @@ def scan(
     ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError for a glob of paths without a
     match; of a URL, that is known when it is read. Reading raises RequestError for the name of a topic that is not
     there, and warns (SelectionWarning) of a glob that matches none.
+
+    Other rows than records, with the columns of kseg-spark(7), by ``mode``: "batches", headers of batches (with
+    ``offsets``); "findings" of `kseg.verify` with ``level`` and ``now``; "entries" of side files; "commits", the
+    committed offsets of groups, whose ``topics`` and ``partitions`` are those of the commits.
     """
-    names = COLUMNS if columns is None else words_of(columns)
+    _check_mode(reading)
+    known = tuple(types_of(reading["mode"]))
+    names = known if columns is None else words_of(columns)
     for name in names:
-        if name not in COLUMNS:
-            raise RequestError(f"columns: there is no column {name!r}; there are {', '.join(COLUMNS)}")
+        if name not in known:
+            raise RequestError(f"columns: there is no column {name!r}; there are {', '.join(known)}")
     if len(set(names)) < len(names) or not names:
         raise RequestError(f"columns={list(names)}: give at least one, and each once")
     numbers = None
@@ -349,6 +390,6 @@ def scan(
     request = ScanRequest(
         paths_of(path), wanted_of(reading), None if topics is None else words_of(topics), numbers,
         is_second("isolation", reading["isolation"], Isolation), reading["live"], reading["max_batch_bytes"],
-        keys_of(reading["private_keys"]),
+        keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
     )  # fmt: skip
     return Scan(tuple(names), request, is_second("on_damage", reading["on_damage"], OnDamage))

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Path, Paths, Reading, checked, keys_of, one_path, paths_of
+from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, one_path, paths_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.options.declaration import filled
@@ -16,8 +16,6 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.report import CheckReporter, Comparison, Finding, Report
 from kseg.verification.run import VerifyOptions
 from kseg.verification.run import verify as check
-
-Level = Literal["quick", "full", "deep"]
 
 
 class Summary(NamedTuple):

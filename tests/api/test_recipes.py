@@ -1,0 +1,145 @@
+"""The scripts of kseg-python-recipes(7) run as they are printed, on files with known answers."""
+
+import json
+import re
+import shutil
+import tarfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kseg
+from api.consumed import TESTDATA
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("polars", reason="polars is not installed")
+pytest.importorskip("duckdb", reason="duckdb is not installed")
+
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+PAGE = (TESTDATA.parent / "man/kseg-python-recipes.7").read_text("utf-8")
+SCRIPTS = dict(re.findall(r"^\.Ss (.*)\n(?:.*\n)*?\.Bd -literal\n((?:.*\n)*?)\.Ed$", PAGE, re.MULTILINE))
+HOUR = 3_600_000
+START = 1_790_000_000_000 // HOUR * HOUR
+COUNT = 40
+POISON = 30
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two partitions of orders, with a record that is not JSON, a dead-letter topic, and the commits of a broker."""
+    archive = tmp_path_factory.mktemp("archive")
+    logs = archive / "kafka-logs"
+    for partition in COMMITTED.glob("__consumer_offsets-*"):
+        shutil.copytree(partition, logs / partition.name)
+    for number in (0, 1):
+        with kseg.writer(logs / f"orders-{number}") as w:
+            for i in range(COUNT):
+                order = json.dumps({"id": i, "customer": f"c{i % 5}", "email": f"c{i % 5}@example.org"}).encode()
+                is_poison = (number, i) == (0, POISON)
+                w.append(key=b"%d" % i, value=b"\xff?" if is_poison else order, timestamp=START + i * HOUR // 10)
+    with kseg.writer(logs / "orders-dlq-0") as w:
+        for name in (b"DataException", b"DataException", b"SerializationException"):
+            error = b"org.apache.kafka.connect.errors." + name
+            w.append(
+                value=b"{", headers=[("__connect.errors.topic", b"orders"),
+                                     ("__connect.errors.exception.class.name", error)],
+            )  # fmt: skip
+    for day, orders in (("monday", "orders-0"), ("tuesday", "orders-1")):
+        with tarfile.open(archive / f"{day}.tar.gz", "w:gz") as made:
+            made.add(logs / orders, "logs/orders-0")
+    return archive
+
+
+@pytest.fixture
+def run(archive: Path) -> Run:
+    def run(title: str, at: Path | None = None) -> dict[str, Any]:
+        code = SCRIPTS[title].replace("\\e", "\\").replace("\\-", "-").replace("/archive/", f"{at or archive}/")
+        names: dict[str, Any] = {}
+        exec(compile(code, title, "exec"), names)
+        return names
+
+    return run
+
+
+def test_lag_report(run: Run) -> None:
+    report = {(row["group"], row["topic"]): row for row in run("Lag report")["report"].to_dicts()}
+    truth = [json.loads(line) for line in (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines()]
+    assert set(report) == {(row["group"], row["topic"]) for row in truth}
+    for group in {row["group"] for row in truth if row["topic"] == "orders"}:
+        offsets = [row["offset"] for row in truth if (row["group"], row["topic"]) == (group, "orders")]
+        assert report[group, "orders"]["lag"] == sum(max(0, COUNT - offset) for offset in offsets)
+    assert report["late", "again"]["unknown"] == 1
+
+
+def test_group_history(run: Run) -> None:
+    history = run("Group history")["history"]
+    last = {(topic, partition): offset for _, topic, partition, offset in history}
+    assert {place for place, offset in last.items() if offset is None} == {("gone", 0), ("again", 0)}
+    truth = map(json.loads, (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines())
+    assert {place: offset for place, offset in last.items() if offset is not None} == {
+        (row["topic"], row["partition"]): row["offset"] for row in truth if row["group"] == "billing"
+    }
+    assert len(history) > len(last)
+
+
+def test_poison_pill(run: Run) -> None:
+    ((partition, offset, value, why),) = run("Poison pill")["pills"]
+    assert (partition, offset, value) == (0, POISON, b"\xff?")
+    assert "decode" in why
+
+
+def test_dead_letter_audit(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("Dead-letter audit")
+    assert capsys.readouterr().out.splitlines() == [
+        "2 orders org.apache.kafka.connect.errors.DataException",
+        "1 orders org.apache.kafka.connect.errors.SerializationException",
+    ]
+
+
+def test_comparison_of_archives(run: Run) -> None:
+    lost = run("Comparison of archives")["lost"]
+    assert [(topic, partition, offset, value) for topic, partition, offset, _, value in lost] == [
+        ("orders", 0, POISON, b"\xff?")
+    ]
+
+
+def test_test_fixture(run: Run, kseg_log: Any, assert_clean: Any) -> None:
+    names = run("Test fixture")
+    names["test_total"](names["orders"].__wrapped__(kseg_log), assert_clean)
+
+
+def test_gate_of_a_ci_server(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def status_of(*at: Path) -> Any:
+        with pytest.raises(SystemExit) as ended:
+            run("Gate of a CI server", *at)
+        return ended.value.code
+
+    assert status_of() == 0
+    shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "kafka-logs/dplain-0")
+    assert status_of(tmp_path) == 1
+    assert re.search(r"^::error file=.*/dplain-0/.*\.log::crc-mismatch: ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_personal_data(run: Run) -> None:
+    found = run("Personal data")["found"]
+    assert found["orders"] == 2 * COUNT - 1
+    assert found["orders-dlq"] == 0
+
+
+def test_histogram(run: Run, archive: Path) -> None:
+    hours = run("Histogram")["hours"]
+    assert {hour: count for hour, (count, _) in hours.items()} == {
+        datetime.fromtimestamp(START / 1000 + 3600 * n, UTC): 20 for n in range(4)
+    }
+    records = kseg.open(f"{archive}/kafka-logs/orders-[01]").records()
+    assert sum(size for _, size in hours.values()) == sum(len(record.value or b"") for record in records)
+
+
+def test_every_script_has_a_test() -> None:
+    assert len(SCRIPTS) == PAGE.count(".Ss ")
+    assert [title for title in SCRIPTS if "test_" + re.sub(r"\W", "_", title.lower()) not in globals()] == []

@@ -1,8 +1,8 @@
 """Draws the pictures of README.md: ``PYTHONPATH=tests python .ci/pictures.py``.
 
-The report is drawn only where there is a Chromium. Commands run as a person would see them, on a terminal of their own; the report has the elements and the style of a real
-page, as its scripts have made them. The pictures run and load nothing. tests/test_docs.py fails where they show
-something else.
+The report is drawn only where there is a Chromium. Commands run as a person would see them, on a terminal of their own;
+the report has the elements and the style of a real page, as its scripts have made them. The pictures run and load
+nothing. tests/test_docs.py fails where they show something else.
 """
 
 import fcntl

@@ -7,7 +7,7 @@ from kseg.errors import KsegError, RequestError
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
 from kseg.options import values
-from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, given_in, option, refuse
+from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, Value, given_in, option, refuse
 from kseg.options.values import BYTES, CODEC
 from kseg.runtime.threads import usable_cores
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
@@ -22,6 +22,17 @@ EXPORTS = ("jsonl", "csv", "parquet", "arrow")
 IMPORTS = ("jsonl", "parquet", "arrow")
 
 
+def partition_columns(text: str) -> tuple[str, ...]:
+    """Reads ``topic,partition``, or some of these and ``date``. Raises ValueError."""
+    names = tuple(text.split(","))
+    if not {*names} <= {"topic", "partition", "date"} or len({*names}) < len(names):
+        raise ValueError(f"{text!r} is not some of topic,partition,date")
+    return names
+
+
+PARTS = Value("COLUMNS", partition_columns)
+
+
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
     """The options of `kseg convert`; None for an option that is not given.
@@ -32,6 +43,7 @@ class ConvertOptions:
     ``batch_bytes``: records are regrouped to batches of at most this size before compression; None keeps the batches.
     ``segment_bytes``: None keeps the segments. ``base_offset``: that of the first message of a 0.7 log, whose byte
     positions become a header named ``position_header``. ``read_committed``: only records that such a consumer sees.
+    ``partition_by``: columns that become directories of tables.
     ``output``: a directory for new partitions, or the file of an export; ``-`` is standard output. ``interval_bytes``:
     index.interval.bytes.
     """
@@ -52,6 +64,9 @@ class ConvertOptions:
     )
     position_header: str | None = option(
         "--position-header", RULES, "From 0.7: store byte positions in a header of this name.", metavar="NAME"
+    )
+    partition_by: tuple[str, ...] | None = option(
+        "--partition-by", RULES, "Tables: write files below DIR/topic=T/partition=N/date=DAY.", PARTS
     )
     is_lossy: bool = option("--lossy", RULES, "Drop fields that the format lacks.", bool)
     skips_damage: bool = option("--skip-damage", RULES, "Skip damaged data, and report it; default: refuse.", bool)
@@ -91,8 +106,13 @@ class ConvertOptions:
         if not self.is_export:
             refuse(("--key-format", "--value-format"), given, "is for --to jsonl, csv, parquet and arrow")
         of_segments = ("--batch-bytes", "--segment-bytes", "--index-interval-bytes", "--lossy", "--base-offset")
+        is_table = self.form in ("parquet", "arrow")
+        if self.partition_by and not is_table:
+            raise RequestError("--partition-by needs --to parquet or arrow")
+        if self.partition_by and self.output in (None, "-"):
+            raise RequestError("--partition-by writes a directory: give -o DIR")
         if self.is_export:
-            codec = () if self.form in ("parquet", "arrow") else ("--codec",)
+            codec = () if is_table else ("--codec",)
             names = (*of_changes, *of_segments, *codec, "--from", "--position-header")
             refuse(names, given, f"does not go with --to {self.form}")
         elif self.source:
@@ -108,7 +128,7 @@ class ConvertOptions:
                 f"on Spark, convert writes segments or Parquet; otherwise {other} DataFrames (kseg-spark(7))"
             )
         if self.form == "parquet":
-            refuse(("--skip-damage",), given_in(self), "does not go with --to parquet on Spark")
+            refuse(("--skip-damage", "--partition-by"), given_in(self), "does not go with --to parquet on Spark")
             if self.output in (None, "-"):
                 raise RequestError("--to parquet on Spark writes a directory: give -o DIR")
 

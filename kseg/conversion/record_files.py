@@ -7,14 +7,19 @@ written as in JSON Lines, as ``{"base64": …}``; headers are a JSON list.
 import io
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
+from datetime import date
 from itertools import repeat
 from typing import Any, Protocol, cast
+from urllib.parse import quote
 
+from kseg.changes.disk import Disk
+from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, UnsupportedError
-from kseg.export.arrow import COLUMNS, need_pyarrow, record_batch, schema
+from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.records import LeftOut
@@ -91,23 +96,23 @@ class _Groups:
     def __init__(self, schema: Any) -> None:
         self._schema = schema
         self._held: list[Any] = []
-        self._rows = self._bytes = 0
+        self._rows = self.held_bytes = 0
 
     def add(self, batch: Any) -> Iterator[Any]:
         """Adds a record batch. Yields the table of the earlier ones if they fill a row group."""
         size = batch.nbytes
-        is_full = self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES
-        if is_full and (size > _SMALL_BYTES or self._bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
+        is_full = self._rows >= GROUP_ROWS or self.held_bytes >= GROUP_BYTES
+        if is_full and (size > _SMALL_BYTES or self.held_bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
             yield from self.rest()
         self._held.append(batch)
         self._rows += batch.num_rows
-        self._bytes += size
+        self.held_bytes += size
 
     def rest(self) -> Iterator[Any]:
         """Yields the table of the remaining batches, if any."""
         import pyarrow as pa
 
-        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        held, self._held, self._rows, self.held_bytes = self._held, [], 0, 0
         if held:
             yield pa.Table.from_batches(held, self._schema)
 
@@ -145,13 +150,22 @@ class TableWriter:
         else:
             self._write_groups(self._groups.add(batch))
 
+    @property
+    def held_bytes(self) -> int:
+        """Size of the rows that are not written yet."""
+        return 0 if self._groups is None else self._groups.held_bytes
+
+    def flush(self) -> None:
+        """Writes the rows that are held."""
+        if self._groups is not None:
+            self._write_groups(self._groups.rest())
+
     def _write_groups(self, tables: Iterator[Any]) -> None:
         for table in tables:
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def _finish(self) -> None:
-        if self._groups is not None:
-            self._write_groups(self._groups.rest())
+        self.flush()
         self._writer.close()
 
 
@@ -286,15 +300,130 @@ def _as_csv(reading: _Reading, output: TableOutput) -> None:
 
 
 def _as_table(reading: _Reading, output: TableOutput, options: ConvertOptions) -> None:
-    form, decoding = str(options.form), reading.decoding()
-    wanted, decoded = decoding.schema(schema(COLUMNS)), DecodedColumns(decoding, reading.warn)
+    wanted, batches = _batches(reading, options, COLUMNS)
+    with TableWriter(output, str(options.form), wanted, *options.packing) as writer, closing(batches):
+        for _, batch in batches:
+            writer.add(batch)
+
+
+def _batches(
+    reading: _Reading, options: ConvertOptions, names: Sequence[str]
+) -> tuple[Any, Generator[tuple[SegmentFile, Any], None, None]]:
+    """Returns the schema of these columns, and the record batches with the segment that each comes from."""
+    decoding = reading.decoding()
+    wanted, decoded = decoding.schema(schema(names)), DecodedColumns(decoding, reading.warn)
+
+    def batches() -> Generator[tuple[SegmentFile, Any], None, None]:
+        with closing(reading.chunks(1000, _CHUNK_BYTES[str(options.form)])) as found:
+            for file, chunk in found:
+                place = {"topic": file.topic, "partition": file.partition}
+                yield file, record_batch(chunk, wanted, place, decoded.arrays(chunk, file, wanted.names))
+
+    return wanted, batches()
+
+
+# Tables in directories by topic, partition and date, as Hive names them
+
+OpenOutput = Callable[[str], AbstractContextManager[TableOutput]]
+"""Opens a new file as an output."""
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+DATE = "date"
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_MAX_OPEN = 128
+_MAX_HELD_BYTES = 64 << 20
+"""Files that are written at once, and the size of their unfinished row groups: records may have any date."""
+
+
+def export_partitioned(
+    paths: Iterable[str],
+    options: ConvertOptions,
+    open_output: OpenOutput,
+    warn: Callable[[str], None],
+) -> None:
+    """Writes the records to new directories below the output, all or none. Raises as `export_records`."""
+    reading = _Reading(paths, options, warn)
+    wanted, batches = _batches(reading, options, [name for name in COLUMNS if name not in (options.partition_by or ())])
     with (
-        TableWriter(output, form, wanted, *options.packing) as writer,
-        closing(reading.chunks(1000, _CHUNK_BYTES[form])) as found,
+        new_directories(options.output or "", takes_lock=True) as made,
+        _PartitionedTables(made, options, wanted, open_output) as tables,
+        closing(batches),
     ):
-        for file, chunk in found:
-            place = {"topic": file.topic, "partition": file.partition}
-            writer.add(record_batch(chunk, wanted, place, decoded.arrays(chunk, file, wanted.names)))
+        for file, batch in batches:
+            tables.add(file, batch)
+    reading.summarize()
+
+
+class _PartitionedTables:
+    """Files of the rows of one partition each, in their order, named by the first offset. A context manager."""
+
+    def __init__(self, made: NewDirectories, options: ConvertOptions, wanted: Any, open_output: OpenOutput) -> None:
+        self._made, self._options, self._schema, self._open_output = made, options, wanted, open_output
+        self._by = options.partition_by or ()
+        self._place: tuple[str | None, int | None] | None = None
+        self._tables: dict[str, tuple[TableWriter, ExitStack]] = {}
+        """By folder, the one that was written last at the end."""
+        self._folders: dict[str, str] = {}
+        self._names: Counter[str] = Counter()
+
+    def __enter__(self) -> "_PartitionedTables":
+        return self
+
+    def __exit__(self, kind: Any = None, error: Any = None, trace: Any = None) -> None:
+        while self._tables:
+            _, opened = self._tables.pop(next(iter(self._tables)))
+            opened.__exit__(kind, error, trace)
+        if kind is None:
+            for folder in reversed(self._folders.values()):
+                Disk().sync_directory(folder)
+
+    def add(self, file: SegmentFile, batch: Any) -> None:
+        """Writes rows of a segment."""
+        if self._place != (file.topic, file.partition):
+            self.__exit__()
+            self._place = file.topic, file.partition
+        values = {"topic": file.topic and quote(valid_text(file.topic), safe=""), "partition": file.partition}
+        for day, rows in _by_day(batch) if DATE in self._by else ((None, batch),):
+            values[DATE] = day
+            folder = [f"{name}={NULL_DIRECTORY if values[name] is None else values[name]}" for name in self._by]
+            self._table("/".join(folder), rows.column(OFFSET)[0].as_py()).add(rows)
+            while sum(table.held_bytes for table, _ in self._tables.values()) > _MAX_HELD_BYTES:
+                max((table for table, _ in self._tables.values()), key=lambda table: table.held_bytes).flush()
+
+    def _table(self, folder: str, offset: int) -> TableWriter:
+        if found := self._tables.pop(folder, None):
+            self._tables[folder] = found
+            return found[0]
+        if len(self._tables) >= _MAX_OPEN:
+            self._tables.pop(next(iter(self._tables)))[1].close()
+        name = f"{self._folder(folder)}/{offset:020d}"
+        self._names[name] += 1
+        again = f"-{self._names[name]}" if self._names[name] > 1 else ""
+        with ExitStack() as opened:
+            output = opened.enter_context(self._open_output(f"{name}{again}.{self._options.form}"))
+            writer = TableWriter(output, str(self._options.form), self._schema, *self._options.packing)
+            self._tables[folder] = opened.enter_context(writer), opened.pop_all()
+        return writer
+
+    def _folder(self, name: str) -> str:
+        """Returns the path of a folder that exists from now on."""
+        if name not in self._folders:
+            above, _, last = name.rpartition("/")
+            if above:
+                self._folders[name] = f"{self._folder(above)}/{last}"
+                Disk().make_directory(self._folders[name])
+            else:
+                self._folders[name] = self._made.add(name)
+        return self._folders[name]
+
+
+def _by_day(batch: Any) -> Iterator[tuple[str | None, Any]]:
+    """Yields the rows of each day in UTC; None: without a time, or outside of the years 1 to 9999."""
+    import pyarrow as pa
+
+    days = batch.column(TIMESTAMP).cast(pa.date32()).cast(pa.int32())
+    for day, rows in by_value(batch, days):
+        has_name = day is not None and date.min.toordinal() <= day + _EPOCH_DAY <= date.max.toordinal()
+        yield date.fromordinal(day + _EPOCH_DAY).isoformat() if has_name else None, rows
 
 
 CSV_COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)

@@ -19,6 +19,7 @@ from kseg.changes.driver.planner import ChangeOptions, Messages
 from kseg.changes.plan import Plan
 from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, open_input
 from kseg.conversion.options import ConvertOptions
+from kseg.conversion.record_files import NULL_DIRECTORY
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
 from kseg.export.arrow import by_partition, int64_column, record_columns
 from kseg.export.chunk import OFFSET
@@ -108,7 +109,7 @@ class _TableFile:
         self._constants = {
             key: unquote(value)
             for key, is_set, value in (part.partition("=") for part in os.path.dirname(path).split(os.sep))
-            if is_set and key in ("topic", "partition")
+            if is_set and key in ("topic", "partition") and value != NULL_DIRECTORY
         }
 
     def rows(self) -> Iterator[_Rows]:

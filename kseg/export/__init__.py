@@ -1,1 +1,1 @@
-"""Records of segments as columns in the Apache Arrow layout. Only `arrow` need pyarrow."""
+"""Records of segments as columns in the Apache Arrow layout. Only `arrow` needs pyarrow."""

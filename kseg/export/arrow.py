@@ -329,14 +329,22 @@ def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.R
     topics, numbers = batch.column("topic"), batch.column("partition")
     if batch.num_rows and (least := pc.min(numbers).as_py()) < 0:
         raise ValueError(f"column partition: {least} is the number of no partition")
-    found = pc.binary_join_element_wise(topics, numbers.cast(pa.string()), "-").dictionary_encode()
+    for name, rows in by_value(batch, pc.binary_join_element_wise(topics, numbers.cast(pa.string()), "-")):
+        if parse_partition_name(name) is None or own_name(name) != name or {*"/\0"} & {*name} or name[0] == ".":
+            raise ValueError(f"column topic: {name.rpartition('-')[0]!r} is no name of a topic")
+        yield name, rows
+
+
+def by_value(batch: "pyarrow.RecordBatch", values: "pyarrow.Array") -> "Iterator[tuple[Any, pyarrow.RecordBatch]]":
+    """Yields the rows of each value, null included, in their order. ``values`` has one for each row."""
+    import pyarrow.compute as pc
+
+    found = pc.dictionary_encode(values, null_encoding="encode")
     order = pc.sort_indices(found.indices) if len(found.dictionary) > 1 else None
     rows, first = batch if order is None else batch.take(order), 0
     counts = {each["values"]: each["counts"] for each in pc.value_counts(found.indices).to_pylist()}
-    for index, name in enumerate(found.dictionary.to_pylist()):
-        if parse_partition_name(name) is None or own_name(name) != name or {*"/\0"} & {*name} or name[0] == ".":
-            raise ValueError(f"column topic: {name.rpartition('-')[0]!r} is no name of a topic")
-        yield name, rows.slice(first, counts[index])
+    for index, value in enumerate(found.dictionary.to_pylist()):
+        yield value, rows.slice(first, counts[index])
         first += counts[index]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import kseg as package
-from cli.command import TESTDATA, Kseg, caller, spawned
+from cli.command import TESTDATA, Kseg, spawned, unchanged
 from kernel.rendering import batch, record
-from kseg.conversion import table_import
+from kseg.conversion import record_files, table_import
 from kseg.errors import KsegError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -22,11 +22,6 @@ SOURCES = [
     "kafka-0.10.2.2/codecs/rec-uncompressed-0", "kafka-4.3.1/compacted/e-txn-0", "kafka-1.1.1/format-switch/sw-lz4-0",
 ]  # fmt: skip
 FORMS = ["parquet", "arrow"]
-
-
-@pytest.fixture
-def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
-    return caller(capfdbinary)
 
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
@@ -231,3 +226,84 @@ def test_repeated_values_are_written_out_in_steps(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(table_import, "MAX_BATCH_BYTES", 1 << 14)
     with pytest.raises(ValueError, match="a row has"):
         list(table_import._in_steps(steps[0][0].slice(0, 1)))
+
+
+# --partition-by: directories of tables
+
+
+def jumping(directory: Path, days: list[int]) -> Path:
+    """A partition whose records are of these days, one batch each."""
+    directory.mkdir(parents=True)
+    start = 1_790_000_000_000
+    data = [
+        batch([record(0, 0, b"k%d" % i, b"v")], base_offset=i, base_timestamp=start + day * 86_400_000)
+        for i, day in enumerate(days)
+    ]
+    (directory / "00000000000000000000.log").write_bytes(b"".join(data))
+    return directory
+
+
+def hive(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*.*") if path.name != ".lock")
+
+
+@pytest.mark.parametrize("open_files", [128, 2])
+def test_files_by_date_come_back_in_the_order_of_offsets(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_files: int
+) -> None:
+    monkeypatch.setattr(record_files, "_MAX_OPEN", open_files)
+    monkeypatch.setattr(record_files, "_MAX_HELD_BYTES", 1000 if open_files == 2 else 1 << 20)
+    far = 365 * 30_000
+    jumping(tmp_path / "logs/a-0", [0, 1, 2, 0, -1, 1, 3, 0, far, 2])
+    jumping(tmp_path / "logs/a-1", [0])
+    monkeypatch.setattr(record_files, "_CHUNK_BYTES", dict.fromkeys(FORMS, 1))
+    asked = ("convert", "--to", "parquet", "--partition-by", "topic,partition,date", "-o", tmp_path / "hive")
+    kseg(*asked, tmp_path / "logs").expect(0)
+    found = hive(tmp_path / "hive")
+    days = [*(f"2026-09-{day}" for day in range(20, 25)), "__HIVE_DEFAULT_PARTITION__"]
+    assert list(dict.fromkeys(Path(path).parent.name for path in found)) == [f"date={day}" for day in days]
+    assert found[1] == "topic=a/partition=0/date=2026-09-21/00000000000000000000.parquet"
+    assert len(found) == 7 if open_files == 128 else len(found) > 8
+    kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "hive").expect(0)
+    assert [rows(tmp_path / "new" / name) for name in ("a-0", "a-1")] == [
+        rows(tmp_path / "logs" / name) for name in ("a-0", "a-1")
+    ]
+
+
+def test_other_programs_read_the_directories(kseg: Kseg, tmp_path: Path) -> None:
+    import pyarrow.dataset as ds
+
+    logs = TESTDATA / "log-directories/4.3.1/logs"
+    asked = ("--partition-by", "topic,partition", "-o", tmp_path / "hive", logs, TESTDATA / SOURCES[1])
+    kseg("convert", "--to", "parquet", *asked).expect(0)
+    whole = package.scan([str(logs), str(TESTDATA / SOURCES[1])])
+    found = ds.dataset(tmp_path / "hive", partitioning="hive")
+    assert found.count_rows() == whole.count_rows()
+    assert found.count_rows(filter=(ds.field("topic") == "dplain") & (ds.field("offset") < 10)) == 10
+    assert {"topic", "partition"}.isdisjoint(pq.read_schema(next(iter(found.files))).names)
+    for path in found.files:
+        metadata = pq.read_metadata(path)
+        for column in map(metadata.row_group(0).column, range(metadata.num_columns)):
+            if column.path_in_schema in ("offset", "timestamp"):
+                assert column.statistics.has_min_max
+    with unchanged(tmp_path / "hive"):
+        kseg("convert", "--to", "parquet", *asked).expect(3, "already exists; nothing was written")
+
+
+def test_damage_leaves_no_directories(kseg: Kseg, tmp_path: Path) -> None:
+    damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    for asked, status in ((), 3), (("--skip-damage",), 0):
+        options = ("--to", "arrow", "--partition-by", "date", "-o", tmp_path / "new", *asked)
+        kseg("convert", *options, damaged).expect(status)
+        assert [path.name for path in tmp_path.iterdir()] == (["new"] if status == 0 else [])
+    assert hive(tmp_path / "new")[0].endswith(".arrow")
+
+
+@pytest.mark.parametrize("asked, told", [
+    (("--partition-by", "topic", "--to", "csv", "-o", "x"), "--partition-by needs --to parquet or arrow"),
+    (("--partition-by", "topic", "-o", "x"), "--partition-by needs --to parquet or arrow"),
+    (("--partition-by", "topic", "--to", "parquet"), "give -o DIR"),
+    (("--to", "parquet", "-o", "x", "--partition-by", "topic,day"), "'topic,day' is not some of"),
+], ids=str)  # fmt: skip
+def test_directories_need_a_table_and_a_place(kseg: Kseg, asked: tuple[str, ...], told: str) -> None:
+    kseg("convert", *asked, TESTDATA / SOURCES[0]).expect(2, told)

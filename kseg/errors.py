@@ -24,6 +24,12 @@ class KsegError(Exception):
     """Base of all errors that end a command with one line on standard error.
 
     ``command``: a shell line that helps, which follows the text; on standard error on a line of its own.
+
+    >>> try:
+    ...     kseg.verify("nowhere-0")
+    ... except kseg.KsegError as error:
+    ...     print(type(error).__name__, error.exit_status, error)
+    PathError 3 nowhere-0: no such file or directory
     """
 
     exit_status = 3
@@ -63,27 +69,58 @@ def caused(error: KsegError, cause: BaseException) -> KsegError:
 
 
 class RequestError(KsegError):
-    """Invalid options, and options that contradict each other or the files."""
+    """Invalid options, and options that contradict each other or the files.
+
+    >>> try:
+    ...     kseg.scan("orders-0", offsets=(9, 5))
+    ... except kseg.RequestError as error:
+    ...     print(error)
+    offsets=(9, 5): ends before it begins
+    """
 
     exit_status = 2
 
 
 class PathError(KsegError):
-    """A path that cannot be opened, or that the command cannot read."""
+    """A path that cannot be opened, or that the command cannot read.
+
+    >>> try:
+    ...     kseg.open("nowhere-0")
+    ... except kseg.PathError as error:
+    ...     print(error)
+    nowhere-0: no such file or directory
+    """
 
 
 class UnreadableError(PathError):
-    """Bytes of a file that the disk cannot read."""
+    """Bytes of a file that the disk cannot read.
+
+    >>> issubclass(kseg.UnreadableError, kseg.PathError)
+    True
+    """
 
 
 class UnsupportedError(KsegError):
-    """An existing feature that this command does not support."""
+    """An existing feature that this command does not support.
+
+    >>> try:
+    ...     kseg.scan("orders-0/00000000000000000000.index").to_arrow()
+    ... except kseg.UnsupportedError as error:
+    ...     print(error)
+    orders-0/00000000000000000000.index: .index files hold no records
+    """
 
 
 class DamageError(KsegError):
     """Damage, or a batch that cannot be read, that was not to be skipped.
 
     ``item``: the `kseg.Damage` or `kseg.Batch`, if the Python interface found it.
+
+    >>> try:
+    ...     list(kseg.open("crashed-0").records())
+    ... except kseg.DamageError as error:
+    ...     print(error.item)
+    <Batch 00000000000000000116.log:7129 305 bytes: offsets 134..135, v2, none, crc-mismatch>
     """
 
     def __init__(self, text: str, item: object = None) -> None:
@@ -96,15 +133,33 @@ class KernelError(KsegError, ImportError):
 
 
 class BrokerRunningError(KsegError):
-    """A live broker holds the log directory."""
+    """A live broker holds the log directory.
+
+    >>> try:
+    ...     result = kseg.reindex("orders-0").apply()
+    ... except kseg.BrokerRunningError:
+    ...     print("stop the broker first")
+    """
 
 
 class SelectionWarning(UserWarning):
-    """A glob of topics that matches none."""
+    """A glob of topics that matches none.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", kseg.SelectionWarning)
+    ...     rows = kseg.scan("kafka-logs", topics="nope*").count_rows()
+    >>> print(rows, caught[0].message)
+    0 topics: no topic matches 'nope*'
+    """
 
 
 class StoppedHalfwayError(KsegError):
-    """A change stopped before its end. Repeat the command, or run ``kseg undo``."""
+    """A change stopped before its end. Repeat the command, or run ``kseg undo``.
+
+    >>> kseg.StoppedHalfwayError.exit_status
+    4
+    """
 
     exit_status = 4
 

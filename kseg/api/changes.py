@@ -51,6 +51,9 @@ class Action(NamedTuple):
 
     ``size``: of the file afterwards, in bytes; None if it is deleted. ``target``: its new path if it is renamed.
     ``removed_bytes``: bytes that the directory loses.
+
+    >>> [(action.action, action.reason) for action in kseg.recover("crashed-0", mode="salvage").actions][1]
+    ('replace', 'damaged ranges are cut out')
     """
 
     action: str
@@ -62,7 +65,11 @@ class Action(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Bytes that a change removes from a file. Offsets and the number of records are None if they are unknown."""
+    """Bytes that a change removes from a file. Offsets and the number of records are None if they are unknown.
+
+    >>> [(lost.position, lost.length) for lost in kseg.recover("crashed-0", mode="salvage").lost]
+    [(7129, 305)]
+    """
 
     file: str
     position: int
@@ -80,6 +87,10 @@ class Result:
     ``changed``: whether any file was changed. ``kept``: the folders that keep removed bytes for ``undo``.
     ``damage_remains``: damage was found that the command does not repair. ``errors``: the partitions that failed while
     others succeeded. ``warnings``: messages for users.
+
+    >>> result = kseg.convert("orders-0", codec="lz4", output="lz4").apply()
+    >>> result.changed, result.errors
+    (True, {})
     """
 
     changed: bool
@@ -93,6 +104,12 @@ class Plan:
     """The plan of a change. It is true if there is something to do; nothing has been changed yet.
 
     ``damage_remains``, ``errors`` and ``warnings`` are those of `Result`.
+
+    >>> plan = kseg.recover("crashed-0", mode="salvage")
+    >>> plan
+    <Plan recover: actions: 5, directories: 1, removed bytes: 14274>
+    >>> if plan:
+    ...     result = plan.apply()
     """
 
     def __init__(
@@ -286,6 +303,10 @@ def recover(
 
     ``mode``: "broker" gives the result of a broker's start, "salvage" keeps every intact batch. ``from_replica``,
     ``drop_undecodable`` and ``drop_batches`` (offsets) need mode "salvage".
+
+    >>> plan = kseg.recover("crashed-0", mode="salvage")
+    >>> [(lost.position, lost.length) for lost in plan.lost]
+    [(7129, 305)]
     """
     given = locals() | change
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
@@ -308,7 +329,11 @@ def reindex(
     index_interval_bytes: int | None = None,
     **change: Unpack[ChangeArguments],
 ) -> Plan:
-    """Plans new index files, byte for byte as a broker builds them; ``snapshots``: also producer snapshots."""
+    """Plans new index files, byte for byte as a broker builds them; ``snapshots``: also producer snapshots.
+
+    >>> kseg.reindex("orders-0")
+    <Plan reindex: nothing to do>
+    """
     given = locals() | change
     from kseg.recovery.options import ReindexOptions
     from kseg.recovery.reindexing import ReindexPlanner
@@ -328,7 +353,11 @@ def compact(
     memory_bytes: int | None = None,
     **change: Unpack[CompactArguments],
 ) -> Plan:
-    """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default."""
+    """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default.
+
+    >>> kseg.compact("compacted-0")
+    <Plan compact: actions: 28, directories: 2, removed bytes: 18486>
+    """
     given = locals() | change
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.cleaner.settings import CompactOptions
@@ -352,6 +381,10 @@ def retain(
     """Plans the deletions of a broker's retention. ``retention_ms`` and ``retention_bytes``: -1 for no limit.
 
     None means the topic's setting, or a broker's default.
+
+    >>> plan = kseg.retain("orders-0", retention_ms=86_400_000)
+    >>> bool(plan)
+    True
     """
     given = locals() | change
     from kseg.output.changes.partitions import retention_printer
@@ -380,6 +413,10 @@ def convert(
     ``to``: format v0, v1 or v2; ``codec``: as in `writer`. ``batch_bytes`` and ``segment_bytes``: records are regrouped
     to this size. ``lossy``: information that the format cannot represent may be lost; ``skip_damage``: damage is left
     out. None keeps what is there. Segments and archives can only be converted to an output.
+
+    >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
+    >>> len(plan.actions) > 4
+    True
     """
     given = locals() | change
     from kseg.conversion.options import FORMATS, ConvertOptions
@@ -427,6 +464,11 @@ def undo(
     """Plans to undo the last change of partitions or log directories; with ``topics`` that of each such partition.
 
     ``quarantine``: the directory given as ``keep`` to the change, if the partition has moved since.
+
+    >>> result = kseg.recover("crashed-0", mode="salvage").apply()
+    >>> result = kseg.undo("crashed-0").apply()
+    >>> kseg.verify("crashed-0").ok
+    False
     """
     paths, globs = paths_of(path), None if topics is None else words_of(topics)
     kept_in = "" if quarantine is None else resolved(os.fspath(quarantine))

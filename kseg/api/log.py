@@ -51,6 +51,10 @@ class Record(NamedTuple):
     ``timestamp`` is in ms since the epoch, None if there is none; ``timestamp_type`` is "CreateTime", "LogAppendTime",
     or None for formats without timestamps. ``headers`` is a list of key and value; a key that is not UTF-8 is bytes.
     ``topic`` and ``partition`` come from the directory's name.
+
+    >>> record = next(kseg.open("orders-0").records())
+    >>> record.offset, record.key, record.value, record.timestamp
+    (0, b'key-00000', b's', 1790000000000)
     """
 
     topic: str | None
@@ -64,7 +68,11 @@ class Record(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes ``[position, position + length)`` of a file that belong to no batch. ``code`` is a code of findings."""
+    """Bytes ``[position, position + length)`` of a file that belong to no batch. ``code`` is a code of findings.
+
+    >>> [item for item in kseg.open("cut-0") if isinstance(item, kseg.Damage)]
+    [<Damage 00000000000000000000.log:78 551 bytes: truncated-batch>]
+    """
 
     file: str
     topic: str | None
@@ -103,6 +111,10 @@ class Batch:
     ``is_valid``: the checksum is right and the magic is known. `problems` lists the errors of the frame; `check` also
     reads all records. Iterating yields the intact records, also those of control batches and of batches that are not
     valid.
+
+    >>> batch = next(item for item in kseg.open("orders-0") if isinstance(item, kseg.Batch))
+    >>> batch.base_offset, batch.compression, batch.producer_id, [record.value for record in batch]
+    (0, 'none', 0, [b's'])
     """
 
     __slots__ = ("_batch", "_file")
@@ -230,6 +242,10 @@ class Log:
 
     Files are opened when they are read. The end of a ``with`` block frees the temporary files of archives, as the end
     of the object does.
+
+    >>> with kseg.open("orders-0") as log:
+    ...     print(log, sum(item.size for item in log if isinstance(item, kseg.Batch)))
+    <Log 'orders-0': segments: 4> 57184
     """
 
     def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int, keys: PrivateKeys) -> None:
@@ -276,6 +292,10 @@ class Log:
         ``key``: only records with this key. ``isolation``: "read_uncommitted" or "read_committed". ``on_damage``:
         "raise" raises DamageError at damage and at batches that cannot be read, "skip" logs them and continues.
         Raises RequestError for invalid arguments.
+
+        >>> log = kseg.open("orders-0")
+        >>> [record.offset for record in log.records(offsets=(100, 103))]
+        [100, 101, 102, 103]
         """
         skips_damage = is_second("on_damage", selection["on_damage"], OnDamage)
         report = DamageLog(logging.getLogger("kseg")) if skips_damage else raise_damage
@@ -317,5 +337,10 @@ def open_log(path: Paths, **reading: Unpack[Reading]) -> Log:
     decompressed size of one batch. Remote storage is read as the log directory of its live segments; ``private_keys``
     has the PEM files for encrypted segments by the ids of their key pairs. Raises PathError if there is nothing to
     read, UnsupportedError for a file that is not a segment.
+
+    >>> for item in kseg.open("crashed-0"):
+    ...     if isinstance(item, kseg.Damage) or not item.is_valid:
+    ...         print(item)
+    <Batch 00000000000000000116.log:7129 305 bytes: offsets 134..135, v2, none, crc-mismatch>
     """
     return Log(paths_of(path), reading["live"], reading["max_batch_bytes"], keys_of(reading["private_keys"]))

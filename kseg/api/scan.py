@@ -63,6 +63,13 @@ class Scan(Dataset):
 
     It is also a ``pyarrow.dataset.Dataset``, whose scanner decodes only the requested columns. The base class holds one
     fragment, which cannot be opened: functions of pyarrow that bypass the scanner raise UnsupportedError.
+
+    >>> scan = kseg.scan("orders-0", columns=["offset", "value"])
+    >>> scan.to_arrow().num_rows, scan.count_rows()
+    (150, 150)
+    >>> import duckdb
+    >>> duckdb.sql('select max("offset") from scan').fetchall()
+    [(149,)]
     """
 
     columns: tuple[str, ...]
@@ -125,6 +132,9 @@ class Scan(Dataset):
 
         They can be pickled for the workers of Dask, Ray or a pool, which must have the same files at the same paths.
         Raises RequestError for a size below 1, PathError if a file cannot be read.
+
+        >>> sum(split.count_rows() for split in kseg.scan("orders-0").splits(10_000))
+        150
         """
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
@@ -168,6 +178,10 @@ class Scan(Dataset):
         """Returns the rows that match an expression of pyarrow. ``batch_size``: the most rows of a batch.
 
         Other options of pyarrow are accepted, here and below, and not needed.
+
+        >>> import pyarrow.compute as pc
+        >>> kseg.scan("orders-0").scanner(columns=["offset"], filter=pc.field("offset") < 3).to_table().to_pydict()
+        {'offset': [0, 1, 2]}
         """
         if sys._getframe(1).f_code.co_name == "write_dataset":  # of pyarrow, which takes no other scanners
             return ds.Scanner.from_batches(self.batches())
@@ -375,6 +389,12 @@ def scan(
     Other rows than records, with the columns of kseg-spark(7), by ``mode``: "batches", headers of batches (with
     ``offsets``); "findings" of `kseg.verify` with ``level`` and ``now``; "entries" of side files; "commits", the
     committed offsets of groups, whose ``topics`` and ``partitions`` are those of the commits.
+
+    >>> kseg.scan("kafka-logs", topics="orders", columns=["partition", "offset"]).count_rows()
+    33
+    >>> commits = kseg.scan("kafka-logs", mode="commits", columns=["group", "topic", "partition", "lag"])
+    >>> commits.head(1).to_pylist()
+    [{'group': 'classic-group', 'topic': 'orders', 'partition': 0, 'lag': 6}]
     """
     _check_mode(reading)
     known = tuple(types_of(reading["mode"]))

@@ -22,6 +22,10 @@ class Summary(NamedTuple):
     """Counts of checked files, batches and records, and of findings by severity.
 
     ``not_judged`` counts files and directories that may be Kafka's and were not read.
+
+    >>> summary = kseg.verify("crashed-0").summary
+    >>> summary.errors, summary.batches, summary.records
+    (1, 6, 32)
     """
 
     files: int
@@ -41,6 +45,10 @@ class Verdict:
     ``ok``: there is no error, and everything could be checked; ``failures`` lists the parts that could not.
     ``next``: the commands to run, in order. ``omitted``: file, code and number of findings that are only counted,
     beyond the first 100 of a code in a file. ``comparisons``: of each partition with ``against``.
+
+    >>> verdict = kseg.verify("crashed-0")
+    >>> verdict.ok, [finding.code for finding in verdict.findings], verdict.next
+    (False, ['crc-mismatch'], (['kseg', 'recover', '--mode', 'salvage', 'crashed-0'],))
     """
 
     ok: bool
@@ -91,6 +99,9 @@ def verify(
     another replica to compare with. ``ignore``: codes of findings to omit. ``now``: the current time, in ms since the
     epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for encrypted
     remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could be checked.
+
+    >>> kseg.verify("orders-0", level="deep").ok
+    True
     """
     given = locals() | reading
     other = None if against is None else one_path(against)

@@ -28,6 +28,10 @@ Headers = Iterable[tuple[str | bytes, bytes | None]]
 class Writer:
     """Writes one new partition. Use it as a context manager: the partition appears when the block succeeds, or not at
     all.
+
+    >>> with kseg.writer("new/orders-0", codec="zstd:3") as w:
+    ...     w.append(key=b"k", value=b"v", timestamp=1790000000000)
+    0
     """
 
     def __init__(self, path: str, target: Target, batch_bytes: int, limits: RollLimits, first_offset: int) -> None:
@@ -82,6 +86,10 @@ class Writer:
         ``timestamp`` is in ms since the epoch; None for none. ``headers`` are pairs of a key (text or bytes) and a
         value. ``offset``: a given one must not be below `next_offset`; gaps are recorded. Raises RequestError for
         values of other types, and outside the ``with`` block.
+
+        >>> with kseg.writer("new/orders-1") as w:
+        ...     [w.append(value=b"a"), w.append(value=b"b", headers=[("h", b"1")])]
+        [0, 1]
         """
         rows = self._open_rows()
         offset = self._next_offset if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
@@ -99,6 +107,9 @@ class Writer:
         The columns are some of those of `scan`. Without ``offset`` rows get the next offsets; ``topic`` and
         ``partition`` are ignored, because they are the directory's name. Raises RequestError for other columns and
         types. Needs pyarrow.
+
+        >>> with kseg.writer("copy/orders-0") as w:
+        ...     w.extend(kseg.scan("orders-0", offsets=(0, 9)))
         """
         rows = self._open_rows()
         rows.add_held()
@@ -167,6 +178,12 @@ def writer(
     ``codec``: none, gzip, snappy, lz4 or zstd, with a level as in "zstd:3". ``segment_bytes``, ``batch_bytes`` (before
     compression) and ``index_interval_bytes`` are those of a broker and a producer. Raises RequestError for invalid
     arguments; in its ``with`` block PathError if the path exists, BrokerRunningError if a broker holds its directory.
+
+    >>> with kseg.writer("new/orders-2") as w:
+    ...     w.append(key=b"k", value=b"v")
+    0
+    >>> kseg.verify("new/orders-2").ok
+    True
     """
     text = one_path(path)
     if parse_partition_name(os.path.basename(os.path.abspath(text))) is None:

@@ -65,7 +65,11 @@ class Record(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One problem of a batch: a code of `kseg.segment.items` and a sentence."""
+    """One problem of a batch: a code of `kseg.segment.items` and a sentence.
+
+    >>> [problem.code for item in kseg.open("crashed-0") for problem in item.problems]
+    ['crc-mismatch']
+    """
 
     code: str
     message: str

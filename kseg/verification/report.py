@@ -22,6 +22,12 @@ class Finding(NamedTuple):
     gives another.
     ``details``: the fields of the finding's JSON object. `kseg.verification.repairs` adds
     ``repair``, a complete command, and ``needs``, one of NEEDS.
+
+    >>> (finding,) = kseg.verify("crashed-0").findings
+    >>> finding.code, finding.position, finding.details["recordCount"]
+    ('crc-mismatch', 7129, 2)
+    >>> finding.repair
+    ['kseg', 'recover', '--mode', 'salvage', 'crashed-0']
     """
 
     code: str

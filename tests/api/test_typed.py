@@ -57,7 +57,7 @@ def test_every_argument_has_a_name_and_a_default(function: Callable[..., Any]) -
         "convert": {"output", "lock", "codec"},
     }.get(function.__name__, set()) <= names  # fmt: skip
     with pytest.raises(TypeError, match="no_such_name"):
-        function(path="x", no_such_name=1)
+        function(no_such_name=1)
 
 
 @pytest.mark.parametrize("wrong", [5, b"x", {1: "x"}, [5]])

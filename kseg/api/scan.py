@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from kseg.api.archives import readable
@@ -13,6 +13,7 @@ from kseg.api.arguments import (
     Isolation,
     Level,
     OnDamage,
+    Path,
     Paths,
     Reading,
     RecordSelection,
@@ -20,14 +21,17 @@ from kseg.api.arguments import (
     is_second,
     keys_of,
     one_of,
+    one_path,
     paths_of,
     wanted_of,
     words_of,
 )
 from kseg.api.log import raise_damage
 from kseg.api.modes import module_of
+from kseg.decoders.avro import need_fastavro
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import need_pyarrow, record_batch, record_batches, schema, types_of
+from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
 from kseg.runtime.threads import usable_cores
 from kseg.stores.stored_object import shown
@@ -76,21 +80,37 @@ class Scan(Dataset):
     _request: ScanRequest = field(repr=False)
     _skips_damage: bool = field(repr=False)
     _parts: tuple[ScanPart, ...] | None = field(default=None, repr=False)
+    _decoding: Decoding = field(default_factory=Decoding, repr=False)
 
     def __post_init__(self) -> None:
         if Dataset is not object:
             form, files = ds.IpcFileFormat(), _no_files()
             fragments = [form.make_fragment("scan", files)]
-            Dataset.__init__(self, fragments, self.schema, form, files)  # type: ignore[call-arg]
+            Dataset.__init__(self, fragments, self._plain_schema, form, files)  # type: ignore[call-arg]
 
     def __reduce__(self) -> Any:
-        return Scan, (self.columns, self._request, self._skips_damage, self._parts)
+        return Scan, (self.columns, self._request, self._skips_damage, self._parts, self._decoding)
 
     @property
     def schema(self) -> "pa.Schema":
-        """The columns with the types of the Spark source; timestamps are ``timestamp[ms, UTC]``."""
+        """The columns with the types of the Spark source; timestamps are ``timestamp[ms, UTC]``.
+
+        With keys or values decoded, all are read at the first time, because their types depend on all of them.
+        """
+        return self._typed.schema(self._plain_schema)
+
+    @property
+    def _plain_schema(self) -> "pa.Schema":
         need_pyarrow()
         return schema(self.columns, "ms", self._request.mode)
+
+    @cached_property
+    def _typed(self) -> Decoding:
+        """The decoding with the types of its columns."""
+        if self._decoding.types is not None or {*self._decoding.columns}.isdisjoint(self.columns):
+            return self._decoding
+        with self._readable() as request:
+            return with_types(self._decoding, request, self._parts, usable_cores())
 
     def batches(self) -> "pa.RecordBatchReader":
         """Returns a reader of record batches, in the order of the files. Memory does not depend on their size.
@@ -109,11 +129,12 @@ class Scan(Dataset):
                 works = (work for _, work in mode.works(request)) if self._parts is None else self._parts
                 yield from record_batches(mode.rows(works, request, report), wanted)
                 return
-            reader = PartReader(request, self.columns, 1, report, usable_cores())
+            decoded = DecodedColumns(self._typed, logging.getLogger("kseg").warning)
+            reader = PartReader(request, self._typed.read_columns(self.columns), 1, report, usable_cores())
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
                 constants = {"topic": part.file.topic, "partition": part.file.partition}
-                yield record_batch(chunk, wanted, constants)
+                yield record_batch(chunk, wanted, constants, decoded.arrays(chunk, part.file, wanted))
 
     @contextmanager
     def _readable(self) -> Iterator[ScanRequest]:
@@ -144,7 +165,7 @@ class Scan(Dataset):
             return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]
 
     def _changed(self, columns: tuple[str, ...], parts: tuple[ScanPart, ...] | None) -> "Scan":
-        return Scan(columns, self._request, self._skips_damage, parts)
+        return Scan(columns, self._request, self._skips_damage, parts, self._typed)
 
     def to_arrow(self) -> "pa.Table":
         """Returns all rows as a table."""
@@ -345,17 +366,23 @@ def _need(name: str) -> None:
 
 
 Mode = Literal["records", "batches", "findings", "entries", "commits"]
+Form = Literal["bytes", "decoded"]
 
 
 class ScanArguments(RecordSelection, Reading, total=False):
     """Which rows are read, and how."""
 
     mode: Annotated[Mode, "records"]
+    keys: Annotated[Form, "bytes"]
+    values: Annotated[Form, "bytes"]
+    schemas: Annotated[Path | None, None]
     level: Annotated[Level, "full"]
     now: Annotated[int | None, None]
 
 
-_OF_RECORDS = {"offsets": None, "time": None, "key": None, "isolation": "read_uncommitted"}
+_OF_RECORDS = {
+    "offsets": None, "time": None, "key": None, "isolation": "read_uncommitted", "keys": "bytes", "values": "bytes",
+}  # fmt: skip
 
 
 def _check_mode(reading: ScanArguments) -> None:
@@ -386,6 +413,11 @@ def scan(
     match; of a URL, that is known when it is read. Reading raises RequestError for the name of a topic that is not
     there, and warns (SelectionWarning) of a glob that matches none.
 
+    ``keys`` and ``values`` "decoded": those that were written with the schemas of a Schema Registry are decoded as by
+    ``kseg dump --value-format avro``, with the schemas of _schemas-0 in the same log directory, or at ``schemas``, a
+    partition of that topic or a folder of ID.avsc files. A column has the type of its Avro schema, such as a struct, if
+    all values have the same one; otherwise it is JSON text. Needs ``pip install 'kseg[avro]'``.
+
     Other rows than records, with the columns of kseg-spark(7), by ``mode``: "batches", headers of batches (with
     ``offsets``); "findings" of `kseg.verify` with ``level`` and ``now``; "entries" of side files; "commits", the
     committed offsets of groups, whose ``topics`` and ``partitions`` are those of the commits.
@@ -412,4 +444,8 @@ def scan(
         is_second("isolation", reading["isolation"], Isolation), reading["live"], reading["max_batch_bytes"],
         keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
     )  # fmt: skip
-    return Scan(tuple(names), request, is_second("on_damage", reading["on_damage"], OnDamage))
+    schemas = None if reading["schemas"] is None else one_path(reading["schemas"])
+    decoding = Decoding(is_second("keys", reading["keys"], Form), is_second("values", reading["values"], Form), schemas)
+    if decoding.columns:
+        need_fastavro()
+    return Scan(tuple(names), request, is_second("on_damage", reading["on_damage"], OnDamage), None, decoding)

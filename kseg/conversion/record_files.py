@@ -268,9 +268,8 @@ class _Reading:
     def decoding(self) -> Decoding:
         """Returns how keys and values are decoded; with the types of columns that have one schema, for a table."""
         options = self._options
-        names = [name for name, is_asked in ((KEY, options.decodes_keys), (VALUE, options.decodes_values)) if is_asked]
-        found = Decoding(tuple(names), options.schemas)
-        if not names or options.form == CSV:
+        found = Decoding(options.decodes_keys, options.decodes_values, options.schemas)
+        if not found.columns or options.form == CSV:
             return found
         request = ScanRequest(
             tuple(self._paths), is_committed=options.read_committed, max_batch_bytes=options.max_batch_bytes
@@ -317,7 +316,7 @@ def _batches(
         with closing(reading.chunks(1000, _CHUNK_BYTES[str(options.form)])) as found:
             for file, chunk in found:
                 place = {"topic": file.topic, "partition": file.partition}
-                yield file, record_batch(chunk, wanted, place, decoded.arrays(chunk, file, wanted.names))
+                yield file, record_batch(chunk, wanted, place, decoded.arrays(chunk, file, wanted))
 
     return wanted, batches()
 

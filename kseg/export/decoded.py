@@ -1,7 +1,7 @@
 """Keys and values decoded with their schemas, as Arrow columns: typed if all have one schema, else of JSON text."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,20 @@ _HEADER_OF = dict(zip((KEY, VALUE), SCHEMA_HEADERS, strict=True))
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """``columns``: key, value or both. ``schemas``: as for `schemas_at`; None: those of each log directory.
+    """What is decoded. ``schemas``: as for `schemas_at`; None: those of each log directory.
 
-    ``types``: those of columns that have one; the others are JSON text.
+    ``types``: those of columns that have one; the others are JSON text, and all are if it is None.
     """
 
-    columns: tuple[str, ...] = ()
+    keys: bool = False
+    values: bool = False
     schemas: str | None = None
-    types: "Mapping[str, pa.DataType]" = field(default_factory=dict)
+    types: "Mapping[str, pa.DataType] | None" = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the decoded columns."""
+        return (KEY,) * self.keys + (VALUE,) * self.values
 
     def schema(self, plain: "pa.Schema") -> "pa.Schema":
         """Returns a schema of records with the types of decoded columns."""
@@ -37,7 +43,9 @@ class Decoding:
 
         for name in self.columns:
             if (i := plain.get_field_index(name)) >= 0:
-                plain = plain.set(i, pa.field(name, self.types.get(name, pa.string()), metadata={DECODED: b"avro"}))
+                plain = plain.set(
+                    i, pa.field(name, (self.types or {}).get(name, pa.string()), metadata={DECODED: b"avro"})
+                )
         return plain
 
     def read_columns(self, names: Collection[str]) -> tuple[str, ...]:
@@ -54,16 +62,16 @@ class DecodedColumns:
         self.names = decoding.columns
         self._decoder_of = by_schemas(decoding.schemas, warn, ("avro", "avro")) if decoding.columns else None
 
-    def arrays(self, chunk: Chunk, file: SegmentFile, names: Collection[str]) -> "dict[str, pa.Array]":
-        """Returns the decoded columns of a chunk, as far as they are among ``names``."""
+    def arrays(self, chunk: Chunk, file: SegmentFile, wanted: "pa.Schema") -> "dict[str, pa.Array]":
+        """Returns the decoded columns of a chunk, as far as they are wanted."""
         import pyarrow as pa
 
         found = {}
         for name in self._decoding.columns:
-            if name in names and self._decoder_of is not None:
-                kind = self._decoding.types.get(name)
-                if kind is None:
-                    found[name] = pa.array(self.texts(chunk, file, name), pa.string())
+            if name in wanted.names:
+                kind = wanted.field(name).type
+                if name not in (self._decoding.types or ()):
+                    found[name] = pa.array(self.texts(chunk, file, name), kind)
                     continue
                 try:
                     found[name] = pa.array([value for value, _ in self._values(chunk, file, name)], kind)
@@ -143,7 +151,7 @@ def with_types(decoding: Decoding, request: ScanRequest, parts: Collection[ScanP
         if not wanted:
             break
     types = {name: candidate.type for name, candidate in wanted.items() if candidate.type is not None}
-    return Decoding(decoding.columns, decoding.schemas, types)
+    return replace(decoding, types=types)
 
 
 def type_of(reader: AvroReader) -> "pa.DataType":

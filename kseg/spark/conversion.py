@@ -72,7 +72,10 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
 
 
 def _read_options(options: ConvertOptions) -> dict[str, str]:
-    return {
+    schemas = {} if options.schemas is None else {"schemas": options.schemas}
+    return schemas | {
+        "keys": "decoded" if options.decodes_keys else "bytes",
+        "values": "decoded" if options.decodes_values else "bytes",
         "isolation": "read_committed" if options.read_committed else "read_uncommitted",
         "onDamage": "fail",
         "maxBatchBytes": str(options.max_batch_bytes),

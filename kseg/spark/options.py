@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from kseg.api.modes import ROW_MODES
 from kseg.errors import KsegError
+from kseg.export.decoded import Decoding
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
@@ -180,7 +181,7 @@ class Options:
     ``split_bytes`` None: the size of a task grows with the total. ``start`` and ``end``: where Spark's Kafka source
     would begin and end; both they and the ranges hold. ``storage``: settings of the file systems of URLs.
     ``private_keys``: PEM files for encrypted remote storage, by the ids of their key pairs. ``reads_offsets``: the
-    columns need nothing of records but their offsets.
+    columns need nothing of records but their offsets. ``decoding``: of keys and values, to JSON text.
     """
 
     paths: tuple[str, ...] = ()
@@ -206,6 +207,7 @@ class Options:
     storage: Storage = field(default_factory=Storage)
     private_keys: tuple[tuple[str, str], ...] = ()
     reads_offsets: bool = False
+    decoding: Decoding = field(default_factory=Decoding)
 
     @property
     def keys(self) -> PrivateKeys:
@@ -241,7 +243,10 @@ def parse_options(given: Mapping[str, str], hadoop: Settings = ()) -> Options:
         group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
         for group, kind in _GROUPS.items()
     }
-    return Options(storage=Storage(storage_options(given), hadoop), **found, **groups)
+    options = Options(storage=Storage(storage_options(given), hadoop), **found, **groups)
+    if options.decoding.columns and options.mode != "records":
+        raise KsegError(f"options keys and values of format kseg: mode {options.mode} has neither")
+    return options
 
 
 def parse_write_options(given: Mapping[str, str], hadoop: Settings = ()) -> WriteOptions:
@@ -394,6 +399,7 @@ _GROUPS: Mapping[str, Callable[..., Any]] = {
     "end": Positions,
     "subscription": Subscription,
     "stream": StreamOptions,
+    "decoding": Decoding,
 }
 
 _READING: tuple[_Option, ...] = (
@@ -412,6 +418,9 @@ _READING: tuple[_Option, ...] = (
     ("subscribe", "subscription.topics", topics),
     ("subscribePattern", "subscription.pattern", topic_pattern),
     ("assign", "subscription.partitions", assigned),
+    ("keys", "decoding.keys", chosen("bytes", "decoded")),
+    ("values", "decoding.values", chosen("bytes", "decoded")),
+    ("schemas", "decoding.schemas", os.path.abspath),
     ("includeHeaders", "includes_headers", truth),
     ("ignoreLogStart", "ignores_log_start", truth),
     ("maxFilesPerTrigger", "stream.max_files", number_from(1)),

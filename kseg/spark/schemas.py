@@ -1,7 +1,7 @@
 """The columns of each mode, and the check of a schema given by the user."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
@@ -33,15 +33,15 @@ _TYPES: Mapping[str, DataType] = {
 }  # fmt: skip
 
 
-def columns_of(mode: str) -> dict[str, DataType]:
-    """Returns the columns of a mode with their types."""
-    return {name: _TYPES[kind] for name, kind in types_of(mode).items()}
+def columns_of(mode: str, decoded: Collection[str] = ()) -> dict[str, DataType]:
+    """Returns the columns of a mode with their types; those of names in ``decoded`` are JSON text."""
+    return {name: StringType() if name in decoded else _TYPES[kind] for name, kind in types_of(mode).items()}
 
 
-def schema_of(mode: str, includes_headers: bool = True) -> StructType:
+def schema_of(mode: str, includes_headers: bool = True, decoded: Collection[str] = ()) -> StructType:
     """Returns all columns of a mode; ``includes_headers`` false: without that of the headers."""
-    columns = [(name, kind) for name, kind in columns_of(mode).items() if includes_headers or name != "headers"]
-    return StructType([StructField(name, kind) for name, kind in columns])
+    columns = columns_of(mode, decoded).items()
+    return StructType([StructField(name, kind) for name, kind in columns if includes_headers or name != "headers"])
 
 
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
@@ -60,9 +60,9 @@ def table_options(schema: StructType) -> dict[str, str]:
     return dict(next((field.metadata[_TABLE_OPTIONS] for field in schema if _TABLE_OPTIONS in field.metadata), {}))
 
 
-def check_schema(mode: str, schema: StructType) -> None:
+def check_schema(mode: str, schema: StructType, decoded: Collection[str] = ()) -> None:
     """Raises KsegError unless each column belongs to the mode, has its type, and is nullable, and there is one."""
-    known = columns_of(mode)
+    known = columns_of(mode, decoded)
     if not schema.names:
         raise KsegError(f"a schema of format kseg needs a column; mode {mode} has {', '.join(known)}")
     for field in schema:

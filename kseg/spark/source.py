@@ -110,7 +110,7 @@ class KsegDataSource(ForWorkers, DataSource):
     def schema(self) -> StructType:
         """Returns the columns. Raises KsegError for invalid options."""
         options = parse_options(self.options, self.hadoop)
-        found = schema_of(options.mode, options.includes_headers)
+        found = schema_of(options.mode, options.includes_headers, options.decoding.columns)
         return with_table_options(found, self.options) if _IN_A_CATALOG in self.options else found
 
     def writer(self, schema: StructType, overwrite: bool) -> "KsegWriter":
@@ -142,7 +142,7 @@ class KsegDataSource(ForWorkers, DataSource):
 
     def _options_for(self, schema: StructType) -> Options:
         options = parse_options(table_options(schema) | dict(self.options), self.hadoop)
-        check_schema(options.mode, schema)
+        check_schema(options.mode, schema, options.decoding.columns)
         return replace(options, reads_offsets=needs_only_offsets(options.mode, schema))
 
 

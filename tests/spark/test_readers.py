@@ -20,8 +20,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+import kseg
 from api.consumed import CONSUMED, TESTDATA, id_of, partition_of
 from api.consumed import rows_of as consumed_rows
+from dump.test_schemas import ORDER, behind, register
 from kseg.errors import KsegError, SelectionWarning, UnsupportedError
 from kseg.spark.source import KsegDataSource
 from kseg.verification.partition import CheckSettings
@@ -343,3 +345,21 @@ def test_counts_are_those_of_the_records(options: dict[str, str]) -> None:
 )
 def test_options_of_records_hold(options: dict[str, Any]) -> None:
     assert assert_equal([TRANSACTIONS], **options) > 0
+
+
+def test_decoded_keys_and_values_are_json_text(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro", reason="fastavro is not installed")
+    with kseg.writer(str(tmp_path / "_schemas-0")) as writer:
+        register(writer, 7, json.dumps(ORDER))
+    with kseg.writer(str(tmp_path / "orders-0")) as writer:
+        for value in (behind(7, b"\2\6Ann"), b"plain", None):
+            writer.append(key=value, value=value)
+    found = rows_of(tmp_path / "orders-0", columns=["value"], values="decoded")
+    assert [row["value"] for row in found] == ['{"id":1,"who":"Ann"}', '"plain"', None]
+    (tmp_path / "_schemas-0").rename(tmp_path / "elsewhere")
+    given = {"keys": "decoded", "schemas": str(tmp_path / "elsewhere")}
+    assert [row["key"] for row in rows_of(tmp_path / "orders-0", **given)] == [row["value"] for row in found]
+    with pytest.raises(KsegError, match="there is no _schemas-0 in its log directory"):
+        rows_of(tmp_path / "orders-0", values="decoded")
+    with pytest.raises(KsegError, match="mode batches has neither"):
+        rows_of(tmp_path, values="decoded", mode="batches")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import DamageError
 from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunk
+from kseg.export.decoded import DecodedColumns
 from kseg.export.records import LeftOut, Wanted
 from kseg.export.scanning import DamageLog, Offsets, PartReader, ReportDamage, ScanPart, ScanRequest, damage_text
 from kseg.segment.files import SegmentFile
@@ -51,8 +52,10 @@ def report_of(options: Options) -> ReportDamage:
 
 def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
     """Yields the columns of the schema for the parts of one task."""
-    for part, chunk in chunks_of(parts, options, schema.names):
-        yield record_batch(chunk, schema, {"topic": part.file.topic, "partition": part.file.partition})
+    decoded = DecodedColumns(options.decoding, _log.warning)
+    for part, chunk in chunks_of(parts, options, options.decoding.read_columns(schema.names)):
+        place = {"topic": part.file.topic, "partition": part.file.partition}
+        yield record_batch(chunk, schema, place, decoded.arrays(chunk, part.file, schema))
 
 
 def chunks_of(

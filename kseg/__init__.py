@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kseg.api.log import open_log as open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
-    from kseg.api.writer import Writer, writer
+    from kseg.api.writer import LogDirectoryWriter, Writer, log_writer, writer
     from kseg.errors import (
         BrokerRunningError,
         DamageError,
@@ -39,6 +39,7 @@ __all__ = [
     "Finding",
     "KsegError",
     "Log",
+    "LogDirectoryWriter",
     "Lost",
     "PathError",
     "Plan",
@@ -57,6 +58,7 @@ __all__ = [
     "__version__",
     "compact",
     "convert",
+    "log_writer",
     "open",
     "recover",
     "reindex",
@@ -74,7 +76,7 @@ _MODULES = {
     "kseg.api.log": ("Batch", "Damage", "Log", "Record"),
     "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
-    "kseg.api.writer": ("Writer", "writer"),
+    "kseg.api.writer": ("LogDirectoryWriter", "Writer", "log_writer", "writer"),
     "kseg.errors": (
         "BrokerRunningError", "DamageError", "KsegError", "PathError", "RequestError", "SelectionWarning",
         "StoppedHalfwayError", "UnreadableError", "UnsupportedError",

@@ -1,31 +1,171 @@
-"""New partitions: the result of ``kseg.writer``."""
+"""New partitions and log directories: the results of ``kseg.writer`` and ``kseg.log_writer``."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kseg.api.arguments import Codec, Path, checked, one_path
-from kseg.changes.new_directories import new_directories
+from kseg.api.log import Record
+from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import NewRecord, RowsWriter, write_side_files
+from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at
-from kseg.export.arrow import need_pyarrow
+from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, unescaped
 from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
-from kseg.segment.files import LAST_OFFSET, parse_partition_name
+from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
+
+if TYPE_CHECKING:
+    import pyarrow
 
 BATCH_BYTES = 16 << 10
 """Size of a batch before compression: batch.size of Kafka's producer."""
 _NO_TIMESTAMP = -1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_PARTITION = (1 << 31) - 1
 
 Headers = Iterable[tuple[str | bytes, bytes | None]]
 
 
-class Writer:
+class _Settings(NamedTuple):
+    """How new partitions are written."""
+
+    target: Target
+    batch_bytes: int
+    limits: RollLimits
+
+
+class _NewPartitions:
+    """New partitions in ``output``. They appear when the ``with`` block succeeds, all together or not at all.
+
+    ``first_offsets``: of the partitions that are created even without a record.
+    """
+
+    def __init__(self, output: str, name: str, settings: _Settings, first_offsets: Mapping[str, int]) -> None:
+        self._output, self._name, self._settings, self._first_offsets = output, name, settings, first_offsets
+        self._opened = ExitStack()
+        self._writers: PartitionWriters[RowsWriter] | None = None
+
+    def __enter__(self) -> Self:
+        if self._writers is not None:
+            raise RequestError(f"{self._name}: a writer writes once")
+        made = self._opened.enter_context(new_directories(self._output, takes_lock=True))
+        try:
+            writers = PartitionWriters(partial(self._new_partition, made))
+            for name in self._first_offsets:
+                writers.use(name, 0)
+        except BaseException as error:
+            self._opened.__exit__(type(error), error, error.__traceback__)
+            raise
+        self._writers = writers
+        return self
+
+    def _new_partition(self, made: NewDirectories, name: str) -> RowsWriter:
+        return RowsWriter(name, made.add(name), *self._settings, first_offset=self._first_offsets.get(name, 0))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        writers = self._open_writers()
+        try:
+            for rows in writers.by_name.values() if error is None else ():
+                write_side_files(rows.folder or "", rows.finish())
+        except BaseException as failure:
+            writers.close()
+            self._opened.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        writers.close()
+        self._opened.__exit__(kind, error, trace)
+
+    def extend(self, records: Any) -> None:
+        """Appends the records of a `Scan`, of any object with Arrow's ``__arrow_c_stream__``, or of an iterable of
+        mappings or `Record`.
+
+        The columns or keys are some of those of `scan`. Records without ``offset`` get the next offsets. Raises
+        RequestError for other columns and types. Arrow needs pyarrow.
+
+        >>> with kseg.writer("copy/orders-0") as w:
+        ...     w.extend(kseg.scan("orders-0", offsets=(0, 9)))
+        ...     w.extend({"value": b"%d" % n} for n in range(3))
+        """
+        self._open_writers()
+        if hasattr(records, "__arrow_c_stream__"):
+            self._add_table(records)
+            return
+        if isinstance(records, str | bytes | Mapping | Record) or not isinstance(records, Iterable):
+            raise RequestError(f"extend({records!r:.80}): is neither Arrow nor an iterable of mappings or records")
+        number = -1
+        try:
+            for record in records:
+                number += 1
+                row = _row(record)
+                self._hold(self._partition_of(row.pop("topic", None), row.pop("partition", None)), **row)
+        except RequestError as error:
+            raise RequestError(f"extend: record {number}: {error}") from error
+
+    def _add_table(self, table: Any) -> None:
+        need_pyarrow()
+        import pyarrow as pa  # after the check, whose error names the package
+
+        from kseg.api.scan import Scan
+        from kseg.export.arrow import batchable_rows, record_columns, with_offsets
+
+        if isinstance(table, Scan):
+            table = table.batches()  # a stream of C would turn its errors into texts
+        reader = table if isinstance(table, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(table)
+        for whole in reader:
+            for first in range(0, whole.num_rows, CHUNK_ROWS):
+                with errors_at(self._name, RequestError, of=ValueError):
+                    for name, batch in self._by_partition(record_columns(whole.slice(first, CHUNK_ROWS))):
+                        rows = self._open_writers().use(name, batch.nbytes)
+                        rows.add_held()
+                        for part, append_time in batchable_rows(with_offsets(batch, rows.next_offset)):
+                            rows.add(part, append_time)
+
+    def _hold(
+        self,
+        name: str,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp: int | datetime | None = None,
+        offset: int | None = None,
+        timestampType: int | str | None = None,
+    ) -> int:
+        """Appends a record and returns its offset."""
+        key, value, moment = _bytes("key", key), _bytes("value", value), _milliseconds(timestamp)
+        if timestampType is not None and timestampType not in (*TIMESTAMP_TYPES, *TIMESTAMP_TYPES.values()):
+            raise RequestError(f"timestampType={timestampType!r}: is none of {', '.join(TIMESTAMP_TYPES)}")
+        append_time = moment if timestampType in ("LogAppendTime", TIMESTAMP_TYPES["LogAppendTime"]) else None
+        pairs = _pairs(headers) if headers else ()
+        given = -1 if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
+        rows = self._open_writers().use(name, RECORD_BYTES + len(key or b"") + len(value or b""))
+        if 0 <= given < rows.next_offset:
+            raise RequestError(f"{name}: offset {offset} is below the next offset, {rows.next_offset}")
+        found = rows.numbered(offset)
+        rows.hold(NewRecord(found, moment, key, value, pairs, append_time))
+        return found
+
+    def _partition_of(self, topic: Any, partition: Any) -> str:
+        """Returns the name of the directory. Raises RequestError if there is no such topic or partition."""
+        raise NotImplementedError
+
+    def _by_partition(self, batch: "pyarrow.RecordBatch") -> "Iterable[tuple[str, pyarrow.RecordBatch]]":
+        raise NotImplementedError
+
+    def _open_writers(self) -> PartitionWriters[RowsWriter]:
+        if self._writers is None:
+            raise RequestError("a writer writes inside its with block")
+        return self._writers
+
+
+class Writer(_NewPartitions):
     """Writes one new partition. Use it as a context manager: the partition appears when the block succeeds, or not at
     all.
 
@@ -34,43 +174,12 @@ class Writer:
     0
     """
 
-    def __init__(self, path: str, target: Target, batch_bytes: int, limits: RollLimits, first_offset: int) -> None:
-        self._output, self._name = os.path.split(os.path.abspath(path))
-        self._settings = (target, batch_bytes, limits)
-        self._first_offset = self._next_offset = first_offset
-        self._opened = ExitStack()
-        self._rows: RowsWriter | None = None
-
     @property
     def next_offset(self) -> int:
         """The offset of the next record, unless one is given."""
-        return self._next_offset
-
-    def __enter__(self) -> "Writer":
-        if self._rows is not None:
-            raise RequestError(f"{self._name}: a writer writes once")
-        made = self._opened.enter_context(new_directories(self._output, takes_lock=True))
-        try:
-            self._folder = made.add(self._name)
-            self._rows = RowsWriter(self._name, self._folder, *self._settings)
-        except BaseException as error:
-            self._opened.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        rows = self._open_rows()
-        try:
-            if error is None:
-                write_side_files(self._folder, rows.finish(self._first_offset))
-        except BaseException as failure:
-            rows.discard()
-            self._opened.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        rows.discard()
-        self._opened.__exit__(kind, error, trace)
+        if self._writers is None:
+            return self._first_offsets[self._name]
+        return self._writers.by_name[self._name].next_offset
 
     def append(
         self,
@@ -78,62 +187,96 @@ class Writer:
         key: bytes | None = None,
         value: bytes | None = None,
         headers: Headers = (),
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
         offset: int | None = None,
     ) -> int:
         """Appends a record and returns its offset.
 
-        ``timestamp`` is in ms since the epoch; None for none. ``headers`` are pairs of a key (text or bytes) and a
-        value. ``offset``: a given one must not be below `next_offset`; gaps are recorded. Raises RequestError for
-        values of other types, and outside the ``with`` block.
+        ``timestamp`` is in ms since the epoch, or a datetime; None for none. ``headers`` are pairs of a key (text or
+        bytes) and a value. ``offset``: a given one must not be below `next_offset`; gaps are recorded. Raises
+        RequestError for values of other types, and outside the ``with`` block.
 
         >>> with kseg.writer("new/orders-1") as w:
         ...     [w.append(value=b"a"), w.append(value=b"b", headers=[("h", b"1")])]
         [0, 1]
         """
-        rows = self._open_rows()
-        offset = self._next_offset if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
-        if offset < self._next_offset:
-            raise RequestError(f"{self._name}: offset {offset} is below the next offset, {self._next_offset}")
-        moment = _NO_TIMESTAMP if timestamp is None else _integer("timestamp", timestamp, _NO_TIMESTAMP, LAST_TIMESTAMP)
-        record = NewRecord(offset, moment, _bytes("key", key), _bytes("value", value), _pairs(headers))
-        self._next_offset = offset + 1
-        rows.hold(record)
-        return offset
+        return self._hold(self._name, key, value, headers, timestamp, offset)
 
-    def extend(self, records: Any) -> None:
-        """Appends the rows of a table: a `Scan`, or any object with Arrow's ``__arrow_c_stream__``.
+    def _partition_of(self, topic: Any, partition: Any) -> str:
+        """Returns the only partition: what records say of theirs is ignored."""
+        return self._name
 
-        The columns are some of those of `scan`. Without ``offset`` rows get the next offsets; ``topic`` and
-        ``partition`` are ignored, because they are the directory's name. Raises RequestError for other columns and
-        types. Needs pyarrow.
-
-        >>> with kseg.writer("copy/orders-0") as w:
-        ...     w.extend(kseg.scan("orders-0", offsets=(0, 9)))
-        """
-        rows = self._open_rows()
-        rows.add_held()
-        need_pyarrow()
-        import pyarrow as pa  # after the check, whose error names the package
-
-        from kseg.export.arrow import batchable_rows, record_columns, with_offsets
-
-        reader = pa.RecordBatchReader.from_stream(records)
-        for whole in reader:
-            for first in range(0, whole.num_rows, CHUNK_ROWS):
-                with errors_at(self._name, RequestError, of=ValueError):
-                    batch = with_offsets(record_columns(whole.slice(first, CHUNK_ROWS)), self._next_offset)
-                    for part, append_time in batchable_rows(batch):
-                        rows.add(part, append_time)
-                self._next_offset = rows.next_offset or self._next_offset
-
-    def _open_rows(self) -> RowsWriter:
-        if self._rows is None:
-            raise RequestError("a writer writes inside its with block")
-        return self._rows
+    def _by_partition(self, batch: "pyarrow.RecordBatch") -> "Iterable[tuple[str, pyarrow.RecordBatch]]":
+        return [(self._name, batch)]
 
     def __repr__(self) -> str:
-        return f"<Writer {self._name[-80:]!r}: next offset {self._next_offset}>"
+        return f"<Writer {self._name[-80:]!r}: next offset {self.next_offset}>"
+
+
+class LogDirectoryWriter(_NewPartitions):
+    """Writes new partitions of a log directory. Use it as a context manager: they appear when the block succeeds, all
+    or none.
+
+    >>> with kseg.log_writer("rebuilt") as w:
+    ...     w.append(topic="payments", partition=3, value=b"v")
+    ...     w.extend(kseg.scan("orders-0"))
+    0
+    """
+
+    def append(
+        self,
+        *,
+        topic: str,
+        partition: int,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Headers = (),
+        timestamp: int | datetime | None = None,
+        offset: int | None = None,
+    ) -> int:
+        """Appends a record to a partition, which is created with its first record; otherwise as `Writer.append`.
+
+        Raises PathError if the partition exists.
+
+        >>> with kseg.log_writer("new") as w:
+        ...     [w.append(topic="ids", partition=n % 2, value=b"%d" % n) for n in range(5)]
+        [0, 0, 1, 1, 2]
+        """
+        return self._hold(self._partition_of(topic, partition), key, value, headers, timestamp, offset)
+
+    def _partition_of(self, topic: Any, partition: Any) -> str:
+        name = f"{topic}-{partition}"
+        if self._writers is None or name not in self._writers.by_name:
+            _integer("partition", partition, 0, _LAST_PARTITION)
+            if not isinstance(topic, str) or not is_new_partition(name):
+                raise RequestError(f"topic={topic!r}: is no name of a topic")
+        return name
+
+    def _by_partition(self, batch: "pyarrow.RecordBatch") -> "Iterable[tuple[str, pyarrow.RecordBatch]]":
+        return by_partition(batch)
+
+    def __repr__(self) -> str:
+        count = 0 if self._writers is None else len(self._writers.by_name)
+        return f"<LogDirectoryWriter {self._name[-80:]!r}: {count} partitions>"
+
+
+def _row(record: Any) -> dict[str, Any]:
+    """Returns the columns of a record by their names."""
+    if isinstance(record, Record):
+        row = record._asdict()
+        row["timestampType"] = row.pop("timestamp_type")
+        return row
+    if not isinstance(record, Mapping):
+        raise RequestError(f"{record!r:.80} is neither a mapping nor a record")
+    if unknown := record.keys() - {*COLUMNS}:
+        raise RequestError(f"a record has no {min(map(repr, unknown))}; it has {', '.join(COLUMNS)}")
+    return dict(record)
+
+
+def _milliseconds(given: int | datetime | None) -> int:
+    if isinstance(given, datetime):
+        given = (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    return _NO_TIMESTAMP if given is None else _integer("timestamp", given, _NO_TIMESTAMP, LAST_TIMESTAMP)
 
 
 def _integer(name: str, given: int, least: int, largest: int) -> int:
@@ -150,17 +293,18 @@ def _bytes(name: str, given: bytes | None) -> bytes | None:
 
 def _pairs(headers: Headers) -> list[tuple[bytes, bytes | None]]:
     try:
-        return [(_header_key(key), _bytes("value of a header", value)) for key, value in headers]
-    except (TypeError, ValueError) as error:
+        return [_pair(*((each["key"], each["value"], True) if isinstance(each, Mapping) else each)) for each in headers]
+    except (KeyError, TypeError, ValueError) as error:
         raise RequestError(f"headers {headers!r}: are no pairs of a key and a value: {error}") from error
 
 
-def _header_key(given: str | bytes) -> bytes:
-    if isinstance(given, str):
-        return given.encode()
-    if not isinstance(given, bytes):
-        raise RequestError(f"key of a header {given!r}: is neither text nor bytes")
-    return given
+def _pair(key: str | bytes, value: bytes | None, is_of_arrow: bool = False) -> tuple[bytes, bytes | None]:
+    """``is_of_arrow``: a key that is not UTF-8 is a text, as `scan` writes it."""
+    if isinstance(key, str):
+        key = unescaped(key.encode()) if is_of_arrow else key.encode()
+    if not isinstance(key, bytes):
+        raise RequestError(f"key of a header {key!r}: is neither text nor bytes")
+    return key, _bytes("value of a header", value)
 
 
 @checked
@@ -186,8 +330,37 @@ def writer(
     True
     """
     text = one_path(path)
-    if parse_partition_name(os.path.basename(os.path.abspath(text))) is None:
+    output, name = os.path.split(os.path.abspath(text))
+    if parse_partition_name(name) is None:
         raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
+    settings = _settings(codec, segment_bytes, batch_bytes, index_interval_bytes)
+    return Writer(output, name, settings, {name: _integer("first_offset", first_offset, 0, LAST_OFFSET)})
+
+
+@checked
+def log_writer(
+    path: Path,
+    *,
+    codec: Codec = "none",
+    segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+    batch_bytes: int = BATCH_BYTES,
+    index_interval_bytes: int = DEFAULT_INTERVAL_BYTES,
+) -> LogDirectoryWriter:
+    """Returns a writer of new partitions in a log directory, which is created if necessary.
+
+    The arguments are those of `writer`. Any number of writers, of threads and processes, may write different partitions
+    of one log directory at once. At most 128 files are open; of more partitions about 32 MiB of records wait in memory.
+
+    >>> with kseg.log_writer("new", codec="lz4") as w:
+    ...     w.extend(kseg.scan("orders-0"))
+    >>> kseg.verify("new").ok
+    True
+    """
+    settings = _settings(codec, segment_bytes, batch_bytes, index_interval_bytes)
+    return LogDirectoryWriter(one_path(path), os.path.basename(os.path.abspath(one_path(path))), settings, {})
+
+
+def _settings(codec: str, segment_bytes: int, batch_bytes: int, index_interval_bytes: int) -> _Settings:
     with errors_at("codec", RequestError, of=ValueError):
         target = codec_target(codec)
     _integer("batch_bytes", batch_bytes, 1, LARGEST_SEGMENT_BYTES)
@@ -195,4 +368,4 @@ def writer(
         _integer("segment_bytes", segment_bytes, 1, LARGEST_SEGMENT_BYTES),
         interval_bytes=_integer("index_interval_bytes", index_interval_bytes, 0, LARGEST_SEGMENT_BYTES),
     )
-    return Writer(text, target, batch_bytes, limits, _integer("first_offset", first_offset, 0, LAST_OFFSET))
+    return _Settings(target, batch_bytes, limits)

@@ -235,7 +235,7 @@ def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, i
                 writer.append(run.source.buffer[start:end])
         segments = writer.finish()
     except BaseException:
-        writer.discard()
+        writer.close()
         raise
     sizes = {segment.name(suffix): size for segment in segments for suffix, size in segment.sizes.items()}
     side_files = list(make_side_files(segments, None))

@@ -165,7 +165,7 @@ class Round:
                 f"{group[0].paths[LOG]}: its cleaned records do not fit in one segment: {error}"
             ) from error
         finally:
-            writer.discard()
+            writer.close()
         segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
         counts = copier.counts
         counts.subtract(before)

@@ -19,6 +19,7 @@ from kseg.segment.writer import LARGEST_DELTA
 GROUP_BYTES = 16 << 10
 """Uncompressed messages and records without a batch are grouped up to this size: batch.size of Kafka's producer."""
 
+_INITIAL_BYTES = 4 << 10
 _LARGEST_SEQUENCE = (1 << 31) - 1
 
 Build = tuple[Callable[[], bytes], int]
@@ -67,8 +68,12 @@ class Grouper:
 
     def __init__(self, magic: int) -> None:
         self._magic = magic
-        self._area = Area(magic)
         self._fields: BatchFields | None = None
+        self.trim()
+
+    def trim(self) -> None:
+        """Shrinks the buffer, which is empty after `flush`."""
+        self._area = Area(self._magic, initial_bytes=_INITIAL_BYTES)
 
     def add(self, fields: BatchFields, batches: Iterator[Rows], limit: int | None) -> Iterator[Build]:
         """Adds the records of one batch, or of several. Yields complete batches.

@@ -25,7 +25,14 @@ from kseg.conversion.grouping import GROUP_BYTES
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.rewriting import known_gaps, make_side_files
-from kseg.conversion.rows_writer import NewRecord, RowsWriter, first_leader_epoch, rows_of
+from kseg.conversion.rows_writer import (
+    RECORD_BYTES,
+    NewRecord,
+    PartitionWriters,
+    RowsWriter,
+    first_leader_epoch,
+    rows_of,
+)
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
@@ -82,6 +89,10 @@ class RecordLine:
     partition: str | None
     position: int | None = None
     problem: str | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.key or b"") + len(self.value or b"") + RECORD_BYTES
 
 
 @dataclass(slots=True)
@@ -300,8 +311,9 @@ class Import:
     """Partitions by name. ``folder(name)``: the folder for a partition, None to count only."""
 
     def __init__(self, request: ConvertOptions, folder: Callable[[str], str | None]) -> None:
-        self._request, self._folder = request, folder
-        self.partitions: dict[str, NewPartition] = {}
+        self._request = request
+        self._writers = PartitionWriters(lambda name: NewPartition(name, request, folder(name)))
+        self.partitions = self._writers.by_name
         self.skipped: list[str] = []
         self._names: dict[str, str] = {}
         self._nameless: dict[str, list[BatchLine]] = {}
@@ -318,11 +330,11 @@ class Import:
         elif isinstance(line, BatchLine):
             self._add_batch(line)
         elif isinstance(line, RecordLine):
-            self._of(line.partition or NAMELESS).add_record(line)
+            self._writers.use(line.partition or NAMELESS, line.size).add_record(line)
 
     def add_table(self, name: str, rows: "pyarrow.RecordBatch") -> None:
         """Adds rows of one partition with columns of `record_columns`. Raises KsegError, ValueError."""
-        self._of(name).add_table(rows)
+        self._writers.use(name, rows.nbytes).add_table(rows)
 
     def _add_batch(self, line: BatchLine) -> None:
         """Adds a batch. One without records has no partition field, so it goes to the partition of its folder."""
@@ -337,25 +349,19 @@ class Import:
             self._nameless.setdefault(folder, []).append(line)
             return
         for batch in [*self._nameless.pop(folder, ()), line]:
-            self._of(name).add_batch(batch)
-
-    def _of(self, name: str) -> "NewPartition":
-        if name not in self.partitions:
-            self.partitions[name] = NewPartition(name, self._request, self._folder(name))
-        return self.partitions[name]
+            self._writers.use(name, 0).add_batch(batch)
 
     def finish(self) -> None:
         """Completes all partitions."""
         for folder, batches in self._nameless.items():
             name = os.path.basename(folder)
             for batch in batches:
-                self._of(name if parse_partition_name(name) else NAMELESS).add_batch(batch)
+                self._writers.use(name if parse_partition_name(name) else NAMELESS, 0).add_batch(batch)
         for partition in self.partitions.values():
             partition.complete()
 
-    def discard(self) -> None:
-        for partition in self.partitions.values():
-            partition.discard()
+    def close(self) -> None:
+        self._writers.close()
 
 
 class NewPartition(RowsWriter):
@@ -365,13 +371,14 @@ class NewPartition(RowsWriter):
         self._magic = 2 if request.magic is None else request.magic
         limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         batch_bytes = request.batch_bytes or GROUP_BYTES
-        super().__init__(name, folder, request.target or NONE, batch_bytes, limits, magic=self._magic)
+        super().__init__(
+            name, folder, request.target or NONE, batch_bytes, limits, "", self._magic, request.first_offset
+        )
         self.files: dict[str, int] = {}
         self.records = 0
         self._request = request
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
-        self._next_offset = request.first_offset
         self._has_batches = False
 
     def add_record(self, line: RecordLine) -> None:
@@ -379,10 +386,7 @@ class NewPartition(RowsWriter):
         self.hold(self._record(line, line.timestamp if line.is_append_time else None))
 
     def _record(self, line: RecordLine, append_time: int | None) -> NewRecord:
-        offset = self._next_offset if line.offset is None else line.offset
-        if offset < self._next_offset:
-            raise KsegError(f"{self.name}: offset {offset} comes behind offset {self._next_offset - 1}")
-        self._next_offset = offset + 1
+        offset = self.numbered(line.offset)
         if line.headers and self._magic < MAGIC_V2 and not self._request.is_lossy:
             raise self._no_headers()
         self.records += 1
@@ -392,27 +396,21 @@ class NewPartition(RowsWriter):
         """Adds the rows of a table."""
         from kseg.export.arrow import batchable_rows, with_offsets
 
-        for part, append_time in batchable_rows(with_offsets(rows, self._next_offset)):
+        for part, append_time in batchable_rows(with_offsets(rows, self.next_offset)):
             if self._magic < MAGIC_V2 and not self._request.is_lossy and any(part.rows[ROW_HEADER_COUNT::ROW_WIDTH]):
                 raise self._no_headers()
             self.add(part, append_time)
-            self._next_offset = self.next_offset or 0
             self.records += part.count
 
     def _no_headers(self) -> KsegError:
         return KsegError(f"{self.name}: message format v{self._magic} has no headers; --lossy leaves them out")
-
-    def _flush(self) -> None:
-        self.add_held()
-        if self._writer is not None:
-            self._append(self._next_offset, self._grouper.flush())
 
     def add_batch(self, line: BatchLine) -> None:
         """Adds a batch with its original header, in its original segment or snapshot."""
         if line.file.epoch is not None and line.magic == MAGIC_V2:
             self._add_to_snapshot(line)
             return
-        self._flush()
+        self.flush()
         self._has_batches = True
         segment = line.file.base_offset if line.file.kind == LOG and not line.file.leftover else None
         if self._request.segment_bytes is None and segment not in (None, self._segment):
@@ -424,13 +422,13 @@ class NewPartition(RowsWriter):
         records = [self._record(record, None) for record in line.records]
         if line.magic == MAGIC_V2:
             first = records[0].offset if records else header.base_offset
-            if not header.base_offset <= first or self._next_offset - 1 > header.last_offset:
+            if not header.base_offset <= first or self.next_offset - 1 > header.last_offset:
                 raise KsegError(f"{self.name}: records lie outside the batch at offset {header.base_offset}")
-            self._next_offset = header.last_offset + 1
+            self.next_offset = header.last_offset + 1
             data = self._batch(line, records)
         else:
             data = self._messages(line, records)
-        base = header.base_offset if line.magic == MAGIC_V2 else records[0].offset if records else self._next_offset
+        base = header.base_offset if line.magic == MAGIC_V2 else records[0].offset if records else self.next_offset
         if self._segment is not None:
             base = min(base, self._segment)
         self._append(base, [(lambda: data, len(data))])
@@ -486,7 +484,7 @@ class NewPartition(RowsWriter):
 
     def complete(self) -> None:
         """Writes the buffered records and the side files."""
-        self._flush()
+        self.flush()
         self._end_segment()
         for segment in self._segments:
             self.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
@@ -523,7 +521,7 @@ def build(
             add(work, paths, request)
             work.finish()
         except BaseException:
-            work.discard()
+            work.close()
             raise
     for skipped in work.skipped:
         messages.warning(f"left out: {skipped}")

@@ -425,7 +425,7 @@ class _Conversion:
             self._end_segments()
         except BaseException:
             if self._writer is not None:
-                self._writer.discard()
+                self._writer.close()
             raise
 
     @property

@@ -1,8 +1,8 @@
-"""Writes records with rising offsets as the segments of a new partition: v2 batches without a producer."""
+"""Writes records with rising offsets as the segments of new partitions: v2 batches without a producer."""
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
@@ -30,7 +30,7 @@ class NewRecord(NamedTuple):
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        pairs = sum(len(key) + len(value or b"") for key, value in self.headers)
+        pairs = sum(len(key) + len(value or b"") for key, value in self.headers) if self.headers else 0
         return 32 + len(self.key or b"") + len(self.value or b"") + pairs
 
 
@@ -63,6 +63,10 @@ def _columns(numbers: list[int], least: int) -> memoryview:
     return found
 
 
+OPEN_FILES = 128
+BUFFER_BYTES = 32 << 20
+RECORD_BYTES = 250
+"""Memory of a `NewRecord` in addition to key and value."""
 LEADER_EPOCH = 0
 """Leader epoch of all records: the first epoch of a partition."""
 
@@ -77,8 +81,8 @@ class PartitionRange(NamedTuple):
 class RowsWriter:
     """Writes records as batches of format ``magic`` to segments in ``folder``, or only counts them without one.
 
-    ``batch_bytes``: size of a batch before compression; ``hint``: added to errors. ``next_offset`` follows the last
-    record; None before the first.
+    ``batch_bytes``: size of a batch before compression; ``hint``: added to errors. ``next_offset``: of the next record,
+    unless one is given.
     """
 
     def __init__(
@@ -90,9 +94,12 @@ class RowsWriter:
         limits: RollLimits,
         hint: str = "",
         magic: int = MAGIC_V2,
+        first_offset: int = 0,
     ) -> None:
         self.name, self.folder, self._limits = name, folder, limits
-        self.next_offset: int | None = None
+        self.next_offset = self._first_offset = first_offset
+        self._added: int | None = None
+        """The last offset of `add`."""
         self._target, self._batch_bytes, self._hint = target, batch_bytes, hint
         self._grouper = Grouper(magic)
         self._writer: LogWriter | None = None
@@ -100,8 +107,16 @@ class RowsWriter:
         self._held: list[NewRecord] = []
         self._held_bytes = 0
 
+    def numbered(self, offset: int | None) -> int:
+        """Returns the offset of the next record, a given one as it is. Raises KsegError if it does not rise."""
+        found = self.next_offset if offset is None else offset
+        if found < self.next_offset:
+            raise KsegError(f"{self.name}: offset {found} comes behind offset {self.next_offset - 1}{self._hint}")
+        self.next_offset = found + 1
+        return found
+
     def hold(self, record: NewRecord) -> None:
-        """Appends a record with those that follow it. Raises KsegError as `add`."""
+        """Appends a record, whose offset is `numbered`, with those that follow it. Raises KsegError as `add`."""
         if self._held and record.append_time != self._held[0].append_time:
             self.add_held()
         self._held.append(record)
@@ -135,16 +150,28 @@ class RowsWriter:
                 self._writer.append(build())
         return self._writer
 
-    def discard(self) -> None:
-        """Closes open files; the caller removes the folder."""
+    def flush(self) -> None:
+        """Writes the records that are in memory as a batch."""
+        self.add_held()
         if self._writer is not None:
-            self._writer.discard()
+            self._append(self.next_offset, self._grouper.flush())
+
+    def trim(self) -> None:
+        """Writes the records that are in memory, and gives back the memory and the open file."""
+        self.flush()
+        self._grouper.trim()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the open file, unfinished; it is opened again for more records."""
+        if self._writer is not None:
+            self._writer.close()
 
     def _take(self, offsets: list[int]) -> None:
         """Records missing offsets, for example of rows that were filtered out."""
         if offsets[0] < 0:
             raise KsegError(f"{self.name}: offset {offsets[0]} is none: they begin at 0")
-        following = offsets[0] if self.next_offset is None else self.next_offset
+        following = offsets[0] if self._added is None else self._added + 1
         if offsets != list(range(following, following + len(offsets))):
             for offset in offsets:
                 if offset < following:
@@ -152,12 +179,13 @@ class RowsWriter:
                 if offset > following and len(self._gaps) <= MAX_GAPS:
                     self._gaps.append((following, offset - 1))
                 following = offset + 1
-        self.next_offset = offsets[-1] + 1
+        self._added = offsets[-1]
+        self.next_offset = max(self.next_offset, self._added + 1)
 
-    def finish(self, base_offset: int = 0) -> PartitionRange:
-        """Ends the last segment. ``base_offset``: of the only segment if there is no record."""
+    def finish(self) -> PartitionRange:
+        """Ends the last segment. Without a record it is empty."""
         self.add_held()
-        return PartitionRange(self._append(base_offset, self._grouper.flush()).finish(), self._gaps)
+        return PartitionRange(self._append(self._first_offset, self._grouper.flush()).finish(), self._gaps)
 
 
 def write_side_files(folder: str, whole: PartitionRange) -> None:
@@ -169,3 +197,41 @@ def write_side_files(folder: str, whole: PartitionRange) -> None:
 def first_leader_epoch(segments: Sequence[WrittenSegment]) -> bytes:
     """Returns the leader epochs of a partition of records without batches."""
     return build_leader_epochs([EpochEntry(LEADER_EPOCH, segments[0].base_offset)])
+
+
+Partition = TypeVar("Partition", bound=RowsWriter)
+
+
+class PartitionWriters(Generic[Partition]):
+    """The writers of any number of new partitions by name, made on first use.
+
+    At most OPEN_FILES of them keep a file open. They hold about BUFFER_BYTES of records in memory, all together.
+    """
+
+    def __init__(self, make: Callable[[str], Partition]) -> None:
+        self.by_name: dict[str, Partition] = {}
+        self._make = make
+        self._open: dict[str, Partition] = {}
+        self._used: dict[str, Partition] = {}
+        """Since all were trimmed."""
+        self._used_bytes = 0
+
+    def use(self, name: str, size: int) -> Partition:
+        """Returns the writer of a partition, to which about ``size`` bytes will be added before the next use of any."""
+        self._used_bytes += size
+        if self._used_bytes > BUFFER_BYTES and len(self._used) > OPEN_FILES:
+            for each in self._used.values():
+                each.trim()
+            self._open, self._used, self._used_bytes = {}, {}, size
+        found = self._open.pop(name, None) or self.by_name.get(name)
+        if found is None:
+            found = self.by_name[name] = self._make(name)
+        self._open[name] = self._used[name] = found
+        if len(self._open) > OPEN_FILES:
+            self._open.pop(next(iter(self._open))).close()
+        return found
+
+    def close(self) -> None:
+        """Closes open files; the caller removes the folders."""
+        for each in self._open.values():
+            each.close()

@@ -14,7 +14,7 @@ from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.limits import CHUNK_ROWS
-from kseg.segment.files import own_name, parse_partition_name
+from kseg.segment.files import is_new_partition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -209,12 +209,12 @@ _ESCAPE = re.compile(re.escape(_ESCAPE_START) + rb'([A-Za-z0-9+/]*={0,2})"\}')
 
 
 def _escaped(key: bytes) -> bytes:
-    """Returns a header key as UTF-8 from which `_unescaped` restores it."""
-    is_text = not isinstance(bytes_value(key), dict) and _unescaped(key) == key
+    """Returns a header key as UTF-8 from which `unescaped` restores it."""
+    is_text = not isinstance(bytes_value(key), dict) and unescaped(key) == key
     return key if is_text else _ESCAPE_START + b64encode(key) + b'"}'
 
 
-def _unescaped(text: bytes) -> bytes:
+def unescaped(text: bytes) -> bytes:
     found = _ESCAPE.fullmatch(text)
     if found is None or len(found[1]) % 4:
         return text
@@ -229,7 +229,7 @@ def _header_keys(column: "pyarrow.Array") -> "pyarrow.Array":
 
     if not pc.any(pc.starts_with(column, _ESCAPE_START)).as_py():
         return column
-    return pa.array([_unescaped(key) for key in column.to_pylist()], pa.binary())
+    return pa.array([unescaped(key) for key in column.to_pylist()], pa.binary())
 
 
 _MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
@@ -242,8 +242,8 @@ _MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
 }
 
 
-_TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
-_LOG_APPEND_TIME = _TIMESTAMP_TYPES["LogAppendTime"]
+TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
+_LOG_APPEND_TIME = TIMESTAMP_TYPES["LogAppendTime"]
 DECODED = b"kseg.decoded"
 """Metadata of a column from which the bytes of keys or values cannot be restored."""
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
@@ -304,8 +304,8 @@ def _timestamp_types(column: "pyarrow.Array", is_text: bool) -> "pyarrow.Array":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = list(_TIMESTAMP_TYPES)
-    numbers = pa.array(_TIMESTAMP_TYPES.values(), pa.int32())
+    names = list(TIMESTAMP_TYPES)
+    numbers = pa.array(TIMESTAMP_TYPES.values(), pa.int32())
     known = pa.array(names, column.type) if is_text else numbers
     found = numbers.take(pc.index_in(column if is_text else column.cast(pa.int32()), known))
     if found.null_count != column.null_count:
@@ -327,10 +327,16 @@ def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.R
         if batch.column(name).null_count:
             raise ValueError(f"column {name}: a record has none")
     topics, numbers = batch.column("topic"), batch.column("partition")
-    if batch.num_rows and (least := pc.min(numbers).as_py()) < 0:
+    if not batch.num_rows:
+        return
+    if (least := pc.min(numbers).as_py()) < 0:
         raise ValueError(f"column partition: {least} is the number of no partition")
-    for name, rows in by_value(batch, pc.binary_join_element_wise(topics, numbers.cast(pa.string()), "-")):
-        if parse_partition_name(name) is None or own_name(name) != name or {*"/\0"} & {*name} or name[0] == ".":
+    if pc.all(pc.and_(pc.equal(topics, topics[0]), pc.equal(numbers, numbers[0]))).as_py():
+        parts: Iterable[tuple[str, pyarrow.RecordBatch]] = [(f"{topics[0]}-{numbers[0]}", batch)]
+    else:  # several: the names of all rows take longer than all else here
+        parts = by_value(batch, pc.binary_join_element_wise(topics, numbers.cast(pa.string()), "-"))
+    for name, rows in parts:
+        if not is_new_partition(name):
             raise ValueError(f"column topic: {name.rpartition('-')[0]!r} is no name of a topic")
         yield name, rows
 

@@ -108,6 +108,12 @@ def own_name(directory: str) -> str:
     return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
 
 
+def is_new_partition(name: str) -> bool:
+    """Whether a directory of this name would be a partition, and not one that a broker has moved."""
+    is_plain = own_name(name) == name and not name.startswith(".") and "\0" not in name
+    return is_plain and parse_partition_name(name) is not None
+
+
 def segment_file(path: str) -> SegmentFile:
     """Parses the name in ``path``. Does not access the disk."""
     directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))

@@ -29,7 +29,7 @@ from kseg.limits import FRAMES_PER_CALL
 from kseg.runtime.write_behind import WriteBehind
 from kseg.segment.files import segment_stem
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
-from kseg.stores.no_follow import create_file
+from kseg.stores.no_follow import create_file, open_file
 
 # The indexes of one segment, from batch headers (`kseg.kernel.state.indexing`). The entries are those that brokers
 # since 3.9.1 write on append, and those of the cleaner and of recovery.
@@ -160,7 +160,8 @@ class SegmentWriter:
         if status != DONE:
             offset = rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
             raise ValueError(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
-        if self._descriptor >= 0:
+        if self._folder is not None:
+            self._open_again()
             view = memoryview(data)[: end - first]
             while view:
                 view = view[os.write(self._descriptor, view) :]
@@ -184,6 +185,7 @@ class SegmentWriter:
         )
         if self._folder is None:
             return written
+        self._open_again()
         self._close(mtime_ns)
         for suffix, content in contents.items():
             self._descriptor = self._create(suffix)
@@ -192,11 +194,15 @@ class SegmentWriter:
         written.paths.update({suffix: self._path(suffix) for suffix in sizes})
         return written
 
-    def discard(self) -> None:
-        """Closes open files; the caller removes the directory."""
+    def close(self) -> None:
+        """Closes the open file, unfinished; an append opens it again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _open_again(self) -> None:
+        if self._descriptor < 0:
+            self._descriptor = self._behind.descriptor = open_file(self._path(LOG), os.O_WRONLY | os.O_APPEND)
 
     def _path(self, suffix: str) -> str:
         return os.path.join(self._folder or "", segment_stem(self.base_offset) + suffix)
@@ -210,7 +216,7 @@ class SegmentWriter:
                 os.utime(self._descriptor, ns=(mtime_ns, mtime_ns))
             os.fsync(self._descriptor)
         finally:
-            self.discard()
+            self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +266,9 @@ class LogWriter:
         self.segments.append(self._segment.finish())
         return self.segments
 
-    def discard(self) -> None:
-        self._segment.discard()
+    def close(self) -> None:
+        """As `SegmentWriter.close`."""
+        self._segment.close()
 
     def _fitting(self, rows: memoryview, start: int, count: int) -> int:
         """Returns the number of batches that fit; the offset index gets no more entries than a time index can have."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from pyspark.sql.types import StringType, StructType
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import PartitionRange, RowsWriter, write_side_files
+from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, text_of
 from kseg.export.arrow import batchable_rows, by_partition
 from kseg.formats.suffixes import LOG
@@ -291,33 +292,29 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
         """Runs one task."""
         attempt = self._output.new_attempt()
-        writers: dict[str, RowsWriter] = {}
+        writers = PartitionWriters(partial(self._writer, attempt))
         try:
-            written = self._written(iterator, attempt, writers)
+            written = self._written(iterator, writers)
             self._output.stage(attempt, written)
             return Written(written)
         except BaseException as error:
-            for writer in writers.values():
-                writer.discard()
+            writers.close()
             self._output.discard(attempt)
             if isinstance(error, OSError):
                 raise KsegError(f"{self._output.root}: nothing was written: {text_of(error)}") from error
             raise
 
     def _written(
-        self, iterator: Iterator["pyarrow.RecordBatch"], folder: str, writers: dict[str, RowsWriter]
+        self, iterator: Iterator["pyarrow.RecordBatch"], writers: PartitionWriters[RowsWriter]
     ) -> dict[str, PartitionRange]:
         for batch in iterator:
             for name, part in self._by_partition(batch):
-                if name not in writers:
-                    inner = os.path.join(folder, name)
-                    Disk().make_directory(inner)
-                    writers[name] = self._writer(name, inner)
-                _add(writers[name], name, part)
-        return {name: writer.finish() for name, writer in writers.items()}
+                _add(writers.use(name, part.nbytes), name, part)
+        return {name: writer.finish() for name, writer in writers.by_name.items()}
 
-    def _writer(self, name: str, folder: str) -> RowsWriter:
-        options = self._options
+    def _writer(self, attempt: str, name: str) -> RowsWriter:
+        options, folder = self._options, os.path.join(attempt, name)
+        Disk().make_directory(folder)
         limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
         hint = f" in a task: {_SORT_HINT}"
         return RowsWriter(name, folder, codec_target(options.codec), options.batch_bytes, limits, hint)

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,17 @@ try:
     with kseg.writer(sys.argv[1]) as writer:
         for _ in range({RECORDS}):
             writer.append(value=b"x" * 100)
+except kseg.KsegError as error:
+    sys.exit(error.exit_status)
+"""
+MANY = f"""
+import kseg, sys
+print("ready", flush=True)
+sys.stdin.read()
+try:
+    with kseg.log_writer(sys.argv[1]) as writer:
+        for number in map(int, sys.argv[2:]):
+            writer.extend({{"topic": "t", "partition": number, "value": b"x" * 100}} for _ in range({RECORDS}))
 except kseg.KsegError as error:
     sys.exit(error.exit_status)
 """
@@ -61,6 +73,26 @@ def in_threads(works: Sequence[Callable[[], object]]) -> list[str]:
     for thread in threads:
         thread.join()
     return ends
+
+
+def ready(program: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    """Starts a program, which waits until its standard input is closed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.stdout.close()
+    return process
+
+
+def in_processes(programs: Sequence[Sequence[str]]) -> list[int]:
+    """Lets all go on at one moment; their exit statuses."""
+    started = [ready(*program) for program in programs]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()
+    return [process.wait(60) for process in started]
 
 
 def write(path: Path, count: int = RECORDS) -> None:
@@ -104,23 +136,46 @@ def test_writers_in_threads(is_there: bool, tmp_path: Path) -> None:
 def test_writers_in_processes(tmp_path: Path) -> None:
     """Two of the same partition too: one of them is done."""
     paths = [tmp_path / "new" / name for name in ("t-0", "t-1", "t-1")]
-    started = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for path in paths
-    ]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.close()
-    found = [(path.name, process.wait(60)) for path, process in zip(paths, started, strict=True)]
-    for process in started:
-        assert process.stdout is not None
-        process.stdout.close()
+    statuses = in_processes([(WRITER, str(path)) for path in paths])
+    found = [(path.name, status) for path, status in zip(paths, statuses, strict=True)]
     assert Counter(found) == Counter([("t-0", 0), ("t-1", 0), ("t-1", 3)])
     assert [rows(path) for path in paths] == [RECORDS] * 3
     assert (names_in(tmp_path / "new"), names_in(tmp_path)) == (["t-0", "t-1"], ["new"])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_log_writers_in_processes(is_there: bool, tmp_path: Path) -> None:
+    """Eight, and a ninth that shares a partition with one of them: one of these two is done, whole."""
+    root = tmp_path / "new"
+    if is_there:
+        root.mkdir()
+    numbers = [(2 * i, 2 * i + 1) for i in range(8)] + [(15, 16)]
+    statuses = in_processes([(MANY, str(root), *map(str, pair)) for pair in numbers])
+    assert (statuses[:7], sorted(statuses[7:])) == ([0] * 7, [0, 3])
+    done = {number for pair, status in zip(numbers, statuses, strict=True) if status == 0 for number in pair}
+    assert {name: rows(root / name) for name in names_in(root)} == {f"t-{number}": RECORDS for number in done}
+    assert names_in(tmp_path) == ["new"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_log_writer_killed_at_any_moment(is_there: bool, tmp_path: Path) -> None:
+    """All partitions are there after the next command, or none."""
+    names = [f"t-{number}" for number in range(60)]
+    for k in range(6):
+        root = tmp_path / str(k) / "new"
+        (root if is_there else root.parent).mkdir(parents=True)
+        process = ready(MANY, str(root), *map(str, range(60)))
+        assert process.stdin is not None
+        process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05 + 0.1 * k)
+        process.kill()
+        process.wait()
+        seen = [name for name in names_in(root) if name[0] != "."] if root.exists() else []
+        assert {rows(root / name) for name in seen} <= {RECORDS}
+        assert is_there or seen in ([], names)
+        write(root / "u-0", 1)
+        assert {*names_in(root)} in ({"u-0"}, {"u-0", *names})
 
 
 def test_two_writers_of_one_partition(tmp_path: Path) -> None:

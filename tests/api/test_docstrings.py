@@ -15,7 +15,10 @@ for _name in ("pyarrow", "pandas", "polars", "duckdb"):
     pytest.importorskip(_name, reason=f"{_name} is not installed")
 
 NAMES = [name for name in kseg.__all__ if name != "__version__"]
-METHODS = [kseg.Log.records, kseg.Scan.splits, kseg.Scan.scanner, kseg.Writer.append, kseg.Writer.extend]
+METHODS = [
+    kseg.Log.records, kseg.Scan.splits, kseg.Scan.scanner, kseg.LogDirectoryWriter.append, kseg.Writer.append,
+    kseg.Writer.extend,
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from api.consumed import TESTDATA
 
 FUNCTIONS = (
     kseg.open, kseg.scan, kseg.verify, kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.convert, kseg.undo,
-    kseg.writer,
+    kseg.writer, kseg.log_writer,
 )  # fmt: skip
 NEEDED = {kseg.convert: {"codec": "zstd"}}
 WRONG = (5, 2.8, object(), [5], {}, b"x", "x", {"x": 5}, [None])

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from kseg.api.modes import ROW_MODES
+from kseg.export.arrow import types_of
 from kseg.quantities import shell_line
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -182,6 +185,14 @@ def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:
         rows_of(COMMITTED, **arguments)
 
 
+@pytest.mark.parametrize("mode", ["counts", *ROW_MODES])
+def test_the_manual_lists_the_columns(mode: str) -> None:
+    page = (TESTDATA.parent / "man/kseg-spark.7").read_text("utf-8").split(".Sh OPTIONS")[0]
+    entry = page.split(f".It Ql {mode}\n")[1].split(".It Ql")[0]
+    names = [*types_of(mode)][3 * (mode == "counts") :]
+    assert [name for name in names if not re.search(rf"\b{name}\b", entry)] == []
+
+
 def test_other_libraries_read_modes() -> None:
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     polars = pytest.importorskip("polars", reason="polars is not installed")
@@ -190,5 +201,9 @@ def test_other_libraries_read_modes() -> None:
     rows = scan.to_arrow().to_pylist()
     expected = sorted((row["group"], row["lag"]) for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
     assert duckdb.sql(query).fetchall() == expected
+    pc = pytest.importorskip("pyarrow.compute")
+    for field, value in (("offset", 6), ("partition", 1), ("topic", "orders")):
+        found = scan.to_table(filter=pc.field(field) == value).to_pylist()
+        assert found == [row for row in rows if row[field] == value] != []
     frame = polars.scan_pyarrow_dataset(scan).filter(polars.col("lag") > 0).select("group", "lag").collect()
     assert frame.height == sum(row["lag"] > 0 for row in rows)

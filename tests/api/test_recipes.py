@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from kseg.cli.main import main
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("polars", reason="polars is not installed")
@@ -49,6 +51,17 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 value=b"{", headers=[("__connect.errors.topic", b"orders"),
                                      ("__connect.errors.exception.class.name", error)],
             )  # fmt: skip
+    with kseg.writer(logs / "_schemas-0") as w:
+        fields = [{"name": "amount", "type": "long"}, {"name": "who", "type": "string"}]
+        schema = json.dumps({"type": "record", "name": "Payment", "fields": fields})
+        subject = {"subject": "payments-value", "version": 1}
+        w.append(
+            key=json.dumps({"keytype": "SCHEMA", "magic": 1} | subject).encode(),
+            value=json.dumps(subject | {"id": 7, "schema": schema, "deleted": False}).encode(),
+        )
+    with kseg.writer(logs / "payments-0") as w:
+        for i in range(3):
+            w.append(value=b"\0\0\0\0\7" + bytes([2 * i]) + b"\6ann")
     for day, orders in (("monday", "orders-0"), ("tuesday", "orders-1")):
         with tarfile.open(archive / f"{day}.tar.gz", "w:gz") as made:
             made.add(logs / orders, "logs/orders-0")
@@ -129,6 +142,33 @@ def test_personal_data(run: Run) -> None:
     found = run("Personal data")["found"]
     assert found["orders"] == 2 * COUNT - 1
     assert found["orders-dlq"] == 0
+
+
+def test_new_keys(run: Run, archive: Path) -> None:
+    run("New keys")
+    before = [record.value for record in kseg.open(archive / "kafka-logs/orders-1").records()]
+    after = list(kseg.open(archive / "rekeyed").records())
+    assert sorted(record.value for record in after) == sorted(before)
+    assert {record.key for record in after} == {b"c%d" % i for i in range(5)}
+    assert all(record.partition == zlib.crc32(record.key) % 4 for record in after)
+    assert kseg.verify(archive / "rekeyed").ok
+
+
+def test_rebuild_from_parquet(run: Run, archive: Path) -> None:
+    tables = ["--to", "parquet", "--partition-by", "topic,partition", "-o", str(archive / "tables")]
+    arguments = ["convert", *tables, *map(str, (archive / "kafka-logs").glob("orders-[01]"))]
+    assert main.main(arguments, standalone_mode=False) in (None, 0)
+    run("Rebuild from Parquet")
+    for name in ("orders-0", "orders-1"):
+        before, after = (list(kseg.open(archive / place / name).records()) for place in ("kafka-logs", "rebuilt"))
+        assert after == before
+
+
+def test_avro_into_polars(run: Run) -> None:
+    pytest.importorskip("fastavro", reason="fastavro is not installed")
+    payments = run("Avro into polars")["payments"]
+    assert payments.columns == ["offset", "amount", "who"]
+    assert payments["amount"].to_list() == [0, 1, 2]
 
 
 def test_histogram(run: Run, archive: Path) -> None:

@@ -21,7 +21,7 @@ from kseg.conversion.rewriting import make_side_files
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
-from kseg.limits import WINDOW_BYTES
+from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_OLDEST_TIME
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
@@ -46,8 +46,9 @@ _SIDE_FILE_SHARE = 64
 @dataclass(slots=True)
 class CarvedImages:
     """``torn``: headers behind whole batches whose own batch is not whole; ``given_up``: those of them whose rest was
-    not sought in all pieces; ``mended``: batches whose rest was found elsewhere; ``undecided``: pairs of logs that may
-    belong together, by directory; ``nodes``: cluster and node of each meta.properties."""
+    not sought everywhere; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of internal topics
+    of which not all records were read for names; ``undecided``: pairs of logs that may belong together, by directory;
+    ``nodes``: cluster and node of each meta.properties."""
 
     plans: list[Plan]
     batches: int = 0
@@ -55,6 +56,7 @@ class CarvedImages:
     torn: int = 0
     given_up: int = 0
     mended: int = 0
+    read_in_part: int = 0
     undecided: tuple[tuple[str, str], ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
 
@@ -62,7 +64,7 @@ class CarvedImages:
         """The fields that a carving adds to the summary of its plans."""
         pairs = [{"one": name_value(one), "two": name_value(two)} for one, two in self.undecided]
         return {
-            **fields_of(self, "batches", "duplicates", "torn", "given_up", "mended"),
+            **fields_of(self, "batches", "duplicates", "torn", "given_up", "mended", "read_in_part"),
             "undecided": pairs,
             "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
         }
@@ -96,7 +98,8 @@ def carve(
         joining = Joining([*held, *pieces, *(batch for _, batch, _ in mended)])
         for before, batch, after in mended:
             joining.join(before, batch, "checksum")
-            joining.join(batch, after, "checksum")
+            if after is not None:
+                joining.join(batch, after, "checksum")
         logs = list(carved_logs(joining, joining.run(side_files)))
         topic_ids = name_logs(logs, side_files)
         logs.sort(key=lambda log: log.directory)
@@ -104,6 +107,8 @@ def carve(
         carved.batches = sum(len(run) for log in logs for run in log.runs)
         carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
         carved.undecided = _pairs(joining, logs)
+        internal = [log for log in logs if log.named_by == "records"]
+        carved.read_in_part = sum(sum(map(len, log.newest)) < sum(map(len, log.runs)) for log in internal)
         carved.nodes = tuple(sorted(side_files.nodes))
         if logs:
             _write(change, likes, topic_ids, carved, logs)
@@ -210,8 +215,10 @@ def _write(
                 raise KsegError(f"{output}: {shown_bytes(needed)} are needed, more than are free")
         for log in logs:
             folder = made.add(log.directory, change.is_dry)
-            metadata = _partition_metadata(log, likes, topic_ids)
-            sizes = _planned(log) if change.is_dry else _written(log, folder, metadata)
+            if change.is_dry:
+                sizes = {segment_stem(log.first_offset) + LOG: log.size}
+            else:
+                sizes = _written(log, folder, _partition_metadata(log, likes, topic_ids))
             directory = os.path.join(output, log.directory)
             plan = Plan(
                 directory, [Step(CREATE, name, _reason(log), None, size) for name, size in sorted(sizes.items())]
@@ -222,17 +229,13 @@ def _write(
             Disk().write_file(os.path.join(made.folder, OUTPUT_MARK), OUTPUT_TEXT, made.folder)
 
 
-def _planned(log: CarvedLog) -> dict[str, int]:
-    return {segment_stem(log.first_offset) + LOG: log.size}
-
-
 def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, int]:
     """Writes the partition. Returns the sizes of its files."""
     writer = LogWriter(folder, log.first_offset)
     try:
         for run in log.runs:
-            for start, end in _windows(run):
-                writer.append(run.source.buffer[start:end])
+            for window in run.windows():
+                writer.append(run.source.buffer[window.position : window.end])
         segments = writer.finish()
     except BaseException:
         writer.close()
@@ -245,17 +248,6 @@ def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, i
         Disk().write_file(os.path.join(folder, name), content, folder)
         sizes[name] = len(content)
     return sizes
-
-
-def _windows(run: Piece) -> Iterator[tuple[int, int]]:
-    """Yields ranges of whole batches of about WINDOW_BYTES."""
-    start = run.position
-    for position, size in zip(run.positions, run.sizes, strict=True):
-        if position + size - start >= WINDOW_BYTES:
-            yield start, position + size
-            start = position + size
-    if start < run.end:
-        yield start, run.end
 
 
 def _partition_metadata(log: CarvedLog, likes: Sequence[str], topic_ids: Mapping[str, str]) -> bytes | None:
@@ -299,9 +291,12 @@ def _reason(log: CarvedLog) -> str:
 def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
     """Returns the JSON object of a carved log."""
     runs = log.runs
-    times = [time for run in runs for time in run.max_timestamps if time >= 0]
-    first_times = [time for run in runs for time in run.base_timestamps if time >= 0] or times
-    producers = {producer for run in runs for producer in run.producer_ids if producer >= 0}
+    first_times = [time for run in runs if (time := run.summary[PIECE_OLDEST_TIME]) >= 0]
+    if not first_times:
+        first_times = [time for run in runs for time in run.max_timestamps if time >= 0]
+    last_time = max(run.last_timestamp for run in runs)
+    with_producers = [run for run in runs if run.summary[PIECE_LARGEST_PRODUCER] >= 0]
+    producers = {producer for run in with_producers for producer in run.producer_ids if producer >= 0}
     return {
         "type": "carved",
         "directory": name_value(directory),
@@ -321,7 +316,7 @@ def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
         "lastOffset": runs[-1].next_offset - 1,
         "gaps": log.gaps,
         "firstTimestamp": min(first_times, default=None),
-        "lastTimestamp": max(times, default=None),
+        "lastTimestamp": last_time if last_time >= 0 else None,
         "producers": len(producers),
         "ranges": [row for run in runs for row in _ranges(run)],
     }

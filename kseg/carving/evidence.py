@@ -9,21 +9,24 @@ exceeds that of the next best choice by far.
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, groupby, islice, pairwise, repeat
+from itertools import chain, groupby, islice, pairwise
 from math import log2
-from operator import add, gt, itemgetter
+from operator import itemgetter
 
 from kseg.carving.image import BLOCK_BYTES, MAX_VERSIONS, SEQUENCES, SMALLEST_BLOCK_BYTES, Copies, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
+from kseg.decoders.decoded import Decoded
+from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.rows import ALL, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.columns import Collector
+from kseg.kernel.scan.pieces import PIECE_FEWEST_RECORDS, PIECE_GAPS, PIECE_HASH, PIECE_RECORDS
 from kseg.kernel.scan.pieces import contradict as rows_contradict
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Message, RecordBatch
@@ -69,7 +72,8 @@ COMPARED_SHARE = 4
 """Records of so many times the bytes of all pieces are compared, and of LEAST_COMPARED_BYTES."""
 LEAST_COMPARED_BYTES = 64 << 20
 
-SAMPLED_RECORDS = 64
+SAMPLED_RECORDS, SAMPLED_VALUES = 64, 8
+"""Records to recognise a topic by: the keys of all, and the values of the first."""
 
 Records = dict[int, tuple[bytes | None, bytes | None]]
 """Keys and values by offset."""
@@ -88,7 +92,7 @@ class LogPieces:
     def __init__(self, piece: Piece) -> None:
         self.pieces = [piece]
         self.different = [piece]
-        self._known = {piece.headers_hash}
+        self._known = {piece.summary[PIECE_HASH]}
         self.evidence: dict[str, int] = defaultdict(int)
         self.like = piece.like
         self.older: set[Piece] = set()
@@ -103,7 +107,7 @@ class LogPieces:
     def overlapping(self, piece: Piece) -> Iterator[Piece]:
         """Yields the different pieces that may share offsets with another log's piece, none if it has an equal one: the
         pieces of a log do not contradict each other."""
-        if piece.headers_hash in self._known:
+        if piece.summary[PIECE_HASH] in self._known:
             return iter(())
         low = bisect_left(self.different, piece.first_offset - self._longest, key=_first_offset)
         high = bisect_left(self.different, piece.next_offset, lo=low, key=_first_offset)
@@ -120,7 +124,7 @@ class LogPieces:
         for piece in other.pieces:
             insort(self.pieces, piece, key=_first_offset)
         for piece in other.different:
-            if piece.headers_hash not in self._known:
+            if piece.summary[PIECE_HASH] not in self._known:
                 insort(self.different, piece, key=_first_offset)
         self._known |= other._known
         for producer, batches in other._last_batches.items():
@@ -523,15 +527,15 @@ def _version_order(mine: Records, other: Records) -> int | None:
 # Records
 
 
-def internal_topic(runs: list[Piece]) -> tuple[str, list[str]]:
+def internal_topic(runs: list[Piece], sampled: int = SAMPLED_RECORDS) -> tuple[str, list[str]]:
     """Returns the internal topic whose decoder reads all records of a sample, and the keys that choose a partition."""
-    sample = _sample(runs)
+    sample = _sample(runs, sampled)
     if not sample:
         return "", []
     for topic, name in FOR_TOPIC.items():
-        decode, keys = decoder(name).decode, []
-        for record in sample:
-            found = decode(record.key, record.value, 0)
+        decode, keys = decoding(name), []
+        for number, record in enumerate(sample):
+            found = decode(record.key, record.value if number < SAMPLED_VALUES or record.key is None else None, 0)
             if _failed(found.key) or _failed(found.value) or (found.key is None and found.value is None):
                 break
             data = found.key["data"] if isinstance(found.key, dict) else {}
@@ -543,14 +547,20 @@ def internal_topic(runs: list[Piece]) -> tuple[str, list[str]]:
     return "", []
 
 
+def decoding(name: str) -> Callable[[bytes | None, bytes | None, int], Decoded]:
+    """Returns the decoding of records to fields, without texts where these cost more."""
+    found = decoder(name)
+    return found.without_texts if isinstance(found, CoordinatorDecoder) else found.decode
+
+
 def _failed(shown: object) -> bool:
     return isinstance(shown, dict) and "error" in shown
 
 
-def _sample(runs: list[Piece]) -> list[Record]:
+def _sample(runs: list[Piece], sampled: int) -> list[Record]:
     """Returns records to recognise a topic by: of those with one key and a value the first."""
     found, known = [], set()
-    for record in islice(records_of(runs), SAMPLED_RECORDS):
+    for record in islice(records_of(runs), sampled):
         if record.key not in known:
             found.append(record)
             if record.key is not None and record.value is not None:
@@ -623,7 +633,8 @@ class CarvedLog:
     contradict those of the log that has the name, or because no node could start with it. ``partition``: -1 if it is
     unknown. ``named_by``: "like", "records", "transactions", "checkpoint", "directory", "commits" or "";
     ``matched``: how often each of the last four tells of it. ``candidates``: what it may be, if nothing decides.
-    ``keys``: those of its records that choose its partition.
+    ``keys``: those of its records that choose its partition. ``newest``: the batches of an internal topic that are read
+    to name other logs.
     """
 
     log: LogPieces
@@ -635,6 +646,7 @@ class CarvedLog:
     matched: Counter[str] = field(default_factory=Counter)
     candidates: list[tuple[str, int]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    newest: list[Piece] = field(default_factory=list)
     _taken: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -662,9 +674,8 @@ class CarvedLog:
         """Records of all batches; compressed v0 and v1 messages are opened for it."""
         total = 0
         for run in self.runs:
-            counts = run.records
-            total += sum(counts)
-            for i, count in enumerate(counts) if min(counts) < 0 else ():
+            total += run.summary[PIECE_RECORDS]
+            for i, count in enumerate(run.records) if run.summary[PIECE_FEWEST_RECORDS] < 0 else ():
                 total += 0 if count >= 0 else 1 + _inside(run, i)[1]
         return total
 
@@ -673,10 +684,19 @@ class CarvedLog:
         """Places at which offsets are missing, as far as headers tell: not before compressed v0 and v1 messages."""
         found, last = 0, -1
         for run in self.runs:
-            firsts, lasts = run.firsts, run.lasts
-            found += last >= 0 and firsts[0] > last + 1
-            found += sum(map(gt, firsts[1:], map(add, lasts, repeat(1))))
-            last = lasts[-1]
+            found += last >= 0 and run[0].first_offset > last + 1
+            found += run.summary[PIECE_GAPS]
+            last = run[-1].last_offset
+        return found
+
+    def newest_within(self, size: int) -> list[Piece]:
+        """Returns the last batches, of about so many bytes."""
+        found: list[Piece] = []
+        for run in reversed(self.runs):
+            if size <= 0:
+                break
+            found.insert(0, run.part(run.first_ending_behind(run.end - size, 0), len(run)))
+            size -= run.end - run.position
         return found
 
     def epoch_at(self, offset: int) -> int | None:

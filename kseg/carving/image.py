@@ -8,11 +8,12 @@ A piece is what one file held: batches one behind the other that continue each o
 import mmap
 import os
 import random
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import accumulate, chain, groupby, islice
+from itertools import accumulate, chain, groupby, islice, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -45,7 +46,18 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frame_scan import FrameScan
-from kseg.kernel.scan.pieces import KeyIndex, breaks, common_prefix
+from kseg.kernel.scan.pieces import (
+    PIECE_FEWEST_RECORDS,
+    PIECE_FIRST_TIME,
+    PIECE_LARGEST_PRODUCER,
+    PIECE_LAST_TIME,
+    PIECE_LEAST_MAGIC,
+    PIECE_RECORDS,
+    KeyIndex,
+    breaks,
+    common_prefix,
+    summarize,
+)
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES, WINDOW_BYTES
 from kseg.runtime.threads import Pipeline
 from kseg.segment.survey import BatchRow, HeaderRows, headers_of
@@ -255,6 +267,14 @@ class Piece(HeaderRows):
         """Returns the number of the first batch, from ``first`` on, that ends behind a position."""
         return bisect_right(range(len(self)), position, lo=first, key=self.end_of)
 
+    def windows(self) -> Iterator["Piece"]:
+        """Yields the batches in parts of about WINDOW_BYTES."""
+        first = 0
+        while first < len(self):
+            stop = max(first + 1, self.first_ending_behind(self[first].position + WINDOW_BYTES, first))
+            yield self.part(first, stop)
+            first = stop
+
     def data(self, i: int) -> bytes:
         """Returns the bytes of batch i."""
         row = self[i]
@@ -291,44 +311,37 @@ class Piece(HeaderRows):
         return self[0].attributes & CODEC
 
     @cached_property
-    def headers_hash(self) -> int:
-        """The same for pieces that differ only in their places."""
-        hashes = []
-        for start in range(0, len(self.rows), _ROWS_AT_ONCE * BATCH_WIDTH):
-            rows = self.rows[start : start + _ROWS_AT_ONCE * BATCH_WIDTH]
-            columns = (column for column in range(BATCH_WIDTH) if column != BATCH_POSITION)
-            hashes += [hash(rows[column::BATCH_WIDTH].tobytes()) for column in columns]
-        return hash(tuple(hashes))
+    def summary(self) -> list[int]:
+        """PIECE_* numbers of all batches (`kseg.kernel.scan.pieces`). PIECE_HASH is the same for copies elsewhere."""
+        return summarize(self.rows, len(self))
 
-    @cached_property
+    @property
     def record_bytes(self) -> float:
         """The mean size of records, compressed; 0 if headers do not tell their number."""
-        counts = self.records
-        return (self.end - self.position) / sum(counts) if min(counts) > 0 else 0.0
+        is_known = self.summary[PIECE_FEWEST_RECORDS] > 0
+        return (self.end - self.position) / self.summary[PIECE_RECORDS] if is_known else 0.0
 
-    @cached_property
+    @property
     def last_timestamp(self) -> int:
-        return max(self.max_timestamps)
+        return self.summary[PIECE_LAST_TIME]
 
-    @cached_property
+    @property
     def first_timestamp(self) -> int:
-        known = [time for time in self.max_timestamps if time > 0]
-        return min(known) if known else -1
+        return self.summary[PIECE_FIRST_TIME]
 
     @cached_property
     def producers(self) -> dict[tuple[int, int], ProducerSpan]:
         """By producer id and epoch, without batches that have none."""
         first: dict[tuple[int, int], int] = {}
         last: dict[tuple[int, int], int] = {}
-        for start in range(0, len(self), _ROWS_AT_ONCE):
+        has_producers = self.summary[PIECE_LARGEST_PRODUCER] >= 0
+        for start in range(0, len(self) if has_producers else 0, _ROWS_AT_ONCE):
             part = self.part(start, start + _ROWS_AT_ONCE)
-            ids = part.producer_ids
-            if max(ids) >= 0:
-                producers = list(zip(ids, part.producer_epochs, strict=True))
-                numbers = range(start, start + len(part))
-                for key, number in dict(zip(reversed(producers), reversed(numbers), strict=True)).items():
-                    first.setdefault(key, number)
-                last |= dict(zip(producers, numbers, strict=True))
+            producers = list(zip(part.producer_ids, part.producer_epochs, strict=True))
+            numbers = range(start, start + len(part))
+            for key, number in dict(zip(reversed(producers), reversed(numbers), strict=True)).items():
+                first.setdefault(key, number)
+            last |= dict(zip(producers, numbers, strict=True))
         return {key: self._span(key, first[key], last[key]) for key in first if key[0] >= 0}
 
     def _span(self, producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
@@ -408,6 +421,9 @@ def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[memory
 _EFFORT = 8
 """The checksums that are tried for cut batches may read so many times the image."""
 
+_LAST_ZEROS = 64
+"""A batch ends in fewer zeros: those of its last record."""
+
 _LEAST_EFFORT = 1024
 """Bytes that could be read while one piece comes into question, even if no checksum is tried."""
 
@@ -424,8 +440,8 @@ class Mended:
 class TornBatches:
     """The headers behind pieces whose batch is not whole there, and those whose rest was found elsewhere.
 
-    ``count`` of batches whose rest was not found, ``given_up`` of those among them for which it was not sought in all
-    pieces.
+    ``count`` of batches whose rest was not found, ``given_up`` of those among them for which it was not sought
+    everywhere.
     """
 
     def __init__(self, pieces: list[Piece]) -> None:
@@ -437,21 +453,61 @@ class TornBatches:
             self._by_alignment[piece.position % BLOCK_BYTES].append(piece)
         for alike in self._by_alignment.values():
             alike.sort(key=attrgetter("first_offset"))
-        self._effort = _EFFORT * max((piece.source.size for piece in pieces), default=0)
+        self._size = max((piece.source.size for piece in pieces), default=0)
+        self._effort = _EFFORT * self._size
 
-    def mended(self) -> Iterator[tuple[Piece, Piece, Piece]]:
-        """Yields the piece before, the batch whose rest was found, and the piece behind that rest."""
+    def mended(self) -> Iterator[tuple[Piece, Piece, Piece | None]]:
+        """Yields the piece before, the batch whose rest was found, and the piece behind that rest: None if the batch is
+        the last of a file."""
+        torn: list[tuple[Piece, _Claim]] = []
         for piece in self._pieces:
             self._see_cuts(piece)
             claim = _claim(piece)
-            if claim is None:
-                continue
-            found = self._rest(piece, claim)
-            if found is None:
+            found = claim and self._rest(piece, claim)
+            if found:
+                yield piece, *found
+            elif claim:
+                torn.append((piece, claim))
+        ends = self._ends({self._used_bytes(piece, claim) for piece, claim in torn})
+        for piece, claim in torn:
+            places = ends.get(self._used_bytes(piece, claim), [])
+            tried = (self._joined(piece, end, claim) for end in takewhile(lambda _: self._effort >= 0, places))
+            batch = next(filter(None, tried), None)
+            if batch is None:
                 self.count += 1
+                self.given_up += self._effort < 0
                 piece.continues_at = claim.next_offset
             else:
-                yield piece, *found
+                yield piece, batch, None
+
+    def _used_bytes(self, piece: Piece, claim: "_Claim") -> int:
+        """Returns how much of its last block a batch takes that is cut at blocks."""
+        return (piece.end + claim.size - self._shift) % BLOCK_BYTES
+
+    def _ends(self, wanted: set[int]) -> dict[int, list[int]]:
+        """Returns the positions between the pieces where files may end that take so much of their last block: zeros
+        fill the rest of it, and batches may end in a few."""
+        found: dict[int, list[int]] = defaultdict(list)
+        by_used: dict[int, list[int]] = defaultdict(list)
+        for size in wanted:
+            for used in range(max(1, size - _LAST_ZEROS), size + 1):
+                by_used[used].append(size)
+        for start, stop in self._between() if by_used else ():
+            for at in range(start, stop - BLOCK_BYTES + 1, WINDOW_BYTES):
+                window = self._pieces[0].source.buffer[at : min(at + WINDOW_BYTES, stop)]
+                for match in re.finditer(rb"\0", bytes(window[BLOCK_BYTES - 1 :: BLOCK_BYTES])):
+                    first = match.start() * BLOCK_BYTES
+                    used = len(bytes(window[first : first + BLOCK_BYTES]).rstrip(b"\0"))
+                    for size in by_used[used]:
+                        found[size].append(at + first + size)
+        return found
+
+    def _between(self) -> Iterator[tuple[int, int]]:
+        """Yields the ranges between the pieces, from the next block on."""
+        end = 0
+        for position, piece_end in [*((piece.position, piece.end) for piece in self._pieces), (self._size, 0)]:
+            yield end + (self._shift - end) % BLOCK_BYTES, position
+            end = piece_end
 
     def _see_cuts(self, piece: Piece) -> None:
         """Sees by its place in blocks whether a piece begins or ends inside a file: files begin at blocks, and zeros
@@ -470,17 +526,17 @@ class TornBatches:
         for following in islice(alike, first, None):
             if following.first_offset - claim.next_offset >= 1 << 31:
                 break
-            self._effort -= _LEAST_EFFORT
-            batch = self._joined(piece, following, claim)
+            batch = self._joined(piece, following.position, claim)
             if batch is not None:
                 return batch, following
             if self._effort < 0:
-                self.given_up += 1
                 break
         return None
 
-    def _joined(self, piece: Piece, following: Piece, claim: "_Claim") -> Piece | None:
+    def _joined(self, piece: Piece, end: int, claim: "_Claim") -> Piece | None:
+        """Returns the whole batch, if its rest ends at a position."""
         buffer, start, size = piece.source.buffer, piece.end, claim.size
+        self._effort -= _LEAST_EFFORT
         first_cut = start + claim.header_bytes + (self._shift - start - claim.header_bytes) % BLOCK_BYTES
         head, at = 0, start + claim.checked_from
         for cut in range(first_cut, start + size, BLOCK_BYTES):
@@ -489,9 +545,9 @@ class TornBatches:
             if self._effort < 0:
                 return None
             head, at = claim.checksum(buffer[at:cut], head), cut
-            place = following.position - rest
-            if place >= 0 and claim.checksum(buffer[place : following.position], head) == claim.stored:
-                batch = Mended(piece.source, (start, cut), (place, following.position))
+            place = end - rest
+            if place >= 0 and claim.checksum(buffer[place:end], head) == claim.stored:
+                batch = Mended(piece.source, (start, cut), (place, end))
                 return Piece(batch, headers_of(batch.buffer, [(0, batch.size)]).rows)
         return None
 
@@ -624,15 +680,13 @@ def _table(count: int) -> memoryview:
 
 def _windows(piece: Piece) -> Iterator[tuple[int, memoryview | bytes, int]]:
     """Yields where a window of batches ends, its bytes, and their position; no bytes where rows tell enough."""
-    if min(piece.magics) >= MAGIC_V2:
+    if piece.summary[PIECE_LEAST_MAGIC] >= MAGIC_V2:
         yield len(piece), b"", 0
         return
-    first, buffer = 0, piece.source.buffer
-    while first < len(piece):
-        start = piece[first].position
-        stop = max(first + 1, piece.first_ending_behind(start + WINDOW_BYTES, first))
-        yield stop, buffer[start : piece.end_of(stop - 1)], start
-        first = stop
+    stop = 0
+    for window in piece.windows():
+        stop += len(window)
+        yield stop, piece.source.buffer[window.position : window.end], window.position
 
 
 def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int:

@@ -14,7 +14,17 @@ from itertools import islice, pairwise
 from math import comb, gcd, log2
 from typing import Any
 
-from kseg.carving.evidence import MARGIN_BITS, CarvedLog, batch_of, internal_topic, records_of, rows_of
+from kseg.carving.evidence import (
+    MARGIN_BITS,
+    SAMPLED_RECORDS,
+    SAMPLED_VALUES,
+    CarvedLog,
+    batch_of,
+    decoding,
+    internal_topic,
+    records_of,
+    rows_of,
+)
 from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
 from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
@@ -23,6 +33,7 @@ from kseg.decoders.schemas.coordinators import STATUSES
 from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_HEADER
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
+from kseg.kernel.scan.pieces import PIECE_LARGEST_MARKER
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
 from kseg.sidefiles.hash_order import string_hash
 from kseg.stores.remote.recognition import is_topic
@@ -47,7 +58,15 @@ MOST_NEAR = 64
 TELLING_KEYS = 10
 """Comparisons of keys of one log after which the number of partitions that fits all of them is hardly too large."""
 
-_MAX_INTERNAL_BYTES = 64 << 20
+MAX_METADATA_BYTES = 64 << 20
+"""A larger log of metadata is not read for names."""
+
+MOST_SAMPLED = 1 << 16
+"""Records by which topics of all logs are recognised; a few of each log, if there are more logs."""
+
+READ_SHARE, LEAST_READ_BYTES = 64, 16 << 20
+"""Of coordinators' logs, the newest records are read for names: so small a share of all logs, and so many bytes."""
+
 _TRANSACTION_STATE = "__transaction_state"
 _STATES = dict(enumerate(STATUSES))
 _CERTAIN_BITS = 64.0
@@ -55,8 +74,10 @@ _CERTAIN_BITS = 64.0
 
 def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
     """Gives each log a topic and a partition, no two the same. Returns the topic ids that are known, by topic."""
+    sampled = max(SAMPLED_VALUES, min(SAMPLED_RECORDS, MOST_SAMPLED // max(len(logs), 1)))
     for log in logs:
-        _name_by_itself(log)
+        _name_by_itself(log, sampled)
+    _choose_newest(logs)
     topics = _Topics(logs, found)
     by_topic: dict[str, list[CarvedLog]] = defaultdict(list)
     for log in logs:
@@ -83,14 +104,26 @@ def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
     return topics.ids
 
 
-def _name_by_itself(log: CarvedLog) -> None:
+def _choose_newest(logs: list[CarvedLog]) -> None:
+    """Chooses what is read of internal topics. Metadata are read as a whole: their last records do not name all."""
+    left = max(LEAST_READ_BYTES, sum(log.size for log in logs) // READ_SHARE)
+    internal = sorted((log for log in logs if log.named_by == "records"), key=lambda log: log.size)
+    for number, log in enumerate(internal):
+        if log.topic == METADATA_TOPIC:
+            log.newest = log.runs if log.size <= MAX_METADATA_BYTES else []
+        else:
+            log.newest = log.newest_within(left // (len(internal) - number))
+            left -= sum(run.end - run.position for run in log.newest)
+
+
+def _name_by_itself(log: CarvedLog, sampled: int) -> None:
     """Takes the name of --like, or the topic of its records, whose partition may remain to be found."""
     if log.log.like:
         log.topic, _, number = log.log.like.rpartition("-")
         log.partition, log.named_by = int(number), "like"
         return
-    log.topic, log.keys = internal_topic(log.runs)
-    if not log.topic and any(max(run.markers) >= LEADER_CHANGE for run in log.runs):
+    log.topic, log.keys = internal_topic(log.runs, sampled)
+    if not log.topic and any(run.summary[PIECE_LARGEST_MARKER] >= LEADER_CHANGE for run in log.runs):
         log.topic = METADATA_TOPIC  # no other log has such control records
     if log.topic:
         log.partition, log.named_by = 0 if log.topic == METADATA_TOPIC else -1, "records"
@@ -106,8 +139,8 @@ class _Topics:
         ids: dict[str, list[str]] = defaultdict(list)
         numbers: dict[str, set[int]] = defaultdict(set)
         decode = decoder(FOR_TOPIC[METADATA_TOPIC]).decode
-        for log in (log for log in logs if log.topic == METADATA_TOPIC and log.size <= _MAX_INTERNAL_BYTES):
-            for record in records_of(log.runs):
+        for log in (log for log in logs if log.topic == METADATA_TOPIC):
+            for record in records_of(log.newest):
                 shown = decode(record.key, record.value, 0).value
                 data = shown.get("data", {}) if isinstance(shown, dict) else {}
                 if shown and shown.get("type") == "TOPIC_RECORD":
@@ -147,17 +180,16 @@ class _Transactions:
     def __init__(self, logs: Iterable[CarvedLog]) -> None:
         self._of: dict[int, list[tuple[int, int, frozenset[Partition]]]] = defaultdict(list)
         for log in logs:
-            if log.size <= _MAX_INTERNAL_BYTES:
-                self._add(log)
+            self._add(log)
         for known in self._of.values():
             known.sort(key=lambda transaction: transaction[:2])
         self._longest = {producer: max(end - start for start, end, _ in known) for producer, known in self._of.items()}
 
     def _add(self, log: CarvedLog) -> None:
         """Markers are written after the record that prepares a transaction, and before the one that completes it."""
-        decode = decoder(FOR_TOPIC[_TRANSACTION_STATE]).decode
+        decode = decoding(FOR_TOPIC[_TRANSACTION_STATE])
         prepared: dict[str, tuple[int, dict[str, Any]]] = {}
-        for record in records_of(log.runs):
+        for record in records_of(log.newest):
             shown = decode(record.key, record.value, 0)
             told = shown.value.get("data", {}) if isinstance(shown.value, dict) else {}
             if not told or not isinstance(shown.key, dict) or record.timestamp is None:
@@ -211,21 +243,21 @@ class _Commits:
         self.ends: dict[Partition, int] = defaultdict(int)
         self._epochs: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
         scratch = Scratch()
-        for log in (log for log in logs if log.size <= _MAX_INTERNAL_BYTES):
+        for log in logs:
             replay = CommittedOffsets()
-            for run in log.runs:
+            for run in log.newest:
                 for i, rows in rows_of(run, scratch) if run.magic == MAGIC_V2 else ():
                     if rows is None:
                         replay.add(batch_of(run, i, scratch))
                     else:
                         replay.add_rows(rows)
-            for commit in replay.found():
-                if commit.offset is not None and commit.offset > 0:
-                    partition = commit.topic, commit.partition
-                    found.tell(partition, commit.offset, "commits")
-                    self.ends[partition] = max(self.ends[partition], commit.offset)
-                    if commit.leader_epoch is not None and len(self._epochs[partition]) < TELLING_PARTITIONS:
-                        self._epochs[partition].append((commit.offset - 1, commit.leader_epoch))
+            for topic, number, offset, epoch in replay.positions():
+                if offset > 0:
+                    partition = topic.decode("utf-8", "replace"), number
+                    found.tell(partition, offset, "commits")
+                    self.ends[partition] = max(self.ends[partition], offset)
+                    if epoch is not None and len(self._epochs[partition]) < TELLING_PARTITIONS:
+                        self._epochs[partition].append((offset - 1, epoch))
 
     def contradict(self, log: CarvedLog, partition: Partition) -> bool:
         """Whether the log has another leader epoch at an offset that a group has read of the partition."""

@@ -308,6 +308,9 @@ def _carve(
     if carved.given_up:
         more.append(f"for {carved.given_up:,} of these, only a part of the image was searched for the rest")
     notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
+    if carved.read_in_part:
+        read = plural(carved.read_in_part, "log of internal topics", "logs of internal topics")
+        notices.warning(f"{read} read only in part for names: --like may name more")
     for one, two in carved.undecided[:MAX_PAIRS]:
         notices.warning(f"{on_one_line(one)} and {on_one_line(two)} may be parts of one log: nothing decides it")
     if len(carved.undecided) > MAX_PAIRS:

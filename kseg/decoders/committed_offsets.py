@@ -24,6 +24,7 @@ _NO_PRODUCER = -1
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"
 _LENGTH = struct.Struct(">h")
 _PARTITION_BYTES = 4
+_VERSION_AND_OFFSET, _EPOCH, _FIRST_WITH_EPOCH = struct.Struct(">hq"), struct.Struct(">i"), 3
 
 Spans = Callable[[Rows], Iterable[tuple[int, int]]]
 
@@ -107,6 +108,18 @@ class CommittedOffsets:
                 expire_timestamp=unset(data.get("expireTimestamp", -1)),
                 topic_id=None if topic_id == ZERO_UUID else topic_id,
             )
+
+    def positions(self) -> Iterator[tuple[bytes, int, int, int | None]]:
+        """Yields topic, partition, committed offset and leader epoch of the offsets in effect, which are at the same
+        place in all versions of a value; an epoch of -1 or of an older version as None."""
+        for place, (_, _, value) in self._offsets.items():
+            if _VERSION_AND_OFFSET.size <= len(value):
+                version, offset = _VERSION_AND_OFFSET.unpack_from(value)
+                has_epoch = version >= _FIRST_WITH_EPOCH and len(value) >= _VERSION_AND_OFFSET.size + _EPOCH.size
+                epoch = _EPOCH.unpack_from(value, _VERSION_AND_OFFSET.size)[0] if has_epoch else -1
+                topic_at = _LENGTH.size + _LENGTH.unpack_from(place)[0] + _LENGTH.size
+                topic, partition = place[topic_at:-_PARTITION_BYTES], place[-_PARTITION_BYTES:]
+                yield topic, int.from_bytes(partition, "big", signed=True), offset, unset(epoch)
 
     def _take(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:
         for offset, key, value in rows.entries(first, stop):

@@ -240,7 +240,7 @@ RECOVER = [
     (
         _CHANGES[-1][0],
         f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, givenUp?: int, mended?: int, "
-        "undecided?: []undecided, nodes?: []owner",
+        "readInPart?: int, undecided?: []undecided, nodes?: []owner",
     ),
     (
         "carved",

@@ -201,6 +201,21 @@ def test_an_offset_that_a_group_has_committed_names_the_log_that_ends_there(kseg
     assert found["orders-3"]["matched"] == {"commits": 1}
 
 
+def test_only_the_newest_commits_are_read_if_there_are_many(
+    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = commits((b"orders", 3, 81_237, 0)), commits((b"audit", 1, 90_441, 0))
+    parts = log(81_000, 81_237), log(90_000, 90_441), old + sealed(struct.pack(">q", 1) + new[8:], 21, b"\0\0")
+    assert {"orders-3", "audit-1"} <= set(names(kseg, image, *parts))
+    monkeypatch.setattr("kseg.carving.names.LEAST_READ_BYTES", len(new))
+    monkeypatch.setattr("kseg.carving.names.READ_SHARE", 1 << 20)
+    found = names(kseg, image, *parts)
+    assert "audit-1" in found
+    assert "orders-3" not in found
+    done = kseg("recover", "--carve", "--dry-run", "--output", image.parent / "out", image)
+    assert "1 log of internal topics read only in part" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("offset", "epoch"),
     [(90_000, 0), (81_100, 7)],  # the partition reaches further; it has another leader epoch at an offset

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import struct
@@ -111,6 +112,17 @@ def test_a_batch_cut_between_two_extents_is_put_together_by_its_checksum(kseg: K
     assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))], name
     assert done.objects[-1]["mended"] == 1
     assert done.objects[-1]["torn"] == 0
+
+
+def test_the_last_batch_of_a_file_is_put_together_where_zeros_fill_its_block(kseg: Kseg, image: Path) -> None:
+    data = batch(0, 300, 1000) + batch(300, 1000, 2000)
+    assert data.endswith(b"\0")
+    cut, other = len(data) - BLOCK - 100, random.Random(3).randbytes(BLOCK - 1) + b"\0"
+    cut -= cut % BLOCK
+    image.write_bytes(other + padded(data[cut:]) + other + data[:cut] + other)
+    done = carve(kseg, image)
+    assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))]
+    assert (done.objects[-1]["mended"], done.objects[-1]["torn"]) == (1, 0)
 
 
 def test_messages_of_old_formats_come_back_and_cut_ones_too(kseg: Kseg, image: Path) -> None:

@@ -62,6 +62,14 @@ def test_the_key_versions_mean_the_same() -> None:
     assert list(found.found()) == []
 
 
+def test_positions_are_those_of_the_decoded_commits() -> None:
+    found = replayed([*BATCHES, Records((0, *commit(PLACE, 5)), (1, *commit(PLACE[:-1] + b"\4", -1, 4)))])
+    expected = [(c.topic.encode(), c.partition, c.offset, c.leader_epoch) for c in found.found() if c.error is None]
+    assert set(expected) <= set(found.positions())
+    assert len(expected) > 1
+    assert list(replayed([Records((0, b"\0\1" + PLACE, b"\0\3"))]).positions()) == []
+
+
 @pytest.mark.parametrize(
     "key",
     [b"\0\1", b"\0\1\0", b"\0\1\xff\xff", b"\0\1\0\1g\xff\xfe\0\0\0\3", b"\0\0\0\1g\0\2t\0\0\0", b"\0\1\x7f\xffg"],

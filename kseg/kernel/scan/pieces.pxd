@@ -6,6 +6,19 @@ cpdef enum:
     MAY_BE_FILE = 1
     MAY_BE_DIRECTORY = 2
 
+    # The numbers of `summarize`: a hash and sums, then the least, then the largest of all batches.
+    PIECE_HASH = 0
+    PIECE_RECORDS = 1
+    PIECE_GAPS = 2
+    PIECE_FEWEST_RECORDS = 3
+    PIECE_FIRST_TIME = 4
+    PIECE_OLDEST_TIME = 5
+    PIECE_LEAST_MAGIC = 6
+    PIECE_LAST_TIME = 7
+    PIECE_LARGEST_PRODUCER = 8
+    PIECE_LARGEST_MARKER = 9
+    PIECE_WIDTH = 10
+
 cdef class KeyIndex:
     cdef object _table
     cdef long long* table
@@ -25,6 +38,7 @@ cdef Py_ssize_t add_batches(
 cdef long long common_bytes(const unsigned char* p, const unsigned char* q, long long size) noexcept nogil
 cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil
 cdef Py_ssize_t find_breaks(const long long* rows, Py_ssize_t count, long long block, long long* out) noexcept nogil
+cdef void fill_summary(const long long* rows, Py_ssize_t count, long long* found) noexcept nogil
 cdef bint may_be_versions(const long long* a, Py_ssize_t i, const long long* b, Py_ssize_t k) noexcept nogil
 cdef bint is_contradiction(
     const long long* a, Py_ssize_t i, Py_ssize_t stop, const long long* b, Py_ssize_t k, Py_ssize_t other_stop

@@ -3,6 +3,7 @@ already, and which pieces exclude each other; finds the blocks at which other fi
 
 import cython
 
+INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _NUMBER_BITS = cython.declare(cython.int, 40)
 _NUMBERS = cython.declare(cython.longlong, (1 << 40) - 1)
@@ -226,6 +227,51 @@ def breaks(
     with cython.nogil:
         n = find_breaks(row, count, block, found)
     return n
+
+
+def fill_summary(rows, count, found):
+    i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    state: cython.ulonglong = 0
+    last: cython.longlong = -1
+    for i in range(count):
+        row = i * BATCH_WIDTH
+        for column in range(BATCH_WIDTH):
+            if column != BATCH_POSITION:
+                state = mixed(state, rows[row + column])
+        found[PIECE_RECORDS] += rows[row + BATCH_COUNT]
+        found[PIECE_FEWEST_RECORDS] = min(found[PIECE_FEWEST_RECORDS], rows[row + BATCH_COUNT])
+        found[PIECE_LEAST_MAGIC] = min(found[PIECE_LEAST_MAGIC], rows[row + BATCH_MAGIC])
+        found[PIECE_GAPS] += last >= 0 and rows[row + BATCH_FIRST_OFFSET] > last + 1
+        found[PIECE_LAST_TIME] = max(found[PIECE_LAST_TIME], rows[row + BATCH_MAX_TIMESTAMP])
+        if rows[row + BATCH_MAX_TIMESTAMP] > 0:
+            found[PIECE_FIRST_TIME] = min(found[PIECE_FIRST_TIME], rows[row + BATCH_MAX_TIMESTAMP])
+        if rows[row + BATCH_BASE_TIMESTAMP] >= 0:
+            found[PIECE_OLDEST_TIME] = min(found[PIECE_OLDEST_TIME], rows[row + BATCH_BASE_TIMESTAMP])
+        found[PIECE_LARGEST_PRODUCER] = max(found[PIECE_LARGEST_PRODUCER], rows[row + BATCH_PRODUCER_ID])
+        found[PIECE_LARGEST_MARKER] = max(found[PIECE_LARGEST_MARKER], rows[row + BATCH_MARKER])
+        last = rows[row + BATCH_LAST_OFFSET]
+    found[PIECE_HASH] = cython.cast(cython.longlong, state >> 1)
+
+
+def summarize(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> list:
+    """Returns the PIECE_* numbers of ``count`` batches; -1 for a least or largest one that none has.
+
+    The hash leaves out positions, counts of records are negative where headers do not tell them, FIRST_TIME and
+    LAST_TIME are of the largest timestamps of batches, OLDEST_TIME of base timestamps. Raises ValueError if the buffer
+    is too short.
+    """
+    found = cython.declare(cython.longlong[PIECE_WIDTH])
+    i: cython.Py_ssize_t
+    if count < 0 or len(rows) < count * BATCH_WIDTH:
+        raise ValueError("a buffer is too short")
+    row = int64s_in(rows)
+    for i in range(PIECE_WIDTH):
+        found[i] = 0 if i <= PIECE_GAPS else INT64_MAX if i < PIECE_LAST_TIME else -1
+    with cython.nogil:
+        fill_summary(row, count, found)
+    return [-1 if found[i] == INT64_MAX else found[i] for i in range(PIECE_WIDTH)]
 
 
 def may_be_versions(a, i, b, k):

@@ -25,12 +25,13 @@ from kseg.changes.driver.planner import ChangeOptions, Recording, Reporter
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
-from kseg.logdir.topics import check_topics, is_of_topics
+from kseg.export.arrow import need_pyarrow
+from kseg.logdir.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes.plans import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
-from kseg.output.sink import Sink
+from kseg.output.sink import Sink, open_sink
 from kseg.stores.no_follow import resolved
 
 if TYPE_CHECKING:
@@ -398,7 +399,9 @@ def retain(
 def convert(
     path: Paths,
     *,
-    to: Literal["v0", "v1", "v2"] | None = None,
+    from_: Literal["jsonl", "parquet", "arrow"] | None = None,
+    to: Literal["v0", "v1", "v2", "csv", "parquet", "arrow"] | None = None,
+    partition_by: str | Iterable[str] | None = None,
     codec: Codec | None = None,
     batch_bytes: int | None = None,
     segment_bytes: int | None = None,
@@ -414,19 +417,28 @@ def convert(
     to this size. ``lossy``: information that the format cannot represent may be lost; ``skip_damage``: damage is left
     out. None keeps what is there. Segments and archives can only be converted to an output.
 
+    ``to`` csv, parquet or arrow: ``output`` is a new file of the records; with ``partition_by``, some of topic,
+    partition and date, a directory of directories such as topic=orders. ``from_``: partitions are built from such
+    files and directories, or from JSON Lines.
+
     >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
     >>> len(plan.actions) > 4
     True
     """
     given = locals() | change
-    from kseg.conversion.options import FORMATS, ConvertOptions
+    from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions
 
-    if to is not None and to not in FORMATS:
-        raise RequestError(f"to={to!r}: is none of {', '.join(FORMATS)}")
-    output = change["output"]
+    output, exports = change["output"], EXPORTS[1:]
+    if to is not None and to not in (*FORMATS, *exports):
+        raise RequestError(f"to={to!r}: is none of {', '.join((*FORMATS, *exports))}")
+    if output is None and (from_ is not None or to in exports):
+        raise RequestError("convert: give an output")
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
-    options = filled(ConvertOptions, given, output=None, in_place=output is None)
+    given["partition_by"] = None if partition_by is None else ",".join(words_of(partition_by))
+    place = None if output is None else os.fspath(output)
+    options = filled(ConvertOptions, given, output=place, in_place=output is None)
+    options.check_form()
     options.check()
     if output is not None:
         if change["keep"] is not True:
@@ -440,15 +452,27 @@ def convert(
 def _converted_to(
     paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
 ) -> Plan:
-    from kseg.conversion.planner import check_output, run_to_new
+    from kseg.conversion.planner import check_output, convert_to_new, run_to_new
+    from kseg.conversion.record_files import check_codec, export_to_new
+    from kseg.conversion.table_import import import_records
 
     check_output(output)
+    if {options.form, options.source} & {"parquet", "arrow"}:
+        need_pyarrow()
+        check_codec(str(options.form), options.packing[0])
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
+        change = ChangeOptions(is_dry, lock)
+        if options.source:
+            return run_to_new(partial(import_records, paths, output, options), change, reporter)
         with places_for_output(paths, reporter) as places:
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return Outcome(is_dry=is_dry)
-            return run_to_new(chosen, output, options, ChangeOptions(is_dry, lock), reporter)
+            if options.is_export:
+                write = partial(export_to_new, open_sink, of_topics(chosen, topics or ()), output, options)
+            else:
+                write = partial(convert_to_new, chosen, output, options)
+            return run_to_new(write, change, reporter)
 
     return Plan("convert", paths, run_command, keeps=False)
 

@@ -129,12 +129,7 @@ def _export(paths: tuple[str, ...], options: ConvertOptions, presentation: Prese
     Raises UsageError for a binary form on a terminal, PathError if a path cannot be read, DamageError for damage
     without --skip-damage.
     """
-    from kseg.conversion.record_files import (
-        CSV,
-        check_form,
-        export_partitioned,
-        export_records,
-    )  # for segments none of it is needed
+    from kseg.conversion.record_files import CSV, check_form, export_records, export_to_new  # not for segments
     from kseg.logdir.topics import of_topics
 
     paths = tuple(of_topics(paths, options.topics))
@@ -148,7 +143,7 @@ def _export(paths: tuple[str, ...], options: ConvertOptions, presentation: Prese
             write_parquet(spark, paths, options)
             return 0
     if options.partition_by:
-        export_partitioned(paths, options, open_sink, presentation.notices().warning)
+        export_to_new(open_sink, paths, options.output or "", options, ChangeOptions(False), presentation.notices())
         return 0
     with open_sink(options.output) as sink:
         if sink.is_terminal and options.form != CSV:

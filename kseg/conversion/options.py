@@ -49,7 +49,7 @@ class ConvertOptions:
     """
 
     source: str | None = option(
-        "--from", INPUT, "Build segments from JSON Lines, Parquet or Arrow.", IMPORTS, in_python="source"
+        "--from", INPUT, "Build segments from JSON Lines, Parquet or Arrow.", IMPORTS, in_python="from_"
     )
     form: str | None = option("--to", RULES, "Format; default: that of the segments.", (*FORMATS, *EXPORTS))
     codec: str | None = option(

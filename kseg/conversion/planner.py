@@ -1,7 +1,7 @@
 """Plans conversions for the partitions that a command names: in place, or to new directories, all of a run or none."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
@@ -200,10 +200,10 @@ def convert_to_new(
 
 
 def run_to_new(
-    paths: Sequence[str], output: str, options: ConvertOptions, change: ChangeOptions, reporter: Reporter
+    write: Callable[[ChangeOptions, Messages], list[Plan]], change: ChangeOptions, reporter: Reporter
 ) -> Outcome:
-    """Runs `convert_to_new`, and reports its plans as other changes do."""
-    plans = convert_to_new(paths, output, options, change, reporter)
+    """Calls ``write``, which creates only new files, and reports its plans as other changes do."""
+    plans = write(change, reporter)
     reporter.begin(1, len(plans))
     for plan in plans:
         reporter.plan(plan)

@@ -9,16 +9,20 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from datetime import date
+from functools import partial
 from itertools import repeat
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 from kseg.changes.disk import Disk
+from kseg.changes.driver.planner import ChangeOptions, Messages
 from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.changes.plan import Plan
 from kseg.conversion.options import ConvertOptions
-from kseg.errors import DamageError, UnsupportedError
+from kseg.conversion.planner import plan_of_new
+from kseg.errors import DamageError, PathError, UnsupportedError
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
@@ -333,35 +337,88 @@ _MAX_HELD_BYTES = 64 << 20
 """Files that are written at once, and the size of their unfinished row groups: records may have any date."""
 
 
-def export_partitioned(
-    paths: Iterable[str],
-    options: ConvertOptions,
+def export_to_new(
     open_output: OpenOutput,
-    warn: Callable[[str], None],
+    paths: Sequence[str],
+    output: str,
+    options: ConvertOptions,
+    change: ChangeOptions,
+    messages: Messages,
+) -> list[Plan]:
+    """Writes the records to a new file, or with ``partition_by`` to new directories, all or none. Returns the plan.
+
+    A dry run reads everything and writes nothing. Raises as `export_records`.
+    """
+    files: dict[str, int] = {}
+    opening = partial(_measured, files, None if change.is_dry else open_output)
+    if options.partition_by:
+        _export_partitioned(opening, paths, output, options, change, messages)
+        return [plan_of_new(output, files, options.reason)]
+    folder, name = os.path.split(output)
+    if os.path.lexists(output):
+        raise PathError(f"{output}: already exists; nothing was written")
+    with opening(folder or ".", name) as opened:
+        export_records(paths, options, opened, messages.warning)
+    return [plan_of_new(folder, files, options.reason)]
+
+
+def _export_partitioned(
+    opening: Callable[[str, str], AbstractContextManager[TableOutput]],
+    paths: Sequence[str],
+    output: str,
+    options: ConvertOptions,
+    change: ChangeOptions,
+    messages: Messages,
 ) -> None:
-    """Writes the records to new directories below the output, all or none. Raises as `export_records`."""
-    reading = _Reading(paths, options, warn)
-    wanted, batches = _batches(reading, options, [name for name in COLUMNS if name not in (options.partition_by or ())])
-    with (
-        new_directories(options.output or "", takes_lock=True) as made,
-        _PartitionedTables(made, options, wanted, open_output) as tables,
-        closing(batches),
-    ):
-        for file, batch in batches:
-            tables.add(file, batch)
+    reading, by = _Reading(paths, options, messages.warning), options.partition_by or ()
+    wanted, batches = _batches(reading, options, [name for name in COLUMNS if name not in by])
+    with new_directories(output, change.takes_lock, change.is_dry) as made, closing(batches):
+        with _PartitionedTables(made, options, wanted, partial(opening, made.folder), change.is_dry) as tables:
+            for file, batch in batches:
+                tables.add(file, batch)
     reading.summarize()
+
+
+class _Measured:
+    """Counts what is written to an output, or to none."""
+
+    def __init__(self, output: TableOutput | None) -> None:
+        self._output, self.size = output, 0
+
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
+        if self._output is not None:
+            self._output.write(data)
+
+    def write_view(self, view: BytesLike) -> None:
+        self.size += len(view)
+        if self._output is not None:
+            self._output.write_view(view)
+
+
+@contextmanager
+def _measured(files: dict[str, int], open_output: OpenOutput | None, root: str, name: str) -> Iterator[TableOutput]:
+    """Opens the file ``name`` below ``root``, and sets its size in ``files`` at the end."""
+    with ExitStack() as opened:
+        measured = _Measured(opened.enter_context(open_output(os.path.join(root, name))) if open_output else None)
+        yield measured
+    files[name] = measured.size
 
 
 class _PartitionedTables:
     """Files of the rows of one partition each, in their order, named by the first offset. A context manager."""
 
-    def __init__(self, made: NewDirectories, options: ConvertOptions, wanted: Any, open_output: OpenOutput) -> None:
-        self._made, self._options, self._schema, self._open_output = made, options, wanted, open_output
+    def __init__(
+        self, made: NewDirectories, options: ConvertOptions, wanted: Any, open_output: OpenOutput, is_dry: bool
+    ) -> None:
+        self._made, self._options, self._schema = made, options, wanted
+        self._open_output, self._is_dry = open_output, is_dry
         self._by = options.partition_by or ()
         self._place: tuple[str | None, int | None] | None = None
         self._tables: dict[str, tuple[TableWriter, ExitStack]] = {}
         """By folder, the one that was written last at the end."""
         self._folders: dict[str, str] = {}
+        """Their paths by their names below the output."""
         self._names: Counter[str] = Counter()
 
     def __enter__(self) -> "_PartitionedTables":
@@ -371,7 +428,7 @@ class _PartitionedTables:
         while self._tables:
             _, opened = self._tables.pop(next(iter(self._tables)))
             opened.__exit__(kind, error, trace)
-        if kind is None:
+        if kind is None and not self._is_dry:
             for folder in reversed(self._folders.values()):
                 Disk().sync_directory(folder)
 
@@ -394,7 +451,7 @@ class _PartitionedTables:
             return found[0]
         if len(self._tables) >= _MAX_OPEN:
             self._tables.pop(next(iter(self._tables)))[1].close()
-        name = f"{self._folder(folder)}/{offset:020d}"
+        name = f"{self._made_folder(folder)}/{offset:020d}"
         self._names[name] += 1
         again = f"-{self._names[name]}" if self._names[name] > 1 else ""
         with ExitStack() as opened:
@@ -403,16 +460,17 @@ class _PartitionedTables:
             self._tables[folder] = opened.enter_context(writer), opened.pop_all()
         return writer
 
-    def _folder(self, name: str) -> str:
-        """Returns the path of a folder that exists from now on."""
+    def _made_folder(self, name: str) -> str:
+        """Makes a folder unless it exists. Returns its name."""
         if name not in self._folders:
             above, _, last = name.rpartition("/")
             if above:
-                self._folders[name] = f"{self._folder(above)}/{last}"
-                Disk().make_directory(self._folders[name])
+                self._folders[name] = f"{self._folders[self._made_folder(above)]}/{last}"
+                if not self._is_dry:
+                    Disk().make_directory(self._folders[name])
             else:
-                self._folders[name] = self._made.add(name)
-        return self._folders[name]
+                self._folders[name] = self._made.add(name, self._is_dry)
+        return name
 
 
 def _by_day(batch: Any) -> Iterator[tuple[str | None, Any]]:

@@ -1,0 +1,61 @@
+"""``kseg.convert`` to and from tables: the plan says what is written, and everything comes back."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kseg
+from api.consumed import TESTDATA
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+LOGS = TESTDATA / "log-directories/4.3.1/logs"
+
+
+def sizes(directory: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_size for path in directory.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.parametrize("wanted", [
+    {"to": "parquet"}, {"to": "arrow", "codec": "zstd"}, {"to": "parquet", "partition_by": "topic,date"},
+    {"to": "arrow", "partition_by": ["topic", "partition"]},
+], ids=str)  # fmt: skip
+def test_out_and_in_again(tmp_path: Path, wanted: dict[str, Any]) -> None:
+    (tmp_path / "out").mkdir()
+    plan = kseg.convert(LOGS, output=tmp_path / "out/tables", **wanted)
+    assert (sizes(tmp_path), plan.errors) == ({}, {})
+    assert plan.apply().changed
+    assert {action.file: action.size for action in plan.actions} == sizes(tmp_path)
+    back = kseg.convert(tmp_path / "out/tables", from_=wanted["to"], output=tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    back.apply()
+    assert kseg.scan(tmp_path / "back").to_arrow().equals(kseg.scan(LOGS).to_arrow())
+    assert kseg.verify(tmp_path / "back", level="deep").ok
+    with pytest.raises(kseg.PathError, match="already exists"):
+        kseg.convert(LOGS, output=tmp_path / "out/tables", **wanted).apply()
+
+
+def test_topics_of_an_export(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for name in ("a-0", "b-0"):
+        with kseg.writer(tmp_path / "logs" / name) as writer:
+            writer.append(value=b"v")
+    kseg.convert(tmp_path / "logs", to="csv", topics="b", output=tmp_path / "b.csv").apply()
+    assert (tmp_path / "b.csv").read_bytes().count(b'"b",0,0,') == 1
+    assert b'"a"' not in (tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.parametrize("wanted, told", [
+    ({"to": "parquet"}, "give an output"),
+    ({"from_": "parquet"}, "give an output"),
+    ({"to": "csv", "partition_by": "topic", "output": "x"}, "partition-by needs"),
+    ({"to": "parquet", "partition_by": ["topic", "day"], "output": "x"}, "not some of"),
+    ({"to": "parquet", "lossy": True, "output": "x"}, "lossy does not go"),
+    ({"to": "jsonl", "output": "x"}, "is none of"),
+    ({"from_": "xml", "output": "x"}, "is none of"),
+    ({"from_": "parquet", "skip_damage": True, "output": "x"}, "does not go"),
+], ids=str)  # fmt: skip
+def test_arguments_that_contradict_each_other(wanted: dict[str, Any], told: str) -> None:
+    with pytest.raises(kseg.RequestError, match=told):
+        kseg.convert(LOGS, **wanted)

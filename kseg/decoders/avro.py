@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from kseg.errors import UnsupportedError
@@ -25,7 +25,7 @@ _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double
 _MAX_SCHEMA_DEPTH, _MAX_SCHEMA_NODES = 64, 1 << 16
 _MAX_DEPTH = 256
 """Nesting of the schemas that apply to one byte of data, less than Python's and the stack's limits."""
-_FREE_VALUES, _VALUES_PER_BYTE = 4096, 64
+_FREE_VALUES, _VALUES_PER_BYTE = 4096, 4
 """Values that data may have, and for each of its bytes."""
 _MAX_PRECISION, _MAX_DECIMAL_BYTES = 1000, 512
 
@@ -47,7 +47,7 @@ def _float(value: float) -> Any:
     return float(float_text(value)) if math.isfinite(value) else float_text(value)
 
 
-def _time(unit: str, per_second: int, zone: str) -> Callable[[int], Any]:
+def _time(per_second: int, zone: str = "") -> Callable[[int], Any]:
     """Returns the conversion of a time since the epoch to RFC 3339; beyond the calendar it stays a number."""
     digits = len(str(per_second)) - 1
 
@@ -63,15 +63,8 @@ def _time(unit: str, per_second: int, zone: str) -> Callable[[int], Any]:
 
 
 def _time_of_day(per_second: int) -> Callable[[int], Any]:
-    digits = len(str(per_second)) - 1
-
-    def show(number: int) -> Any:
-        seconds, fraction = divmod(number, per_second)
-        if not 0 <= seconds < 86400:
-            return number
-        return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:0{digits}d}"
-
-    return show
+    show = _time(per_second)
+    return lambda number: show(number)[len("1970-01-01T") :] if 0 <= number < 86400 * per_second else number
 
 
 def _date(days: int) -> Any:
@@ -108,8 +101,8 @@ JSON: Conversions = {
     ("int", "date"): _date,
     ("int", "time-millis"): _time_of_day(1000),
     ("long", "time-micros"): _time_of_day(10**6),
-    **{("long", f"timestamp-{unit}"): _time(unit, number, "Z") for unit, number in _UNITS.items()},
-    **{("long", f"local-timestamp-{unit}"): _time(unit, number, "") for unit, number in _UNITS.items()},
+    **{("long", f"timestamp-{unit}"): _time(number, "Z") for unit, number in _UNITS.items()},
+    **{("long", f"local-timestamp-{unit}"): _time(number) for unit, number in _UNITS.items()},
 }
 """Bytes as elsewhere in JSON, decimals as text with all digits, times as RFC 3339, NaN and the infinities as text."""
 
@@ -125,11 +118,8 @@ COLUMNS: Conversions = {
 # Schemas
 
 
-class _Size(NamedTuple):
-    """The least number of bytes of a value, and the largest number of values in it, arrays and maps counted once."""
-
-    bytes: int
-    values: int
+Sized = tuple[Any, int]
+"""A schema, and its excess: how many more values its data can have than `_VALUES_PER_BYTE` for each byte."""
 
 
 class _Rewriting:
@@ -144,22 +134,20 @@ class _Rewriting:
         self.definitions: dict[str, Any] = {}
         self._conversions, self._form = conversions, form
         self._names: dict[str, str] = {}
-        self._sizes: dict[str, _Size | None] = {}
+        self._excess: dict[str, int | None] = {}
         """By full name; None while the definition is being written."""
         self._left = _MAX_SCHEMA_NODES
         self.referenced = [self._any(_loaded(each), "", 0)[0] for each in references]
-        self.schema, size = self._any(_loaded(text), "", 0)
-        self.is_bounded &= size.values <= _FREE_VALUES
+        self.schema, excess = self._any(_loaded(text), "", 0)
+        self.is_bounded &= excess <= _FREE_VALUES
 
-    def _any(self, schema: Any, space: str, depth: int) -> tuple[Any, _Size]:
+    def _any(self, schema: Any, space: str, depth: int) -> Sized:
         self._left -= 1
         if depth > _MAX_SCHEMA_DEPTH or self._left < 0:
             raise AvroError("the schema is too large" if self._left < 0 else "the schema is nested too deeply")
         if isinstance(schema, list) and schema:
             found = [self._any(each, space, depth + 1) for each in schema]
-            sizes = [size for _, size in found]
-            least, most = min(size.bytes for size in sizes), max(size.values for size in sizes)
-            return [each for each, _ in found], _Size(1 + least, most)
+            return [each for each, _ in found], max(excess for _, excess in found) - _VALUES_PER_BYTE
         if isinstance(schema, str):
             return self._primitive(schema, {}) if schema in _PRIMITIVES else self._by_name(schema, space)
         kind = schema.get("type") if isinstance(schema, dict) else None
@@ -173,15 +161,14 @@ class _Rewriting:
             return self._named(schema, space, depth)
         if kind in ("array", "map"):
             part = "items" if kind == "array" else "values"
-            inner, size = self._any(schema.get(part), space, depth + 1)
-            least = size.bytes + (kind == "map")
-            self.is_bounded &= size.values <= _VALUES_PER_BYTE * least
-            return {"type": kind, part: inner, **self._converted(kind, schema)}, _Size(1, 1 + size.values)
+            inner, excess = self._any(schema.get(part), space, depth + 1)
+            self.is_bounded &= excess <= _VALUES_PER_BYTE * (kind == "map")  # a key is a byte or more
+            return {"type": kind, part: inner, **self._converted(kind, schema)}, 1 - _VALUES_PER_BYTE
         return self._by_name(kind, space)
 
-    def _primitive(self, kind: str, schema: Mapping[str, Any]) -> tuple[Any, _Size]:
+    def _primitive(self, kind: str, schema: Mapping[str, Any]) -> Sized:
         added = self._converted(kind, schema)
-        return {"type": kind, **added} if added else kind, _Size(_PRIMITIVES[kind], 1)
+        return {"type": kind, **added} if added else kind, 1 - _VALUES_PER_BYTE * _PRIMITIVES[kind]
 
     def _converted(self, kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the attributes of a logical type for fastavro, and for `type_of` its name in Avro."""
@@ -199,20 +186,20 @@ class _Rewriting:
             found["logicalType"] = f"kseg-{self._form}-{key[1]}"
         return found | ({"scale": scale, "precision": precision} if known and logical == "decimal" else {})
 
-    def _by_name(self, name: str, space: str) -> tuple[Any, _Size]:
+    def _by_name(self, name: str, space: str) -> Sized:
         for full in (name if "." in name or not space else f"{space}.{name}", name):
             if full in self._names:
-                size = self._sizes[full]
-                self.is_bounded &= size is not None
-                return self._names[full], size or _Size(1, 1)
+                excess = self._excess[full]
+                self.is_bounded &= excess is not None
+                return self._names[full], excess or 0
         raise AvroError(f"the schema uses {name[:100]!r}, which is not defined")
 
-    def _named(self, schema: dict[str, Any], space: str, depth: int) -> tuple[Any, _Size]:
+    def _named(self, schema: dict[str, Any], space: str, depth: int) -> Sized:
         full, space = _full_name(schema, space)
         if full in self._names:
             raise AvroError(f"the schema defines {full[:100]!r} twice")
         name = self._names[full] = f"t{len(self._names)}"
-        self._sizes[full] = None
+        self._excess[full] = None
         kind = "record" if schema["type"] == "error" else schema["type"]
         made: dict[str, Any] = {"type": kind, "name": name}
         self.definitions[name] = made
@@ -220,26 +207,26 @@ class _Rewriting:
             if type(size := schema.get("size")) is not int or size < 0:
                 raise AvroError(f"{full[:100]!r} has no size")
             made |= {"size": size, **self._converted(kind, schema)}
-            self._sizes[full] = _Size(size, 1)
+            excess = 1 - _VALUES_PER_BYTE * size
         elif kind == "enum":
             symbols = schema.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(each, str) and _NAME(each) for each in symbols):
                 raise AvroError(f"{full[:100]!r} has no symbols")
-            made["symbols"] = symbols
-            self._sizes[full] = _Size(1, 1)
+            made["symbols"], excess = symbols, 1 - _VALUES_PER_BYTE
         else:
-            made["fields"], self._sizes[full] = self._fields(schema.get("fields"), space, depth)
-        return made, self._sizes[full] or _Size(1, 1)
+            made["fields"], excess = self._fields(schema.get("fields"), space, depth)
+        self._excess[full] = excess
+        return made, excess
 
-    def _fields(self, fields: Any, space: str, depth: int) -> tuple[list[dict[str, Any]], _Size]:
-        made, least, most = [], 0, 1
+    def _fields(self, fields: Any, space: str, depth: int) -> Sized:
+        made, excess = [], 1
         for each in fields if isinstance(fields, list) else (None,):
             if not isinstance(each, dict) or not isinstance(each.get("name"), str):
                 raise AvroError("the schema has a record without fields, or a field without a name")
-            inner, size = self._any(each.get("type"), space, depth + 1)
+            inner, more = self._any(each.get("type"), space, depth + 1)
             made.append({"name": each["name"], "type": inner})
-            least, most = least + size.bytes, most + size.values
-        return made, _Size(least, most)
+            excess += more
+        return made, excess
 
 
 _NAMED = ("record", "error", "enum", "fixed")

@@ -654,7 +654,7 @@ class CarvedLog:
     unknown. ``named_by``: "like", "records", "transactions", "checkpoint", "directory", "commits" or "";
     ``matched``: how often each of the last four tells of it. ``candidates``: what it may be, if nothing decides.
     ``keys``: those of its records that choose its partition. ``newest``: the batches of an internal topic that are read
-    to name other logs.
+    to name other logs. ``snapshots``: KRaft snapshots of a log of metadata, by file name.
     """
 
     log: LogPieces
@@ -667,6 +667,7 @@ class CarvedLog:
     candidates: list[tuple[str, int]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     newest: list[Piece] = field(default_factory=list)
+    snapshots: dict[str, "CarvedLog"] = field(default_factory=dict)
     _taken: list[tuple[int, int]] = field(default_factory=list)
 
     @property

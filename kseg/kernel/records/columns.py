@@ -299,6 +299,7 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
     at: cython.Py_ssize_t
     kept: cython.Py_ssize_t = 0
     check: cython.longlong
+    time: cython.longlong
     check_rows(len(rows), count)
     if len(wanted) < WANTED_WIDTH:
         raise ValueError("a buffer is too short")
@@ -312,9 +313,8 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
         check = rows[at + ROW_CHECK]
         if not (check >> CHECK_VALID_SHIFT) & 1 or rows[at + ROW_OFFSET] < first or rows[at + ROW_OFFSET] > last:
             continue
-        if not any_time and (
-            kind_in(check) == NO_TIME or rows[at + ROW_TIMESTAMP] < earliest or rows[at + ROW_TIMESTAMP] > latest
-        ):
+        time = rows[at + ROW_TIMESTAMP]
+        if not any_time and (time == -1 or kind_in(check) == NO_TIME or time < earliest or time > latest):
             continue
         if kept != k:
             for f in range(ROW_WIDTH):

@@ -96,7 +96,7 @@ def _ends(comparison: str, floor: int, ceiling: int) -> tuple[int, int]:
 # the literals as columns, and the calls, columns and literals in its metadata, in order.
 
 
-class Column(NamedTuple):
+class FieldName(NamedTuple):
     name: str
 
 
@@ -106,7 +106,7 @@ class Call(NamedTuple):
     options: Any
 
 
-Node = Call | Column | Any
+Node = Call | FieldName | Any
 """A part of an expression; a literal is a scalar of pyarrow."""
 
 
@@ -165,10 +165,10 @@ def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pya
     if kind == "literal":
         return literals.column(int(text))[0]
     if kind == "field_ref":
-        return Column(text)
+        return FieldName(text)
     if kind == "nested_field_ref":
         names = [next(pairs)[1] for _ in range(int(text))]
-        return Call(kind, [Column(names[0])], None)
+        return Call(kind, [FieldName(names[0])], None)
     if kind != "call":
         raise ValueError(kind)
     arguments: list[Node] = []
@@ -184,7 +184,7 @@ def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pya
 
 
 def _columns(node: Node) -> Iterator[str]:
-    if isinstance(node, Column):
+    if isinstance(node, FieldName):
         yield node.name
     elif isinstance(node, Call):
         for argument in node.arguments:
@@ -193,7 +193,7 @@ def _columns(node: Node) -> Iterator[str]:
 
 def _bounds(node: Node) -> Bounds:
     """Returns the bounds of the rows for which a part of a filter is true: neither false nor null."""
-    if isinstance(node, Column):
+    if isinstance(node, FieldName):
         return ALL_ROWS
     if not isinstance(node, Call):
         return ALL_ROWS if node.as_py() else NO_ROWS
@@ -204,11 +204,11 @@ def _bounds(node: Node) -> Bounds:
         return _bounds(arguments[0]) | _bounds(arguments[1])
     if function == "if_else":
         return _bounds(arguments[1]) | _bounds(arguments[2])
-    if function == "is_in" and isinstance(arguments[0], Column):
+    if function == "is_in" and isinstance(arguments[0], FieldName):
         return _any_of(arguments[0].name, node.options["value_set"].values)
-    if function in _SWAPPED and isinstance(arguments[1], Column):
+    if function in _SWAPPED and isinstance(arguments[1], FieldName):
         function, arguments = _SWAPPED[function], arguments[::-1]
-    if function in _SWAPPED and isinstance(arguments[0], Column) and not isinstance(arguments[1], Call | Column):
+    if function in _SWAPPED and isinstance(arguments[0], FieldName) and not isinstance(arguments[1], Call | FieldName):
         return _compared(arguments[0].name, function, arguments[1])
     return ALL_ROWS
 

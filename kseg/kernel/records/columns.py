@@ -299,7 +299,6 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
     at: cython.Py_ssize_t
     kept: cython.Py_ssize_t = 0
     check: cython.longlong
-    time: cython.longlong
     check_rows(len(rows), count)
     if len(wanted) < WANTED_WIDTH:
         raise ValueError("a buffer is too short")
@@ -307,6 +306,7 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
     last: cython.longlong = wanted[WANTED_LAST]
     earliest: cython.longlong = wanted[WANTED_EARLIEST]
     latest: cython.longlong = wanted[WANTED_LATEST]
+    time: cython.longlong
     any_time: cython.bint = earliest == -INT64_MAX - 1 and latest == INT64_MAX
     for k in range(count):
         at = k * ROW_WIDTH

@@ -11,9 +11,11 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxFiles,
+    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
+from kseg.spark.planning import end_of
 from kseg.spark.streams import (
     ClosedSegment,
     DirectoryProgress,
@@ -27,16 +29,15 @@ from kseg.stores.trees import size_of
 
 
 class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
-    """The stream reader with ``maxFilesPerTrigger`` and ``maxBytesPerTrigger``."""
+    """The stream reader with ``maxFilesPerTrigger``, ``maxBytesPerTrigger`` and ``maxOffsetsPerTrigger``."""
 
     _target: StreamProgress | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns a limit of the options; if there are two, `latestOffset` respects both."""
+        """Returns a limit of the options; if there are several, `latestOffset` respects all."""
         stream = self._options.stream
-        if stream.max_files is not None:
-            return ReadMaxFiles(stream.max_files)
-        return ReadAllAvailable() if stream.max_bytes is None else ReadMaxBytes(stream.max_bytes)
+        kinds = ((ReadMaxFiles, stream.max_files), (ReadMaxBytes, stream.max_bytes), (ReadMaxRows, stream.max_offsets))
+        return next((kind(limit) for kind, limit in kinds if limit is not None), ReadAllAvailable())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Ends the query after the segments that are closed now."""
@@ -51,20 +52,27 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
             return self._after_micro_batch(progress_of(start), not isinstance(limit, ReadAllAvailable))
 
     def _after_micro_batch(self, progress: StreamProgress, is_limited: bool) -> Offset:
-        files = size = 0
+        files = size = offsets = 0
         for directory, closed in _in_turns(self.unread(progress)):
             if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
                 continue
             files, size = files + 1, size + size_of(closed.file.path)
-            if is_limited and files > 1 and self._is_above(files, size):
+            offsets += self._end_of(closed) - closed.base_offset
+            if is_limited and files > 1 and self._is_above(files, size, offsets):
                 break
             segments = progress.get(directory, DirectoryProgress()).segments
             progress[directory] = DirectoryProgress(closed.next, segments + 1)
         return offset_of(progress)
 
-    def _is_above(self, files: int, size: int) -> bool:
+    def _end_of(self, closed: ClosedSegment) -> int:
+        """Returns the offset after a segment. Only the last one is opened for it, and only if offsets are limited."""
+        is_last = closed.next == closed.base_offset + 1 and self._options.stream.includes_last
+        return end_of(closed.file) if is_last and self._options.stream.max_offsets else closed.next
+
+    def _is_above(self, files: int, size: int, offsets: int) -> bool:
         stream = self._options.stream
-        return files > (stream.max_files or files) or size > (stream.max_bytes or size)
+        limits = ((files, stream.max_files), (size, stream.max_bytes), (offsets, stream.max_offsets))
+        return any(limit is not None and number > limit for number, limit in limits)
 
 
 def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:

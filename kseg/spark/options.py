@@ -37,6 +37,7 @@ EARLIEST, LATEST = -2, -1
 FIRST_OFFSET = -(1 << 63)
 
 TopicPartition = tuple[str, int]
+EVERY_PARTITION: TopicPartition = ("", -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +51,40 @@ class Positions:
     timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
+    @property
+    def is_latest(self) -> bool:
+        """Whether some partition is to begin at the end of its log, as only streams can."""
+        return self.timestamp is None and LATEST in self.offsets.values()
+
+    def number_of(self, partition: TopicPartition, usual: int) -> int:
+        """Returns the offset of a partition, `EARLIEST` or `LATEST`; ``usual`` if none is given."""
+        return self.offsets.get(partition, self.offsets.get(EVERY_PARTITION, usual))
+
     def timestamp_of(self, partition: TopicPartition) -> int | None:
         """Returns the timestamp of a partition in ms, None if none is given."""
         return self.timestamps.get(partition) if self.timestamp is None else self.timestamp
 
     def offset_of(self, partition: TopicPartition) -> int | None:
         """Returns the offset that is named for a partition; None for an end of its log or a timestamp."""
-        offset = self.offsets.get(partition, EARLIEST)
+        offset = self.number_of(partition, EARLIEST)
         return offset if offset >= 0 and self.timestamp_of(partition) is None else None
 
 
-def parse_word_or_offsets(text: str, word: str, forbidden: int) -> Mapping[TopicPartition, int]:
-    """Returns the offsets of ``{"topic": {"0": 23}}``; nothing for ``word``. ``forbidden``: the wrong end of the log.
+def starting_offsets(text: str) -> Mapping[TopicPartition, int]:
+    """Returns the offsets of ``{"topic": {"0": 23}}``, or what a word means for all partitions. Raises ValueError."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return {EVERY_PARTITION: LATEST} if word == "latest" else {}
+    return parse_numbers(text, 'earliest, latest or JSON such as {"orders": {"0": 23}}', EARLIEST)
 
-    Raises ValueError.
-    """
-    if text.strip().lower() == word:
+
+def ending_offsets(text: str) -> Mapping[TopicPartition, int]:
+    """Returns the offsets of ``{"topic": {"0": 23}}``; nothing for ``latest``. Raises ValueError."""
+    if text.strip().lower() == "latest":
         return {}
-    offsets = parse_numbers(text, f'{word} or JSON such as {{"orders": {{"0": 23}}}}', EARLIEST)
-    if forbidden in offsets.values():
-        raise ValueError(f"{word} or JSON without {forbidden}")
+    offsets = parse_numbers(text, 'latest or JSON such as {"orders": {"0": 23}}', EARLIEST)
+    if EARLIEST in offsets.values():
+        raise ValueError(f"latest or JSON without {EARLIEST}")
     return offsets
 
 
@@ -97,7 +112,7 @@ class PartitionEnds:
         """Returns the first offset. Raises KsegError if no record has the timestamp and ``fails_without``."""
         timestamp = start.timestamp_of(self.partition)
         if timestamp is None:
-            return start.offsets.get(self.partition, FIRST_OFFSET)
+            return start.number_of(self.partition, FIRST_OFFSET)
         found = self._offset_at(timestamp)
         if found is None and fails_without:
             topic, number = self.partition
@@ -166,10 +181,11 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Options of streams. ``max_files`` and ``max_bytes`` in a micro-batch; None: no limit."""
+    """Options of streams. ``max_files``, ``max_bytes`` and ``max_offsets`` in a micro-batch; None: no limit."""
 
     max_files: int | None = None
     max_bytes: int | None = None
+    max_offsets: int | None = None
     includes_last: bool = False
     fails_on_data_loss: bool = True
 
@@ -178,7 +194,8 @@ class StreamOptions:
 class Options:
     """The options of a read. Ranges are inclusive; ``now_ms`` None: the time when the read is planned.
 
-    ``split_bytes`` None: the size of a task grows with the total. ``start`` and ``end``: where Spark's Kafka source
+    ``split_bytes`` None: the size of a task grows with the total. ``min_tasks``: about so many at least.
+    ``max_offsets``: in a task, in modes records and counts. ``start`` and ``end``: where Spark's Kafka source
     would begin and end; both they and the ranges hold. ``storage``: settings of the file systems of URLs.
     ``private_keys``: PEM files for encrypted remote storage, by the ids of their key pairs. ``reads_offsets``: the
     columns need nothing of records but their offsets. ``decoding``: of keys and values, to JSON text.
@@ -194,7 +211,7 @@ class Options:
     split_bytes: int | None = None
     max_batch_bytes: int = MAX_BATCH_BYTES
     fails_on_damage: bool = False
-    pushes_filters: bool | None = None
+    pushes_filters: bool = False
     level: str = "full"
     now_ms: int | None = None
     fails_without_timestamp: bool = True
@@ -208,6 +225,8 @@ class Options:
     private_keys: tuple[tuple[str, str], ...] = ()
     reads_offsets: bool = False
     decoding: Decoding = field(default_factory=Decoding)
+    min_tasks: int | None = None
+    max_offsets: int | None = None
 
     @property
     def keys(self) -> PrivateKeys:
@@ -216,7 +235,8 @@ class Options:
     def task_bytes(self, total: int) -> int:
         """Returns the size of a task if all have ``total`` bytes."""
         is_quick = self.reads_offsets and not any(map(is_url, self.paths))
-        return self.split_bytes or max(OFFSETS_SPLIT_BYTES if is_quick else SPLIT_BYTES, total // TASKS)
+        size = self.split_bytes or max(OFFSETS_SPLIT_BYTES if is_quick else SPLIT_BYTES, total // TASKS)
+        return size if self.min_tasks is None else max(min(size, total // self.min_tasks), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +282,8 @@ def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"], hadoop: Se
     for name, text in given.items():
         key = name.lower()
         if key in ("path", "paths") or key in _CATALOG_NAMES or "." in key:  # those with dots are Spark's and Hive's
+            continue
+        if key in WITHOUT_EFFECT and known is READ_OPTIONS:
             continue
         if key not in known:
             from difflib import get_close_matches
@@ -408,8 +430,8 @@ _READING: tuple[_Option, ...] = (
     ("endOffset", "last_offset", number_from(0)),
     ("startTimestamp", "earliest_ms", time(0)),
     ("endTimestamp", "latest_ms", time(1)),
-    ("startingOffsets", "start.offsets", lambda text: parse_word_or_offsets(text, "earliest", LATEST)),
-    ("endingOffsets", "end.offsets", lambda text: parse_word_or_offsets(text, "latest", EARLIEST)),
+    ("startingOffsets", "start.offsets", starting_offsets),
+    ("endingOffsets", "end.offsets", ending_offsets),
     ("startingTimestamp", "start.timestamp", number_from(0)),
     ("endingTimestamp", "end.timestamp", number_from(0)),
     ("startingOffsetsByTimestamp", "start.timestamps", timestamps),
@@ -425,11 +447,14 @@ _READING: tuple[_Option, ...] = (
     ("ignoreLogStart", "ignores_log_start", truth),
     ("maxFilesPerTrigger", "stream.max_files", number_from(1)),
     ("maxBytesPerTrigger", "stream.max_bytes", byte_count),
+    ("maxOffsetsPerTrigger", "stream.max_offsets", number_from(1)),
     ("includeLast", "stream.includes_last", truth),
     ("failOnDataLoss", "stream.fails_on_data_loss", truth),
     ("isolation", "is_committed", chosen("read_uncommitted", "read_committed")),
     ("onDamage", "fails_on_damage", chosen("skip", "fail")),
     ("splitBytes", "split_bytes", byte_count),
+    ("minPartitions", "min_tasks", number_from(1)),
+    ("maxRecordsPerPartition", "max_offsets", number_from(1)),
     ("maxBatchBytes", "max_batch_bytes", byte_count),
     ("pushFilters", "pushes_filters", truth),
     ("privateKeys", "private_keys", private_keys),
@@ -442,6 +467,12 @@ _WRITING: tuple[_Option, ...] = (
     ("segmentBytes", "segment_bytes", byte_count),
     ("indexIntervalBytes", "interval_bytes", byte_count),
 )
+WITHOUT_EFFECT = {
+    "groupidprefix": "groupIdPrefix has no effect: files have no consumer groups",
+    "minoffsetspertrigger": "minOffsetsPerTrigger has no effect: micro-batches do not wait for more segments",
+    "maxtriggerdelay": "maxTriggerDelay has no effect: micro-batches do not wait for more segments",
+}
+"""Options of Spark's Kafka source that are accepted, by their names in lower case."""
 READ_OPTIONS = {option[0].lower(): option for option in _READING}
 WRITE_OPTIONS = {option[0].lower(): option for option in _WRITING}
 """By their names in lower case."""

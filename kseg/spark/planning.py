@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.export.records import Wanted
-from kseg.export.scanning import grouped, live_segment_of, logs_around, matching, readable_segments_at
+from kseg.export.scanning import TASK_BYTES, grouped, live_segment_of, logs_around, matching, readable_segments_at
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOGS, SNAPSHOT
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.seek import ByteSpan, index_path, indexed_span
+from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent
 from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.producer_state import ProducerSnapshot
-from kseg.spark.options import FIRST_OFFSET, Options, PartitionEnds, Positions, TopicPartition
+from kseg.spark.options import FIRST_OFFSET, TASKS, Options, PartitionEnds, Positions, TopicPartition
 from kseg.spark.stores import forget_listing, is_stored, places
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -190,15 +190,16 @@ def plan(options: Options) -> list[Sequence[TaskPart]]:
 
 def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskPart]]:
     """Returns the tasks that read these segments."""
-    limit = options.task_bytes(sum(whole.size for whole in wholes))
-    edges = [whole for whole in wholes if whole.is_edge and whole.is_divisible and whole.size > limit]
-    spans: dict[str, ByteSpan] = {}
+    total = sum({whole.part.file.path: whole.size for whole in wholes}.values())
+    limit = options.task_bytes(total)
+    edges = [i for i, whole in enumerate(wholes) if whole.is_edge and whole.is_divisible and whole.size > limit]
+    spans: dict[int, ByteSpan] = {}
     if len(edges) <= MAX_INDEXED_SEGMENTS:
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
-            found = threads.map(lambda whole: _span(whole, options), edges)
-            spans = {whole.part.file.path: span for whole, span in zip(edges, found, strict=True)}
-    pieces = [piece for whole in wholes for piece in _pieces(whole, spans.get(whole.part.file.path), limit)]
-    return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), limit)]
+            spans = dict(zip(edges, threads.map(lambda i: _span(wholes[i], options), edges), strict=True))
+    pieces = [piece for i, whole in enumerate(wholes) for piece in _pieces(whole, spans.get(i), limit)]
+    together = 0 if options.max_offsets else options.task_bytes(total + len(pieces) * TASK_BYTES)
+    return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), together)]
 
 
 def _inseparable(pieces: list[tuple[int, TaskPart]]) -> Iterator[tuple[int, list[TaskPart]]]:
@@ -259,16 +260,22 @@ class SegmentSelector:
         return self._options.subscription.has(file.topic, file.partition)
 
     def wholes(
-        self, place: str, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool
+        self,
+        place: str,
+        files: list[SegmentFile],
+        around: Callable[[], list[SegmentFile]],
+        is_directory: bool,
+        since: int = FIRST_OFFSET,
     ) -> Iterator[Whole]:
-        """Yields the segments of a file or directory with wanted offsets. ``around`` returns all segments of the
-        partition. Raises KsegError if one no longer exists.
+        """Yields the segments of a file or directory with wanted offsets, from ``since`` on. ``around`` returns all
+        segments of the partition. Raises KsegError if one no longer exists.
         """
         options = self._options
         files = [file for file in files if options.subscription.has(file.topic, file.partition)]
         if not files:
             return
         first, last = self._offsets(files[0], around)
+        first = max(first, since)
         chosen = matching(files, Wanted(first, last), is_directory and options.mode != "batches")
         if first > last or not chosen:
             return
@@ -281,9 +288,28 @@ class SegmentSelector:
             is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
             part = TaskPart(file, Slice(), first, last, tail)
             if (remote := live_segment_of(file)) is not None:
-                yield self._remote_whole(part._replace(remote=remote), remote, is_edge)
+                whole = self._remote_whole(part._replace(remote=remote), remote, is_edge)
             else:
-                yield Whole(part, trees.size_of(file.path), is_edge, is_divisible)
+                whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
+            yield from self._limited(whole, chosen[i + 1] if i + 1 < len(chosen) else None)
+
+    def _limited(self, whole: Whole, following: SegmentFile | None) -> Iterator[Whole]:
+        """Yields a segment as parts of at most ``maxRecordsPerPartition`` offsets. ``following``: the next segment.
+
+        The first and last part also have offsets that a damaged segment may hold outside of its range.
+        """
+        limit, part = self._options.max_offsets, whole.part
+        if limit is None or self._options.mode == "batches" or part.file.base_offset is None:
+            yield whole
+            return
+        end = end_of(part.file) if following is None else following.base_offset or 0
+        first, stop = max(part.first_offset, part.file.base_offset), min(part.last_offset, end - 1) + 1
+        if stop - first > limit * TASKS:
+            raise KsegError(f"{part.file.path}: maxRecordsPerPartition {limit} makes more than {TASKS} tasks of it")
+        starts = range(first + limit, stop, limit)
+        begins, lasts = [part.first_offset, *starts], [*(start - 1 for start in starts), part.last_offset]
+        for begin, last in zip(begins, lasts, strict=True):
+            yield whole._replace(part=part._replace(first_offset=begin, last_offset=last), is_edge=True)
 
     def _remote_whole(self, part: TaskPart, remote: "LiveSegment", is_edge: bool) -> Whole:
         if not self._options.ignores_log_start:
@@ -336,6 +362,13 @@ def _log_starts_in(log_directory: str) -> dict[TopicPartition, int]:
             return offsets_of(read_offset_checkpoint(source.buffer[:]))
     except PathError:
         return {}  # archives often hold partitions alone
+
+
+def end_of(log: SegmentFile) -> int:
+    """Returns the offset after the last intact batch of a segment. Raises PathError if it cannot be read."""
+    with open_segment(log, Scratch()) as reader:
+        found = offset_extent(reader, log)
+    return log.base_offset or 0 if found is None else found[1] + 1
 
 
 def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:

@@ -6,7 +6,8 @@ The stream's offset is a JSON object of this version; that of version 0 was the 
     {"version": 1, "partitions": {"/archive/orders-0": {"next": 4711, "segments": 12}}}
 
 ``next`` is the base offset of the first unread segment, ``segments`` the number of segments of the directory that the
-stream has passed: with both, the loss of an unread segment is noticed.
+stream has passed: with both, the loss of an unread segment is noticed. A stream that began at the end of a log also has
+``start``, its first offset, until that segment is read.
 """
 
 import logging
@@ -25,8 +26,8 @@ from kseg.export.scanning import logs_around
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes import record_batches
-from kseg.spark.options import Options, Positions
-from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks
+from kseg.spark.options import EARLIEST, EVERY_PARTITION, FIRST_OFFSET, LATEST, Options, Positions
+from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks, end_of
 from kseg.spark.session import ForWorkers
 from kseg.spark.stores import places, stores_at
 
@@ -46,6 +47,7 @@ class DirectoryProgress(NamedTuple):
 
     next: int = -1
     segments: int = 0
+    start: int = FIRST_OFFSET
 
 
 class ClosedSegment(NamedTuple):
@@ -79,8 +81,21 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
         self._schema = schema
 
     def initialOffset(self) -> Offset:
-        """Returns the offset before the first segment."""
-        return offset_of({})
+        """Returns the offset before the first segment; with startingOffsets latest, at the end of the present logs."""
+        if not self._options.start.is_latest:
+            return offset_of({})
+        with self.stores():
+            return offset_of({place: self._at_end(place) for place in self._directories() if self._is_latest(place)})
+
+    def _is_latest(self, directory: str) -> bool:
+        partition = parse_partition_name(own_name(directory)) or EVERY_PARTITION
+        start = self._options.start
+        is_latest = start.timestamp_of(partition) is None and start.number_of(partition, EARLIEST) == LATEST
+        return is_latest and bool(_logs(directory))
+
+    def _at_end(self, directory: str) -> DirectoryProgress:
+        logs, is_last_read = _logs(directory), self._options.stream.includes_last
+        return DirectoryProgress(_base(logs[-1]) + is_last_read, len(logs) - 1 + is_last_read, end_of(logs[-1]))
 
     def latestOffset(self) -> Offset:
         """Returns the offset after all closed segments, as PySpark before 4.2 asks for it.
@@ -124,8 +139,10 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
         wholes: list[Whole] = []
         with self.stores():
             for directory in sorted(after):
-                files = self._between(directory, before.get(directory, DirectoryProgress()), after[directory])
-                wholes += planner.wholes(directory, files, partial(logs_around, directory), is_directory=True)
+                begin = before.get(directory, DirectoryProgress())
+                files = self._between(directory, begin, after[directory])
+                around = partial(logs_around, directory)
+                wholes += planner.wholes(directory, files, around, is_directory=True, since=begin.start)
             return [InputPartition(task) for task in cut_into_tasks(wholes, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
@@ -175,7 +192,11 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
 
 def offset_of(progress: StreamProgress) -> Offset:
     """Returns the JSON object of an offset."""
-    return {"version": VERSION, "partitions": {directory: each._asdict() for directory, each in progress.items()}}
+    found = {directory: each._asdict() for directory, each in progress.items()}
+    for each in found.values():
+        if each["start"] == FIRST_OFFSET:
+            del each["start"]
+    return {"version": VERSION, "partitions": found}
 
 
 def progress_of(offset: Offset) -> StreamProgress:

@@ -8,11 +8,12 @@ import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, text_of
-from kseg.export.arrow import batchable_rows, by_partition
+from kseg.export.arrow import batchable_rows, by_partition, with_offsets
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 REMOVAL_ATTEMPTS, REMOVAL_SECONDS = 20, 0.1
 """Attempts to remove staged segments, and the time between two of them."""
 _COPY_BYTES = 8 << 20
+_OFFSET_AND_LENGTH = Struct(">qi")
+"""The head of a batch; ``length`` is that of the bytes after it."""
 _AT_A_TIME = 8
 """Partitions that are put into place at the same time in a store."""
 
@@ -105,6 +108,8 @@ class LocalOutput:
         for segment in whole.segments:
             for suffix, path in segment.paths.items():
                 target = os.path.join(folder, segment.name(suffix))
+                if suffix == LOG and not path.endswith(segment.name(LOG)):
+                    _renumber(path, segment.base_offset)
                 disk.rename(path, target)
                 if not self._is_new:
                     disk.copy_owner_if_allowed(target, folder)
@@ -221,13 +226,39 @@ def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> Non
         for suffix in sorted(segment.paths, key=lambda suffix: suffix == LOG):
             target = f"{folder}/{segment.name(suffix)}"
             _make_parent(system, target)
-            put(segment.paths[suffix], target)
+            if suffix == LOG and not segment.paths[LOG].endswith(segment.name(LOG)):
+                _put_renumbered(system, segment.paths[LOG], target, segment.base_offset)
+            else:
+                put(segment.paths[suffix], target)
     with tempfile.TemporaryDirectory(prefix="kseg-") as made:
         write_side_files(made, whole)
         for directory, _, names in os.walk(made):
             for name in names:
                 path = os.path.join(directory, name)
                 _upload(system, path, f"{folder}/{os.path.relpath(path, made)}")
+
+
+def _put_renumbered(system: "FileSystem", path: str, target: str, base_offset: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="kseg-") as made:
+        copy = os.path.join(made, os.path.basename(path))
+        with system.open_input_stream(path) as source, open(copy, "wb") as out:
+            shutil.copyfileobj(source, out, _COPY_BYTES)
+        _renumber(copy, base_offset)
+        _upload(system, copy, target)
+
+
+def _renumber(path: str, base_offset: int) -> None:
+    """Lets the first of a segment's v2 batches begin at this offset. No checksum covers offsets."""
+    with open(path, "r+b", buffering=0) as log:
+        position, difference = 0, None
+        while len(head := os.pread(log.fileno(), _OFFSET_AND_LENGTH.size, position)) == _OFFSET_AND_LENGTH.size:
+            offset, length = _OFFSET_AND_LENGTH.unpack(head)
+            difference = base_offset - offset if difference is None else difference
+            if not difference:
+                return
+            os.pwrite(log.fileno(), _OFFSET_AND_LENGTH.pack(offset + difference, length), position)
+            position += len(head) + length
+        os.fsync(log.fileno())
 
 
 def _upload(system: "FileSystem", path: str, target: str) -> None:
@@ -309,7 +340,8 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
     ) -> dict[str, PartitionRange]:
         for batch in iterator:
             for name, part in self._by_partition(batch):
-                _add(writers.use(name, part.nbytes), name, part)
+                writer = writers.use(name, part.nbytes)
+                _add(writer, name, with_offsets(part, writer.next_offset or 0))
         return {name: writer.finish() for name, writer in writers.by_name.items()}
 
     def _writer(self, attempt: str, name: str) -> RowsWriter:
@@ -335,7 +367,8 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
             for message in messages:
                 for name, each in message.partitions.items() if message is not None else ():
                     found[name].append(each)
-            whole = {name: _joined(name, found[name]) for name in sorted(found)}
+            order = iter if "offset" in self._names else _renumbered
+            whole = {name: _joined(name, order(found[name])) for name in sorted(found)}
             if whole:
                 self._output.put(whole)
         finally:
@@ -365,14 +398,21 @@ def _checked_names(schema: StructType) -> list[str]:
             expected, given = wanted.simpleString(), column.dataType.simpleString()
             raise KsegError(f"column {column.name} is {expected}, not {given}")
     names = [column.name for column in schema]
-    if "offset" not in names:
-        raise KsegError("format kseg writes records with a column offset: each keeps its own")
     if ("topic" in names) != ("partition" in names):
         raise KsegError("columns topic and partition go together: without both, the path is a partition")
     return names
 
 
-def _joined(name: str, ranges: list[PartitionRange]) -> PartitionRange:
+def _renumbered(ranges: Iterable[PartitionRange]) -> Iterator[PartitionRange]:
+    """Yields the ranges one after the other: without a column of offsets each task has counted from 0."""
+    first = 0
+    for segments, gaps in ranges:
+        moved = [replace(s, base_offset=first + s.base_offset, next_offset=first + s.next_offset) for s in segments]
+        yield PartitionRange(moved, gaps)
+        first = moved[-1].next_offset
+
+
+def _joined(name: str, ranges: Iterable[PartitionRange]) -> PartitionRange:
     """Returns the ranges of a partition as one. Raises KsegError if they overlap."""
     whole = PartitionRange([], [])
     for segments, gaps in sorted(ranges, key=lambda each: each.segments[0].base_offset):

@@ -9,6 +9,7 @@ from kseg.errors import KsegError, PathError
 from kseg.export.scanning import grouped
 from kseg.spark.options import (
     READ_OPTIONS,
+    WITHOUT_EFFECT,
     WRITE_OPTIONS,
     Options,
     Positions,
@@ -69,7 +70,8 @@ def test_options_of_the_kafka_source() -> None:
         "startingOffsetsByTimestamp": '{"orders": {"1": 1769850000000}}', "endingTimestamp": "1769850000001",
         "startingOffsetsByTimestampStrategy": "latest", "subscribe": "orders, payments", "subscribePattern": "or.*",
         "assign": '{"orders": [0, 1]}', "includeHeaders": "false", "failOnDataLoss": "false",
-        "maxFilesPerTrigger": "2", "maxBytesPerTrigger": "1g", "includeLast": "true", "ignoreLogStart": "true",
+        "maxFilesPerTrigger": "2", "maxBytesPerTrigger": "1g", "maxOffsetsPerTrigger": "9",
+        "groupIdPrefix": "x", "includeLast": "true", "ignoreLogStart": "true",
     }  # fmt: skip
     found = parse_options(given)
     assert found.start == Positions(
@@ -77,7 +79,7 @@ def test_options_of_the_kafka_source() -> None:
     )
     assert found.end == Positions(timestamp=1769850000001, offsets={("orders", 0): 50, ("orders", 1): -1})
     assert (found.fails_without_timestamp, found.includes_headers, found.ignores_log_start) == (False, False, True)
-    assert found.stream == StreamOptions(2, 1 << 30, True, False)
+    assert found.stream == StreamOptions(2, 1 << 30, 9, True, False)
     has = found.subscription.has
     assert [has("orders", 0), has("orders", 2), has("payments", 0), has(None, None)] == [True, False, False, False]
     assert parse_options({"startingOffsets": "earliest", "endingOffsets": "LATEST"}) == Options()
@@ -93,11 +95,11 @@ def test_options_of_the_kafka_source() -> None:
         ("splitBytes", "64mb", "number of bytes"),
         ("startOffset", "-1", "a number from 0 on"),
         ("startTimestamp", "yesterday", "a time such as"),
-        ("startingOffsets", "latest", "earliest or JSON"),
-        ("startingOffsets", '{"orders": {"0": -1}}', "earliest or JSON without -1"),
-        ("startingOffsets", '{"orders": {"0": -3}}', "earliest or JSON"),
-        ("startingOffsets", '{"orders": {"0": true}}', "earliest or JSON"),
-        ("startingOffsets", '{"orders": [0]}', "earliest or JSON"),
+        ("startingOffsets", "newest", "earliest, latest or JSON"),
+        ("startingOffsets", '{"orders": {"0": -3}}', "earliest, latest or JSON"),
+        ("startingOffsets", '{"orders": {"0": true}}', "earliest, latest or JSON"),
+        ("startingOffsets", '{"orders": [0]}', "earliest, latest or JSON"),
+        ("minPartitions", "0", "a number from 1 on"),
         ("endingOffsets", '{"orders": {"0": -2}}', "latest or JSON without -2"),
         ("endingOffsetsByTimestamp", '{"orders": 5}', "JSON such as"),
         ("subscribePattern", "(", "a regular expression"),
@@ -113,7 +115,9 @@ def test_an_invalid_option_is_reported(name: str, value: str, said: str) -> None
 
 
 def test_every_option_is_in_the_page() -> None:
-    assert [name for name, *_ in (READ_OPTIONS | WRITE_OPTIONS).values() if f".It Cm {name}" not in PAGE] == []
+    names = [name for name, *_ in (READ_OPTIONS | WRITE_OPTIONS).values()]
+    names += [text.split()[0] for text in WITHOUT_EFFECT.values()]
+    assert [name for name in names if f".It Cm {name}" not in PAGE] == []
 
 
 def test_paths_are_files_directories_and_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
+from kseg.errors import KsegError
 from kseg.spark import planning
 from kseg.spark.options import OFFSETS_SPLIT_BYTES, SPLIT_BYTES, TASKS, Options
 from spark.counted import CountedFileSystem, reads, stored
@@ -136,6 +137,34 @@ def test_only_the_part_is_read(partition: Path) -> None:
     assert len(list(reader.read(tasks[2]))) == 1
     assert len(read(reader)) == len(rows_of(partition / LOG))
     assert size > 40_000
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+def test_there_are_about_as_many_tasks_as_asked_for(partition: Path, large: Path, count: int) -> None:
+    reader = reader_of([partition, large], minPartitions=str(count))
+    assert count <= len(reader.partitions()) <= 2 * count + 1
+    assert read(reader) == rows_of(partition, large)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 100, 1000])
+def test_a_task_has_no_more_records_than_asked_for(partition: Path, limit: int) -> None:
+    for asked in ({}, {"startOffset": "5", "endOffset": "480"}, {"splitBytes": "4k"}):
+        reader = reader_of([partition], ["offset", "value"], maxRecordsPerPartition=str(limit), **asked)
+        counts = [sum(batch.num_rows for batch in reader.read(task)) for task in reader.partitions()]
+        expected = rows_of(partition, columns=["offset", "value"], **asked)
+        assert 0 < max(counts) <= limit
+        assert read(reader) == expected
+        counted = rows_of(partition, mode="counts", maxRecordsPerPartition=str(limit), **asked)
+        assert sum(row["count"] for row in counted) == len(expected)
+        assert max(row["count"] for row in counted) <= limit
+
+
+def test_a_limit_of_records_that_makes_too_many_tasks_is_refused(partition: Path) -> None:
+    (partition / LOG).rename(partition / f"{1 << 40:020d}.log.away")
+    (partition / f"{0:020d}.log").write_bytes((partition / f"{1 << 40:020d}.log.away").read_bytes())
+    (partition / f"{1 << 40:020d}.log.away").rename(partition / f"{1 << 40:020d}.log")
+    with pytest.raises(KsegError, match="maxRecordsPerPartition 100 makes more than 100000 tasks"):
+        reader_of([partition], maxRecordsPerPartition="100").partitions()
 
 
 def test_tasks_grow_with_the_total() -> None:

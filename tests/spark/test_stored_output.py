@@ -89,6 +89,15 @@ def test_partitions_of_the_columns(url: str, store: Store) -> None:
 
 
 @pytest.mark.parametrize("url", PLACES)
+def test_rows_without_offsets_become_the_objects_of_a_local_partition(url: str, store: Store, tmp_path: Path) -> None:
+    tasks = [[batch([{"value": b"%d" % i} for i in range(count)], ["value"])] for count in (300, 0, 200)]
+    write(writer_of(f"{url}/orders-0", ["value"], segmentBytes="4k", **storage(url)), *tasks)
+    write(writer_of(tmp_path / "logs/orders-0", ["value"], segmentBytes="4k"), *tasks)
+    assert [row["offset"] for row in rows_of(tmp_path / "logs/orders-0")] == list(range(500))
+    assert without_record(objects(url, store)) == without_record(files(tmp_path / "logs"))
+
+
+@pytest.mark.parametrize("url", PLACES)
 def test_failed_jobs_leave_nothing(url: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

@@ -14,7 +14,9 @@ from pyspark.cloudpickle import dumps
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kseg.errors import KsegError
+from kseg.segment.files import segment_file
 from kseg.spark.limited_streams import LimitedStreamReader
+from kseg.spark.planning import end_of
 from kseg.spark.source import KsegDataSource
 from kseg.spark.streams import KsegStreamReader
 from spark.reading import rows_of
@@ -121,6 +123,59 @@ def test_a_limit_counts_bytes_of_whole_segments(tmp_path: Path) -> None:
     reader = stream_of(MANY, maxBytesPerTrigger=str(sizes[0] + sizes[1]))
     end = latest(reader, limit=reader.getDefaultReadLimit())
     assert end["partitions"][str(MANY)]["segments"] == 2
+
+
+def test_a_limit_counts_offsets_of_whole_segments() -> None:
+    limit = int(LOGS[2].stem) - int(LOGS[0].stem)
+    reader = stream_of(MANY, maxOffsetsPerTrigger=str(limit))
+    end = latest(reader, limit=reader.getDefaultReadLimit())
+    assert end["partitions"][str(MANY)]["segments"] == 2
+    assert len(micro_batches(stream_of(MANY, maxOffsetsPerTrigger="1", includeLast="true"))) == len(LOGS)
+    last = end_of(segment_file(str(LOGS[-1]))) - int(LOGS[-2].stem)
+    for limit, segments in ((last - 1, 1), (last, 2)):
+        reader = stream_of(MANY, maxOffsetsPerTrigger=str(limit), includeLast="true")
+        assert len(LOGS) - 2 + segments == passed(reader, int(LOGS[-2].stem), len(LOGS) - 2)
+
+
+def passed(reader: LimitedStreamReader, following: int, segments: int) -> Any:
+    """Returns how many segments a stream has passed after one more micro-batch."""
+    start = {"version": 1, "partitions": {str(MANY): {"next": following, "segments": segments}}}
+    return latest(reader, start, reader.getDefaultReadLimit())["partitions"][str(MANY)]["segments"]
+
+
+@pytest.mark.parametrize("offsets", ["latest", '{"orders": {"0": -1}}'])
+def test_a_stream_from_the_end_has_later_records_only(tmp_path: Path, offsets: str) -> None:
+    partition = partition_of(tmp_path / "orders-0", LOGS[:3])
+    whole = (partition / LOGS[2].name).read_bytes()
+    (partition / LOGS[2].name).write_bytes(whole[: len(whole) // 2])
+    before = rows_of(partition)
+    assert before != rows_of(partition, startOffset="0", endOffset=str(int(LOGS[2].stem) - 1))
+    reader = stream_of(tmp_path, startingOffsets=offsets)
+    start = json.loads(json.dumps(reader.initialOffset()))
+    assert micro_batches(reader, start) == []
+    (partition / LOGS[2].name).write_bytes(whole)
+    shutil.copy(LOGS[3], partition)
+    shutil.copytree(partition, tmp_path / "payments-0")
+    place = latest(reader, start)
+    rows = rows_between(reader, start, place)
+    assert latest(reader, place) == place
+    found = [row for row in rows if row["topic"] == "orders"]
+    assert found == [row for row in rows_of(*(partition / log.name for log in LOGS[:3])) if row not in before] != []
+    assert len(rows) - len(found) == len(rows_of(*LOGS[:3]))
+
+
+def test_a_batch_has_no_records_after_the_end() -> None:
+    source = KsegDataSource({"path": str(MANY), "startingoffsets": "latest"})
+    with pytest.raises(KsegError, match="startingOffsets latest of format kseg is for streams"):
+        source.reader(source.schema())
+
+
+def test_options_without_effect_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    stream_of(MANY, groupIdPrefix="job", minOffsetsPerTrigger="5")
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        "format kseg: option groupIdPrefix has no effect: files have no consumer groups",
+        "format kseg: option minOffsetsPerTrigger has no effect: micro-batches do not wait for more segments",
+    ]
 
 
 def test_available_now_ends_at_what_was_there(tmp_path: Path) -> None:

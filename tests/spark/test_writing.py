@@ -195,6 +195,19 @@ def test_texts_are_keys_and_values_too(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "t-0", columns=["value"]) == [{"value": "é".encode()}]
 
 
+def test_rows_without_offsets_are_counted_task_by_task(tmp_path: Path) -> None:
+    columns = ["topic", "partition", "key", "value", "timestamp"]
+    rows = [{"topic": "ab"[i % 3 // 2], "partition": 0, "key": b"k", "value": b"%d" % i} for i in range(900)]
+    tasks = [[batch(rows[:100], columns), batch(rows[100:400], columns)], [], [batch(rows[400:], columns)]]
+    write(writer_of(tmp_path / "logs", columns, segmentBytes="1k", batchBytes="1k", codec="lz4"), *tasks)
+    for topic in "ab":
+        expected = [row["value"] for row in rows if row["topic"] == topic]
+        found = [(row["offset"], row["value"]) for row in rows_of(tmp_path / "logs" / f"{topic}-0")]
+        assert found == list(enumerate(expected))
+    assert len(list((tmp_path / "logs/a-0").glob("*.log"))) > 2
+    verify(tmp_path / "logs")
+
+
 OVERLAPPING = [
     ([[batch(numbered(0, 10))], [batch(numbered(9, 3))]], "several tasks have offsets around 9"),
     ([[batch(numbered(5, 3)), batch(numbered(7, 3))]], "offset 7 comes behind"),
@@ -262,7 +275,6 @@ def test_a_lost_attempt_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"value": StringType()}, "a column offset"),
         ({"offset": LongType(), "topic": StringType()}, "go together"),
         ({"offset": IntegerType()}, "column offset is bigint, not int"),
         ({"offset": LongType(), "size": LongType()}, "no column 'size'"),
@@ -289,3 +301,6 @@ def test_a_session_writes_a_range_a_task(spark: Any, tmp_path: Path) -> None:
         ranged.write.format("kseg").mode("append").save(str(tmp_path / "copy-0"))
     assert names(tmp_path) == ["copy-0"]
     shutil.rmtree(tmp_path / "copy-0")
+    ranged.select("value").write.format("kseg").mode("append").save(str(tmp_path / "new-0"))
+    values = [row["value"] for row in rows_of(CLIENTS / "librdkafka-gzip-0")]
+    assert [(row["offset"], row["value"]) for row in rows_of(tmp_path / "new-0")] == list(enumerate(values))

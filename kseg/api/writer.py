@@ -17,6 +17,7 @@ from kseg.errors import RequestError, errors_at
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, unescaped
 from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
+from kseg.logdir.topics import KnownTopics
 from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
@@ -74,8 +75,10 @@ class _NewPartitions:
     ) -> None:
         writers = self._open_writers()
         try:
-            for rows in writers.by_name.values() if error is None else ():
-                write_side_files(rows.folder or "", rows.finish())
+            known = KnownTopics().settings(self._output) if error is None else None
+            for name, rows in writers.by_name.items() if error is None else ():
+                topic_id = known.ids.get(name.rpartition("-")[0]) if known else None
+                write_side_files(rows.folder or "", rows.finish(), topic_id)
         except BaseException as failure:
             writers.close()
             self._opened.__exit__(type(failure), failure, failure.__traceback__)

@@ -15,6 +15,7 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 
 
 class NewRecord(NamedTuple):
@@ -188,8 +189,14 @@ class RowsWriter:
         return PartitionRange(self._append(self._first_offset, self._grouper.flush()).finish(), self._gaps)
 
 
-def write_side_files(folder: str, whole: PartitionRange) -> None:
-    """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
+def write_side_files(folder: str, whole: PartitionRange, topic_id: str | None = None) -> None:
+    """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them.
+
+    ``topic_id``: a broker that knows the topic by another id, or finds none, takes the partition for a stray one.
+    """
+    if topic_id is not None:
+        metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
+        Disk().write_file(os.path.join(folder, PARTITION_METADATA), metadata, folder)
     Disk().write_file(os.path.join(folder, LEADER_EPOCHS), first_leader_epoch(whole.segments), folder)
     record(folder, known_gaps(whole.gaps), Disk())
 

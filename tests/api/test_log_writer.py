@@ -1,6 +1,7 @@
 """`kseg.log_writer`, and what both writers take in `extend`."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,6 +159,17 @@ def test_what_exists_is_refused_and_nothing_else_written(tmp_path: Path) -> None
         write(tmp_path / "new", [{"topic": "c", "partition": 0}, *ROWS[1:]])
     assert records(tmp_path / "new") == before
     assert names_in(tmp_path / "new") == ["a-0", "a-1", "b-3"]
+
+
+def test_partitions_of_a_known_topic_get_its_id(tmp_path: Path) -> None:
+    """Otherwise a broker would take them for stray ones."""
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    before = (logs / "few-0/partition.metadata").read_bytes()
+    shutil.rmtree(logs / "few-0")
+    write(logs, [{"topic": "few", "partition": 0}, {"topic": "other", "partition": 0}])
+    assert (logs / "few-0/partition.metadata").read_bytes() == before
+    lacking = [each.file for each in kseg.verify(logs).findings if each.code == "no-partition-metadata"]
+    assert lacking == [str(logs / "other-0")]
 
 
 def in_turns(path: Path, partitions: int, rounds: int) -> int:

@@ -145,11 +145,15 @@ def _offset(given: int) -> int:
     return given
 
 
+def milliseconds_of(given: datetime) -> int:
+    """Returns a time in ms since the epoch; a naive one is in local time."""
+    return (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+
+
 def _moments(given: Time) -> tuple[int, int]:
     """Returns the first and last ms of a time; they differ only for a day or a minute."""
     if isinstance(given, datetime):
-        ms = (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
-        return ms, ms
+        return milliseconds_of(given), milliseconds_of(given)
     if isinstance(given, str) and (found := parse_time_expression(given, time_ns() // 1_000_000)) is not None:
         return found
     if isinstance(given, int) and not isinstance(given, bool) and _SMALLEST <= given <= LAST_TIMESTAMP:

@@ -1,79 +1,65 @@
 """New partitions and log directories: the results of ``kseg.writer`` and ``kseg.log_writer``."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, Self
 
-from kseg.api.arguments import Codec, Path, checked, one_path
+from kseg.api.arguments import Codec, Path, checked, milliseconds_of, one_path
 from kseg.api.log import Record
-from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, unescaped
-from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
 from kseg.logdir.topics import KnownTopics
 from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
 
-if TYPE_CHECKING:
-    import pyarrow
-
 BATCH_BYTES = 16 << 10
 """Size of a batch before compression: batch.size of Kafka's producer."""
 _NO_TIMESTAMP = -1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_PARTITION = (1 << 31) - 1
 
 Headers = Iterable[tuple[str | bytes, bytes | None]]
 
 
-class _Settings(NamedTuple):
-    """How new partitions are written."""
-
-    target: Target
-    batch_bytes: int
-    limits: RollLimits
-
-
 class _NewPartitions:
     """New partitions in ``output``. They appear when the ``with`` block succeeds, all together or not at all.
 
-    ``first_offsets``: of the partitions that are created even without a record.
+    ``make`` returns a writer of a partition, by its name and folder. ``name``: for messages; if ``is_one``, that of the
+    only partition, which is created even without a record.
     """
 
-    def __init__(self, output: str, name: str, settings: _Settings, first_offsets: Mapping[str, int]) -> None:
-        self._output, self._name, self._settings, self._first_offsets = output, name, settings, first_offsets
+    def __init__(self, output: str, name: str, make: Callable[[str, str], RowsWriter], is_one: bool) -> None:
+        self._output, self._name, self._make, self._is_one = output, name, make, is_one
         self._opened = ExitStack()
         self._writers: PartitionWriters[RowsWriter] | None = None
+        self._is_open = False
 
     def __enter__(self) -> Self:
         if self._writers is not None:
             raise RequestError(f"{self._name}: a writer writes once")
         made = self._opened.enter_context(new_directories(self._output, takes_lock=True))
         try:
-            writers = PartitionWriters(partial(self._new_partition, made))
-            for name in self._first_offsets:
-                writers.use(name, 0)
+            writers = PartitionWriters(lambda name: self._make(name, made.add(name)))
+            if self._is_one:
+                writers.use(self._name, 0)
         except BaseException as error:
             self._opened.__exit__(type(error), error, error.__traceback__)
             raise
-        self._writers = writers
+        self._writers, self._is_open = writers, True
         return self
-
-    def _new_partition(self, made: NewDirectories, name: str) -> RowsWriter:
-        return RowsWriter(name, made.add(name), *self._settings, first_offset=self._first_offsets.get(name, 0))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        writers = self._open_writers()
+        writers, self._is_open = self._open_writers(), False
         try:
             known = KnownTopics().settings(self._output) if error is None else None
             for name, rows in writers.by_name.items() if error is None else ():
@@ -125,7 +111,8 @@ class _NewPartitions:
         for whole in reader:
             for first in range(0, whole.num_rows, CHUNK_ROWS):
                 with errors_at(self._name, RequestError, of=ValueError):
-                    for name, batch in self._by_partition(record_columns(whole.slice(first, CHUNK_ROWS))):
+                    columns = record_columns(whole.slice(first, CHUNK_ROWS))
+                    for name, batch in [(self._name, columns)] if self._is_one else by_partition(columns):
                         rows = self._open_writers().use(name, batch.nbytes)
                         rows.add_held()
                         for part, append_time in batchable_rows(with_offsets(batch, rows.next_offset)):
@@ -142,7 +129,9 @@ class _NewPartitions:
         timestampType: int | str | None = None,
     ) -> int:
         """Appends a record and returns its offset."""
-        key, value, moment = _bytes("key", key), _bytes("value", value), _milliseconds(timestamp)
+        key, value = _bytes("key", key), _bytes("value", value)
+        moment = milliseconds_of(timestamp) if isinstance(timestamp, datetime) else timestamp
+        moment = _NO_TIMESTAMP if moment is None else _integer("timestamp", moment, _NO_TIMESTAMP, LAST_TIMESTAMP)
         if timestampType is not None and timestampType not in (*TIMESTAMP_TYPES, *TIMESTAMP_TYPES.values()):
             raise RequestError(f"timestampType={timestampType!r}: is none of {', '.join(TIMESTAMP_TYPES)}")
         append_time = moment if timestampType in ("LogAppendTime", TIMESTAMP_TYPES["LogAppendTime"]) else None
@@ -157,13 +146,15 @@ class _NewPartitions:
 
     def _partition_of(self, topic: Any, partition: Any) -> str:
         """Returns the name of the directory. Raises RequestError if there is no such topic or partition."""
-        raise NotImplementedError
-
-    def _by_partition(self, batch: "pyarrow.RecordBatch") -> "Iterable[tuple[str, pyarrow.RecordBatch]]":
-        raise NotImplementedError
+        name = self._name if self._is_one else f"{topic}-{partition}"
+        if name not in self._open_writers().by_name:
+            _integer("partition", partition, 0, _LAST_PARTITION)
+            if not isinstance(topic, str) or not is_new_partition(name):
+                raise RequestError(f"topic={topic!r}: is no name of a topic")
+        return name
 
     def _open_writers(self) -> PartitionWriters[RowsWriter]:
-        if self._writers is None:
+        if self._writers is None or not self._is_open:
             raise RequestError("a writer writes inside its with block")
         return self._writers
 
@@ -180,9 +171,7 @@ class Writer(_NewPartitions):
     @property
     def next_offset(self) -> int:
         """The offset of the next record, unless one is given."""
-        if self._writers is None:
-            return self._first_offsets[self._name]
-        return self._writers.by_name[self._name].next_offset
+        return (self._writers or self._open_writers()).by_name[self._name].next_offset
 
     def append(
         self,
@@ -205,15 +194,9 @@ class Writer(_NewPartitions):
         """
         return self._hold(self._name, key, value, headers, timestamp, offset)
 
-    def _partition_of(self, topic: Any, partition: Any) -> str:
-        """Returns the only partition: what records say of theirs is ignored."""
-        return self._name
-
-    def _by_partition(self, batch: "pyarrow.RecordBatch") -> "Iterable[tuple[str, pyarrow.RecordBatch]]":
-        return [(self._name, batch)]
-
     def __repr__(self) -> str:
-        return f"<Writer {self._name[-80:]!r}: next offset {self.next_offset}>"
+        state = f"next offset {self.next_offset}" if self._writers else "not opened"
+        return f"<Writer {self._name[-80:]!r}: {state}>"
 
 
 class LogDirectoryWriter(_NewPartitions):
@@ -247,17 +230,6 @@ class LogDirectoryWriter(_NewPartitions):
         """
         return self._hold(self._partition_of(topic, partition), key, value, headers, timestamp, offset)
 
-    def _partition_of(self, topic: Any, partition: Any) -> str:
-        name = f"{topic}-{partition}"
-        if self._writers is None or name not in self._writers.by_name:
-            _integer("partition", partition, 0, _LAST_PARTITION)
-            if not isinstance(topic, str) or not is_new_partition(name):
-                raise RequestError(f"topic={topic!r}: is no name of a topic")
-        return name
-
-    def _by_partition(self, batch: "pyarrow.RecordBatch") -> "Iterable[tuple[str, pyarrow.RecordBatch]]":
-        return by_partition(batch)
-
     def __repr__(self) -> str:
         count = 0 if self._writers is None else len(self._writers.by_name)
         return f"<LogDirectoryWriter {self._name[-80:]!r}: {count} partitions>"
@@ -274,12 +246,6 @@ def _row(record: Any) -> dict[str, Any]:
     if unknown := record.keys() - {*COLUMNS}:
         raise RequestError(f"a record has no {min(map(repr, unknown))}; it has {', '.join(COLUMNS)}")
     return dict(record)
-
-
-def _milliseconds(given: int | datetime | None) -> int:
-    if isinstance(given, datetime):
-        given = (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
-    return _NO_TIMESTAMP if given is None else _integer("timestamp", given, _NO_TIMESTAMP, LAST_TIMESTAMP)
 
 
 def _integer(name: str, given: int, least: int, largest: int) -> int:
@@ -336,8 +302,8 @@ def writer(
     output, name = os.path.split(os.path.abspath(text))
     if parse_partition_name(name) is None:
         raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
-    settings = _settings(codec, segment_bytes, batch_bytes, index_interval_bytes)
-    return Writer(output, name, settings, {name: _integer("first_offset", first_offset, 0, LAST_OFFSET)})
+    make = _maker(codec, segment_bytes, batch_bytes, index_interval_bytes, first_offset)
+    return Writer(output, name, make, is_one=True)
 
 
 @checked
@@ -359,11 +325,13 @@ def log_writer(
     >>> kseg.verify("new").ok
     True
     """
-    settings = _settings(codec, segment_bytes, batch_bytes, index_interval_bytes)
-    return LogDirectoryWriter(one_path(path), os.path.basename(os.path.abspath(one_path(path))), settings, {})
+    make = _maker(codec, segment_bytes, batch_bytes, index_interval_bytes)
+    return LogDirectoryWriter(one_path(path), os.path.basename(os.path.abspath(one_path(path))), make, is_one=False)
 
 
-def _settings(codec: str, segment_bytes: int, batch_bytes: int, index_interval_bytes: int) -> _Settings:
+def _maker(
+    codec: str, segment_bytes: int, batch_bytes: int, index_interval_bytes: int, first_offset: int = 0
+) -> Callable[[str, str], RowsWriter]:
     with errors_at("codec", RequestError, of=ValueError):
         target = codec_target(codec)
     _integer("batch_bytes", batch_bytes, 1, LARGEST_SEGMENT_BYTES)
@@ -371,4 +339,5 @@ def _settings(codec: str, segment_bytes: int, batch_bytes: int, index_interval_b
         _integer("segment_bytes", segment_bytes, 1, LARGEST_SEGMENT_BYTES),
         interval_bytes=_integer("index_interval_bytes", index_interval_bytes, 0, LARGEST_SEGMENT_BYTES),
     )
-    return _Settings(target, batch_bytes, limits)
+    _integer("first_offset", first_offset, 0, LAST_OFFSET)
+    return partial(RowsWriter, target=target, batch_bytes=batch_bytes, limits=limits, first_offset=first_offset)

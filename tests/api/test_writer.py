@@ -135,6 +135,9 @@ def test_a_writer_writes_inside_its_block_and_once(tmp_path: Path) -> None:
         writer.append()
     with writer:
         writer.append()
+    assert (writer.next_offset, repr(writer)) == (1, "<Writer 'orders-0': next offset 1>")
+    with pytest.raises(kseg.RequestError, match="with block"):
+        writer.append()
     with pytest.raises(kseg.RequestError, match="once"):
         writer.__enter__()
 

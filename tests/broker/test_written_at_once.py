@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,6 @@ import sys, kseg
 number = int(sys.argv[2])
 codec = ("none", "gzip", "snappy", "lz4", "zstd")[number % 5]
 with kseg.log_writer(sys.argv[1], codec=codec, segment_bytes=4096, batch_bytes=1024) as writer:
-    print("ready", flush=True)
-    sys.stdin.read()
     writer.append(topic="solo", partition=number, value=None, key=b"%d" % number, headers=[(b"\\xff", None)])
     writer.extend(
         {{"topic": "many", "partition": number, "key": b"%d" % n, "value": b"value %d" % n, "timestamp": {TIME} + n}}
@@ -29,21 +26,6 @@ with kseg.log_writer(sys.argv[1], codec=codec, segment_bytes=4096, batch_bytes=1
     )
     writer.append(topic="many", partition=number, offset=10 * {RECORDS}, value=b"a gap before it", timestamp={TIME})
 """
-
-
-def write_at_once(logs: Path) -> list[int]:
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(logs), str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        for n in range(PROCESSES)
-    ]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-    for process in started:
-        process.communicate()
-    return [process.returncode for process in started]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +38,9 @@ def served(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         node.stop()
         for topic, number in places:
             shutil.rmtree(node.logs / f"{topic}-{number}")
-        assert write_at_once(node.logs) == [0] * PROCESSES
+        command = [sys.executable, "-c", PROGRAM, str(node.logs)]
+        started = [subprocess.Popen([*command, str(number)]) for number in range(PROCESSES)]
+        assert [process.wait() for process in started] == [0] * PROCESSES
         node.start()
         yield {place: client.consume(node.address, *place) for place in places}
         assert not list(node.logs.glob("*-stray"))

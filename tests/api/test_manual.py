@@ -24,7 +24,7 @@ EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", DESCRIPTIONS, re.MULTILINE
 
 
 def code_of(example: str) -> str:
-    example = re.sub(r'"/(archive/kafka-logs|backup/tiered)"', r'"\1"', example)
+    example = re.sub(r'"/(archive/kafka-logs|backup/tiered)(?=["/])', r'"\1', example)
     return example.replace("\\e", "\\").replace("\\-", "-")
 
 
@@ -48,6 +48,10 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "archive/kafka-logs")
     for partition in COMMITTED.glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "archive/kafka-logs" / partition.name)
+    with kseg.writer(tmp_path / "archive/kafka-logs/_schemas-0") as schemas:
+        key = {"keytype": "SCHEMA", "subject": "orders-value", "version": 1, "magic": 1}
+        value = {"subject": "orders-value", "version": 1, "id": 1, "schema": '"string"', "deleted": False}
+        schemas.append(key=json.dumps(key).encode(), value=json.dumps(value).encode())
     shutil.copytree(TESTDATA / "remote/both/remote", tmp_path / "backup/tiered")
     for key in ("k1", "k2"):
         shutil.copy(TESTDATA / f"remote/keys/{key}-private.pem", tmp_path / f"{key}.pem")

@@ -16,6 +16,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("pandas", reason="pandas is not installed")
 pytest.importorskip("polars", reason="polars is not installed")
 pytest.importorskip("duckdb", reason="duckdb is not installed")
+pytest.importorskip("fastavro", reason="fastavro is not installed")
 
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 PAGES = [(TESTDATA.parent / "man" / name).read_text("utf-8") for name in ("kseg.3", "kseg-changes.3")]

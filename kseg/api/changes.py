@@ -244,7 +244,7 @@ def plan_of(
     return Plan(command, paths, run_command, options.keeping.keeps, summaries)
 
 
-class ConvertArguments(TypedDict, total=False):
+class OutputArguments(TypedDict, total=False):
     """The arguments ``topics``, ``keep``, ``lock`` and ``output``."""
 
     topics: Annotated[str | Iterable[str] | None, None]
@@ -253,7 +253,15 @@ class ConvertArguments(TypedDict, total=False):
     output: Annotated[Path | None, None]
 
 
-class ChangeArguments(ConvertArguments, total=False):
+class ConvertArguments(OutputArguments, total=False):
+    """Besides those, how keys and values are decoded in tables."""
+
+    key_format: Annotated[Literal["avro"] | None, None]
+    value_format: Annotated[Literal["avro"] | None, None]
+    schemas: Annotated[Path | None, None]
+
+
+class ChangeArguments(OutputArguments, total=False):
     """The arguments ``era`` and ``now``, besides ``topics``, ``keep``, ``lock`` and ``output``."""
 
     era: Annotated[str | None, None]
@@ -274,7 +282,7 @@ def _plan(
     path: Paths,
     command: str,
     make_planner: MakePlanner,
-    change: ConvertArguments,
+    change: OutputArguments,
     summaries: Summaries | None = None,
 ) -> Plan:
     output = None if change["output"] is None else resolved(os.fspath(change["output"]))
@@ -282,7 +290,7 @@ def _plan(
     return plan_of(path, command, make_planner, options, _topics(change), summaries)
 
 
-def _topics(change: ConvertArguments) -> tuple[str, ...] | None:
+def _topics(change: OutputArguments) -> tuple[str, ...] | None:
     return None if change["topics"] is None else words_of(change["topics"])
 
 
@@ -419,7 +427,8 @@ def convert(
 
     ``to`` csv, parquet or arrow: ``output`` is a new file of the records; with ``partition_by``, some of topic,
     partition and date, a directory of directories such as topic=orders. ``from_``: partitions are built from such
-    files and directories, or from JSON Lines.
+    files and directories, or from JSON Lines. ``key_format`` and ``value_format`` "avro": keys and values are decoded,
+    as in `scan`, with ``schemas``.
 
     >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
     >>> len(plan.actions) > 4

@@ -24,6 +24,7 @@ from kseg.segment.paths import segments_at
 from kseg.segment.reader import open_segment
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
+from kseg.stores.source import STANDARD_INPUT
 from kseg.stores.stored_object import is_url
 
 AVRO, JSON_SCHEMA, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
@@ -206,6 +207,8 @@ def _is_schema_file(stem: str, suffix: str) -> bool:
 
 def place_beside(file: SegmentFile) -> str | None:
     """Returns the partition of schemas in the log directory of a segment; None if there is none."""
+    if file.path == STANDARD_INPUT:
+        return None
     path = file.path if is_url(file.path) else os.path.abspath(file.path)
     place = os.path.join(os.path.dirname(os.path.dirname(path)), PARTITION)
     return place if trees.isdir(place) else None

@@ -315,6 +315,10 @@ class DumpOptions:
         return self.key_format is not None or self.value_format is not None
 
     @property
+    def filters_contents(self) -> bool:
+        return any(each is not None for each in (self.key, self.key_pattern, self.grep))
+
+    @property
     def needs_schemas(self) -> bool:
         return "avro" in (self.key_format, self.value_format)
 
@@ -365,10 +369,11 @@ def decoder_by_file(options: DumpOptions, warn: Callable[[str], None]) -> Callab
     other = "avro" if options.decode_by_topic else "utf8"
     formats = options.key_format or other, options.value_format or other
     by_log_directory = by_schemas(options.schemas, warn, formats, options.needs_schemas)
+    is_used = options.shows_contents or options.filters_contents
 
     def choose(file: SegmentFile) -> Any:
         name = name_for(file.topic, file.kind) if options.decode_by_topic else None
-        return by_log_directory(file) if name is None else made(name)
+        return made(name) if name is not None else by_log_directory(file) if is_used else None
 
     return choose
 

@@ -240,7 +240,8 @@ class Dump:
 
     def _decode_for_filters(self, files: Sequence[SegmentFile]) -> None:
         """Lets the filters compare keys and values that are decoded by schemas, too."""
-        found = self._choose(files[0]) if self._choose is not None and files else None
+        is_used = self.options.filters_contents and files
+        found = self._choose(files[0]) if self._choose is not None and is_used else None
         self.filters.selection.decoder = None if getattr(found, "implies_contents", True) else found
 
     def _segments(self, files: list[tuple[SegmentFile, bool]]) -> None:

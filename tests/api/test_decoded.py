@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import kseg
 from dump.test_schemas import ORDER, behind, register
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 pytest.importorskip("fastavro", reason="fastavro is not installed")
 
 ORDERS = [{"id": 1, "who": "Ann"}, None, {"id": 2, "who": "Bob"}]
@@ -82,3 +84,26 @@ def test_polars_and_duckdb_read_it(logs: Path) -> None:
     assert polars.DataFrame(scan)["value"].to_list() == ORDERS
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     assert duckdb.sql("select value.who from scan where value.id = 2").fetchall() == [("Bob",)]
+
+
+def test_a_field_that_is_called_like_a_column_is_not_taken_for_it(tmp_path: Path) -> None:
+    with kseg.writer(str(tmp_path / "_schemas-0")) as writer:
+        register(writer, 7, json.dumps({**ORDER, "fields": [{"name": "offset", "type": "long"}]}))
+        register(writer, 8, '"bytes"')
+    with kseg.writer(str(tmp_path / "orders-0")) as writer:
+        for number in range(5):
+            writer.append(key=behind(8, b"\2%d" % number), value=behind(7, bytes([2 * number + 20])))
+    scan = kseg.scan(str(tmp_path / "orders-0"), keys="decoded", values="decoded")
+    inner, key = pa.compute.field("value", "offset"), pa.compute.field("key")
+    for condition in (inner == 13, key == pa.scalar(b"3", pa.binary())):
+        assert scan.to_table(["offset"], filter=condition)["offset"].to_pylist() == [3]
+
+
+def test_an_archive_and_a_table_of_convert(logs: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "logs.tar", "w") as archive:
+        archive.add(logs, "logs", filter=lambda member: None if member.name.endswith(".tar") else member)
+    scan = kseg.scan(str(tmp_path / "logs.tar"), topics="orders", values="decoded")
+    assert scan.to_arrow()["value"].to_pylist() == ORDERS
+    given = {"to": "parquet", "output": tmp_path / "orders.parquet", "value_format": "avro"}
+    kseg.convert(str(logs / "orders-0"), **given).apply()
+    assert pa.parquet.read_table(tmp_path / "orders.parquet")["value"].to_pylist() == ORDERS

@@ -281,3 +281,4 @@ def test_the_topic_beside_a_partition(tmp_path: Path, monkeypatch: pytest.Monkey
     assert place_beside(segment_file("00000000000000000000.log")) is None
     (tmp_path / "_schemas-0").mkdir()
     assert place_beside(segment_file("00000000000000000000.log")) == str(tmp_path / "_schemas-0")
+    assert place_beside(segment_file("-")) is None

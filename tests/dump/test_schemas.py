@@ -114,6 +114,7 @@ def test_what_is_missing_is_named(logs: Path, kseg: Kseg, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "fastavro", None)
     kseg("dump", *BOTH, logs / "orders-0").expect(3, "pip install 'kseg[avro]'")
     kseg("dump", "--decode", "auto", "--print-data-log", logs / "orders-0").expect(0, "pip install 'kseg[avro]'")
+    assert not kseg("dump", "--decode", "auto", logs / "orders-0").expect(0).err, "schemas are not read for nothing"
 
 
 def test_decoded_lines_do_not_come_back(logs: Path, kseg: Kseg, tmp_path: Path) -> None:

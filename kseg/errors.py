@@ -1,8 +1,8 @@
 """Errors that are not findings about bytes: one small tree, each class with its exit status.
 
     KsegError                       3
-    ├── RequestError                2   options that contradict each other or the files
-    ├── PathError                   3   missing, unreadable, not a file that kseg knows
+    ├── RequestError                2   options that contradict each other or the files; a ValueError
+    ├── PathError                   3   missing, unreadable, not a file that kseg knows; an OSError
     │   └── UnreadableError         3   bytes of a file that the disk cannot read
     ├── UnsupportedError            3   known, but unsupported by this command or release
     ├── DamageError                 3   damage that was not to be skipped
@@ -17,7 +17,7 @@ import copyreg
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 
 class KsegError(Exception):
@@ -54,6 +54,11 @@ class KsegError(Exception):
         return f"{self.text} {self.command}" if self.command else self.text
 
 
+def is_system_error(error: BaseException | None) -> TypeGuard[OSError]:
+    """Whether an error is of the system, and not a PathError, which says all that there is to say."""
+    return isinstance(error, OSError) and not isinstance(error, KsegError)
+
+
 def text_of(error: BaseException) -> str:
     """Returns the error as one line; for an OSError, its file (if any) and the system's message."""
     if not isinstance(error, OSError):
@@ -68,7 +73,7 @@ def caused(error: KsegError, cause: BaseException) -> KsegError:
     return error
 
 
-class RequestError(KsegError):
+class RequestError(KsegError, ValueError):
     """Invalid options, and options that contradict each other or the files.
 
     >>> try:
@@ -81,7 +86,7 @@ class RequestError(KsegError):
     exit_status = 2
 
 
-class PathError(KsegError):
+class PathError(KsegError, OSError):
     """A path that cannot be opened, or that the command cannot read.
 
     >>> try:
@@ -168,10 +173,12 @@ class StoppedHalfwayError(KsegError):
 def errors_at(
     place: str, kind: type[KsegError] = PathError, then: str = "", of: type[Exception] = OSError
 ) -> Iterator[None]:
-    """Turns exceptions of type ``of`` in the block into ``kind``. The text is ``place``, the message (for an OSError,
-    that of the system) and ``then``."""
+    """Turns exceptions of type ``of`` in the block into ``kind``, but no errors of kseg unless ``of`` is one. The text
+    is ``place``, the message (for an OSError, that of the system) and ``then``."""
     try:
         yield
     except of as error:
+        if isinstance(error, KsegError) and not issubclass(of, KsegError):
+            raise
         message = error.strerror or error if isinstance(error, OSError) else error
         raise kind(f"{place}: {message}{then}") from error

@@ -263,6 +263,8 @@ def _bytes(name: str, given: bytes | None) -> bytes | None:
 def _pairs(headers: Headers) -> list[tuple[bytes, bytes | None]]:
     try:
         return [_pair(*((each["key"], each["value"], True) if isinstance(each, Mapping) else each)) for each in headers]
+    except RequestError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise RequestError(f"headers {headers!r}: are no pairs of a key and a value: {error}") from error
 

@@ -48,7 +48,7 @@ from kseg.changes.manifest import (
     write_change,
 )
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, directory_status, open_with_status, status_of
@@ -304,7 +304,7 @@ def apply_all(
                 changes = [_attempted(partial(_commit, disk=disk), change, dropped) for change in changes]
         except BaseException as error:
             changes = [dropped(change, error) if isinstance(change, Change) else change for change in changes]
-            if not isinstance(error, OSError):
+            if not is_system_error(error):
                 raise
             return changes
         ends = _rolled_forward(changes, disk, is_new=True)
@@ -401,10 +401,10 @@ def _begun(plan: Plan, new: Callable[[], Change], keeping: Keeping, disk: Disk) 
         change = new()
         check_space(plan, keeping)
         _make_own_folder(change, disk)
-    except OSError as error:
-        return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
     except KsegError as error:
         return error
+    except OSError as error:
+        return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
     return change
 
 

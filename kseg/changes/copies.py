@@ -9,7 +9,7 @@ from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error
 from kseg.formats.suffixes import LOGS
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
@@ -60,11 +60,10 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         record(staged, [*all_accepted(plan.directory), *plan.gaps], disk)
         disk.sync_directory(staged)
         disk.rename(staged, target)
-    except OSError as error:
+    except BaseException as error:
         _drop(staged, disk)
-        raise KsegError(f"{target}: nothing was written: {error.strerror or error}") from error
-    except BaseException:
-        _drop(staged, disk)
+        if is_system_error(error):
+            raise KsegError(f"{target}: nothing was written: {error.strerror or error}") from error
         raise
     with errors_at(f"{target}: was written, but a power cut may remove it", StoppedHalfwayError):
         disk.sync_directory(output)

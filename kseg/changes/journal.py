@@ -26,7 +26,7 @@ from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.quantities import named_path, shell_line
@@ -626,7 +626,7 @@ class LogDirectoryChange:
                 journal.create(disk)
             except BaseException as error:
                 _drop(journal, disk)
-                if isinstance(error, OSError):
+                if is_system_error(error):
                     raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
                 raise
             self._journal = journal

@@ -158,7 +158,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
                 disk.remove_tree(folder)
                 raise
     except OSError as error:
-        if isinstance(error, BrokenPipeError | InterruptedError):
+        if isinstance(error, BrokenPipeError | InterruptedError | KsegError):
             raise
         raise KsegError(f"{output}: nothing was written: {text_of(error)}") from error
 

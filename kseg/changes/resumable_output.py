@@ -197,7 +197,7 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
         try:
             yield output
         except OSError as error:
-            if isinstance(error, BrokenPipeError | InterruptedError):
+            if isinstance(error, BrokenPipeError | InterruptedError | KsegError):
                 raise
             raise StoppedHalfwayError(f"{directory}: {text_of(error)}; repeat the command to go on") from error
 

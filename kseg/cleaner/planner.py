@@ -23,7 +23,7 @@ from kseg.cleaner.settings import (
     settings_for,
     shown_settings,
 )
-from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, text_of
+from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
 from kseg.logdir.server_properties import with_server
 from kseg.logdir.topics import MOVED, Topics, warn_left_alone
@@ -150,6 +150,8 @@ class CompactionPlanner(Planner):
                     if directory in self.failures.paths:
                         return  # the next plan would be made from the files of this plan
             except OSError as error:
+                if not is_system_error(error):
+                    raise
                 if has_plan and not is_dry:
                     raise StoppedHalfwayError(
                         f"{directory}: {text_of(error)}; a part is cleaned: repeat the command, or kseg undo"

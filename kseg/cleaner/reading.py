@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TypeVar
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, is_system_error
 from kseg.formats import record_batch
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Scratch, UndecodableError, int64s
@@ -74,6 +74,8 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
         check_readable(path)
         raise
     except OSError as error:
+        if not is_system_error(error):
+            raise
         check_readable(path)
         raise PathError(f"{path}: {error.strerror or error}") from error
 

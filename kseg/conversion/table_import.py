@@ -50,11 +50,11 @@ def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> 
     for name, rows, path in _merged(files):
         try:
             work.add_table(name, rows)
-        except ValueError as error:
-            raise KsegError(f"{path}: {error}; nothing was written") from error
         except KsegError as error:
             hint = ": sort the rows of each file by topic, partition and offset" * ("comes behind" in str(error))
             raise type(error)(f"{path}: {error}{hint}; nothing was written") from error
+        except ValueError as error:
+            raise KsegError(f"{path}: {error}; nothing was written") from error
 
 
 # Files of a directory

@@ -249,7 +249,7 @@ class Dump:
             with self._failures():
                 try:
                     self._file(file, is_live)
-                except BrokenPipeError:
+                except (BrokenPipeError, KsegError):
                     raise
                 except OSError as error:
                     self._failed(f"{file.path}: {error.strerror}", 4)

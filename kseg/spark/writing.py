@@ -24,7 +24,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
-from kseg.errors import KsegError, PathError, errors_at, text_of
+from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_of
 from kseg.export.arrow import batchable_rows, by_partition, with_offsets
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
@@ -143,7 +143,7 @@ def _parents_of(path: str) -> Iterator[None]:
         for parent in reversed(made):
             with suppress(OSError):  # another program uses it now
                 os.rmdir(parent)
-        if isinstance(error, OSError):
+        if is_system_error(error):
             raise PathError(f"{path}: nothing was written: {text_of(error)}") from error
         raise
 
@@ -331,7 +331,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         except BaseException as error:
             writers.close()
             self._output.discard(attempt)
-            if isinstance(error, OSError):
+            if is_system_error(error):
                 raise KsegError(f"{self._output.root}: nothing was written: {text_of(error)}") from error
             raise
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.errors import KsegError, PathError, UnsupportedError, is_system_error
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import read_limited, read_regular, regular_status
@@ -195,7 +195,7 @@ class parent_of:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._at >= 0:
             os.close(self._at)
-        if isinstance(error, OSError):
+        if is_system_error(error):
             raise _with_path(error, self._path) from error
 
 

@@ -166,6 +166,8 @@ def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], obj
         system, root = fsspec.core.url_to_fs(url, **_settings(urlsplit(url).scheme), **settings)
     except ImportError as error:
         raise _missing(place, error) from error
+    except KsegError:
+        raise
     except (ValueError, TypeError, OSError) as error:
         text = _NO_LIBHDFS if urlsplit(url).scheme == "hdfs" and isinstance(error, OSError) else type(error).__name__
         raise KsegError(f"{place}: {text}") from None  # the text may repeat the URL

@@ -96,7 +96,7 @@ class ProducerSnapshots:
                 else:
                     self._judge_bytes(path, source.buffer, is_known)
         except (OSError, PathError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
+            reason = getattr(error, "strerror", None) or error
             self._report.add("producer-snapshot-damaged", path, f"it cannot be read: {reason}")
 
     def _judge_bytes(self, path: str, buffer: Sliceable, is_known: bool) -> None:

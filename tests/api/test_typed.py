@@ -1,6 +1,7 @@
 """A caller of the Python interface passes mypy --strict."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from kseg.errors import errors_at
 
 # Arguments of a wrong type are errors of kseg that name them; what is like a right one is taken as such.
 
@@ -86,6 +88,52 @@ def test_a_flag_is_no_number(partition: Path) -> None:
     flag: Any = True
     with pytest.raises(kseg.RequestError, match="index_interval_bytes=True: is no whole number"):
         kseg.reindex(partition, index_interval_bytes=flag)
+
+
+# Errors are of the kinds that Python has for them, and survive a pickle.
+
+
+def kinds_of(kind: type[kseg.KsegError]) -> Iterator[type[kseg.KsegError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from kinds_of(each)
+
+
+def test_errors_are_those_of_python_too(partition: Path) -> None:
+    with pytest.raises(OSError, match="no-such-path"):
+        kseg.open(partition / "no-such-path")
+    with pytest.raises(ValueError, match="ends before it begins"):
+        next(kseg.open(partition).records(offsets=(2, 1)))
+    assert issubclass(kseg.UnreadableError, OSError)
+
+
+def test_every_error_survives_a_pickle() -> None:
+    from kseg.cleaner.reading import DamagedError
+    from kseg.logdir.metadata_replay import RefusedRecordError
+    from kseg.recovery.replica import ReplicasDivergeError
+
+    errors: list[kseg.KsegError] = [DamagedError("a", 5), RefusedRecordError("a", 5, "why"), ReplicasDivergeError("x")]
+    errors += [kseg.DamageError("text", {"an": "item"}), kseg.PathError.with_command("text", "kseg undo x")]
+    errors += [kind("text") for kind in kinds_of(kseg.KsegError) if kind.__init__ is kseg.KsegError.__init__]
+    for error in [*errors, kseg.PathError("text"), kseg.RequestError("text"), kseg.KsegError()]:
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), copy.args, vars(copy)) == (type(error), str(error), error.args, vars(error))
+        assert copy.exit_status == error.exit_status
+
+
+def test_an_error_of_kseg_is_not_taken_for_one_of_the_system() -> None:
+    with pytest.raises(kseg.PathError, match=r"^missing$"), errors_at("place", kseg.StoppedHalfwayError):
+        raise kseg.PathError("missing")
+    with (
+        pytest.raises(kseg.StoppedHalfwayError, match=r"^place: missing$"),
+        errors_at("place", kseg.StoppedHalfwayError),
+    ):
+        raise OSError("missing")
+    with (
+        pytest.raises(kseg.KsegError, match=r"^place: missing$"),
+        errors_at("place", kseg.KsegError, of=kseg.KsegError),
+    ):
+        raise kseg.PathError("missing")
 
 
 # The public names of `kseg`: all are there, and importing the package costs nothing.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, is_system_error
 from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
@@ -357,6 +357,8 @@ class BrokerSegment:
                         found.shift(-start)
                     yield found
             except OSError as error:
+                if not is_system_error(error):
+                    raise
                 check_readable(source.path)
                 raise PathError(f"{source.path}: {error.strerror or error}") from error
 

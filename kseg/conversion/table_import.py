@@ -6,12 +6,15 @@ columns that files lack. Files whose rows have offsets are merged by topic, part
 
 import os
 import re
-from bisect import bisect_left
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from heapq import heappop, heappush
 from io import BufferedReader
 from itertools import chain
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
@@ -21,15 +24,16 @@ from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, ope
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.record_files import NULL_DIRECTORY
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
-from kseg.export.arrow import by_partition, int64_column, record_columns
+from kseg.export.arrow import COLUMNS, by_partition, int64_column, record_columns
 from kseg.export.chunk import OFFSET
 from kseg.limits import CHUNK_ROWS, MAX_BATCH_BYTES
+from kseg.segment.files import LAST_OFFSET
 from kseg.stores.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
     import pyarrow
 
-    Reader = Callable[[str, BinaryIO], Iterator[pyarrow.RecordBatch]]
+    Reader = Callable[[str, BinaryIO, Sequence[str]], Iterator[pyarrow.RecordBatch]]
 
 _STEP_BYTES = 16 << 20
 """Size of the rows that are decoded at once, and a row more."""
@@ -46,15 +50,15 @@ def import_records(
 
 def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> None:
     read = _READERS[str(request.source)]
-    files = [_TableFile(path, read) for given in paths for path in _files_at(given)]
-    for name, rows, path in _merged(files):
-        try:
-            work.add_table(name, rows)
-        except KsegError as error:
-            hint = ": sort the rows of each file by topic, partition and offset" * ("comes behind" in str(error))
-            raise type(error)(f"{path}: {error}{hint}; nothing was written") from error
-        except ValueError as error:
-            raise KsegError(f"{path}: {error}; nothing was written") from error
+    files = [_TableFile(path, read, at) for at, path in enumerate(chain.from_iterable(map(_files_at, paths)))]
+    with ExitStack() as spilled:
+        for rows, path in _merged([each for file in files for each in file.streams(len(files) > 1, spilled)]):
+            try:
+                work.add_table(rows.name, rows.batch)
+            except KsegError as error:
+                raise type(error)(f"{path}: {error}; nothing was written") from error
+            except ValueError as error:
+                raise KsegError(f"{path}: {error}; nothing was written") from error
 
 
 # Files of a directory
@@ -93,53 +97,141 @@ def _refuse(error: OSError) -> None:
 # Rows of a file
 
 
+_PLACE_COLUMNS = ("topic", "partition", OFFSET)
+_SORT_BYTES, _RUN_BYTES = 32 << 20, 256 << 10
+"""Size of the rows that are sorted at once, and of a batch of them: each sorted run has one in memory."""
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a row. Rows without offsets have the number of their file, and keep their order."""
+
+
 class _Rows(NamedTuple):
-    """Rows of one partition. ``first``: their first offset, -1 if they have none."""
+    """Rows of one partition. ``place``: of the first."""
 
     name: str
-    first: int
+    place: Place
     batch: "pyarrow.RecordBatch"
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        return int64_column(self.batch.column(OFFSET)) if OFFSET in self.batch.schema.names else ()
+
+    def from_row(self, count: int) -> "_Rows":
+        return _Rows(self.name, (*self.place[:2], self.offsets[count]), self.batch[count:])
+
+
+class _Stream(NamedTuple):
+    """Rows in the order of their places, the least of which is ``first``."""
+
+    first: Place
+    rows: Callable[[], Iterator[_Rows]]
+    path: str
 
 
 class _TableFile:
-    """Reads a file. Errors of pyarrow, and ValueError, become KsegError."""
+    """Reads a file. Errors of pyarrow, and ValueError, become KsegError. ``number``: of the file among all."""
 
-    def __init__(self, path: str, read: "Reader") -> None:
-        self.path, self._read = path, read
+    def __init__(self, path: str, read: "Reader", number: int) -> None:
+        self._path, self._read = path, read
+        self._no_offset: Place = ("", -2, number)
         self._constants = {
             key: unquote(value)
             for key, is_set, value in (part.partition("=") for part in os.path.dirname(path).split(os.sep))
             if is_set and key in ("topic", "partition") and value != NULL_DIRECTORY
         }
 
-    def rows(self) -> Iterator[_Rows]:
-        name = "standard input" if self.path == STANDARD_INPUT else self.path
-        with ExitStack() as opened:
-            stream = open_input(self.path, opened)
-            opened.enter_context(_errors_of_pyarrow(name))
-            batches = self._read(self.path, stream)
-            for batch in chain.from_iterable(map(_in_steps, batches)):
-                columns = record_columns(self._with_constants(batch))
-                has_place = {"topic", "partition"} & {*columns.schema.names}
-                for name, rows in by_partition(columns) if has_place else ((NAMELESS, columns),):
-                    if rows.num_rows:
-                        yield _rows(name, rows)
+    def streams(self, is_merged: bool, spilled: ExitStack) -> Iterator[_Stream]:
+        """Yields the file as one stream, or as sorted runs in a temporary file if its rows have another order.
 
-    def _with_constants(self, batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+        ``is_merged``: there are other files, so that the partitions must be in order, too.
+        """
+        first, is_in_order = self._no_offset, True
+        if self._path != STANDARD_INPUT:
+            first, is_in_order = self._survey(is_merged)
+        if is_in_order:
+            yield _Stream(first, self._rows, self._path)
+        else:
+            yield from self._sorted_runs(spilled)
+
+    def _survey(self, is_merged: bool) -> tuple[Place, bool]:
+        """Returns the place of the first row, and whether all rows, or those of each partition, are in order."""
+        first, last = self._no_offset, dict[str, Place]()
+        for name, place, rows in self._rows(_PLACE_COLUMNS, is_split=not is_merged):
+            if OFFSET not in rows.schema.names:
+                break
+            first, name = first if last else place, "" if is_merged else name
+            keys = [(each, "ascending") for each in _PLACE_COLUMNS if each in rows.schema.names]
+            if place <= last.get(name, ("",)) or not rows.equals(rows.sort_by(keys)):
+                return first, False
+            last[name] = self._place(rows, rows.num_rows - 1)
+        return first, True
+
+    def _sorted_runs(self, spilled: ExitStack) -> Iterator[_Stream]:
         import pyarrow as pa
 
-        for name in self._constants.keys() - {*batch.schema.names}:
-            batch = batch.append_column(name, pa.repeat(self._constants[name], batch.num_rows))
-        return batch
+        file, writer, runs = spilled.enter_context(TemporaryFile()), None, list[list[Place]]()
+        for held in self._held():
+            runs.append([])
+            for place in sorted(held):
+                table = pa.Table.from_batches(held.pop(place)).combine_chunks().sort_by(OFFSET)
+                for batch in table.to_batches(max(table.num_rows * _RUN_BYTES // max(table.nbytes, 1), 1)):
+                    with errors_at("temporary file", KsegError, "; nothing was written"):
+                        writer = writer or pa.ipc.new_file(file, batch.schema)
+                        writer.write_batch(batch)
+                    runs[-1].append(self._place(batch))
+        if writer is not None:
+            writer.close()
+            reader, count = pa.ipc.open_file(file), 0
+            for run in runs:
+                found = range(count, count + len(run))
+                count = found.stop
+                yield _Stream(run[0], partial(map, partial(self._row_of, reader), found), self._path)
 
+    def _row_of(self, reader: "pyarrow.RecordBatchFileReader", at: int) -> _Rows:
+        return self._placed(reader.get_batch(at))
 
-def _rows(name: str, batch: "pyarrow.RecordBatch") -> _Rows:
-    if OFFSET not in batch.schema.names:
-        return _Rows(name, -1, batch)
-    first = batch.column(OFFSET)[0].as_py()
-    if batch.column(OFFSET).null_count or first < 0:
-        raise ValueError("column offset: a record has none")
-    return _Rows(name, first, batch)
+    def _held(self) -> "Iterator[dict[tuple[str, int], list[pyarrow.RecordBatch]]]":
+        """Yields the rows by topic and partition, some ten MB at a time."""
+        held, size = defaultdict(list), 0
+        for _, place, batch in self._rows():
+            held[place[:2]].append(batch)
+            size += batch.nbytes
+            if size >= _SORT_BYTES:
+                yield held
+                held, size = defaultdict(list), 0
+        if held:
+            yield held
+
+    def _rows(self, names: Sequence[str] = COLUMNS, is_split: bool = True) -> Iterator[_Rows]:
+        """Yields the rows with the columns of records that are among the names; ``is_split``: by partition."""
+        import pyarrow as pa
+
+        with ExitStack() as opened:
+            stream = open_input(self._path, opened)
+            opened.enter_context(_errors_of_pyarrow("standard input" if self._path == STANDARD_INPUT else self._path))
+            for batch in chain.from_iterable(map(_in_steps, self._read(self._path, stream, names))):
+                for name in self._constants.keys() - {*batch.schema.names}:
+                    batch = batch.append_column(name, pa.repeat(self._constants[name], batch.num_rows))
+                columns = record_columns(batch)
+                has_place = {"topic", "partition"} & {*columns.schema.names}
+                found = [rows for _, rows in by_partition(columns)] if has_place else [columns]
+                for rows in found if is_split else (columns,):
+                    if OFFSET in rows.schema.names and rows.column(OFFSET).null_count:
+                        raise ValueError("column offset: a record has none")
+                    if rows.num_rows:
+                        yield self._placed(rows)
+
+    def _placed(self, batch: "pyarrow.RecordBatch") -> _Rows:
+        place, has_name = self._place(batch), "topic" in batch.schema.names
+        name = f"{batch.column('topic')[0]}-{batch.column('partition')[0]}" if has_name else NAMELESS
+        return _Rows(name, place, batch)
+
+    def _place(self, batch: "pyarrow.RecordBatch", at: int = 0) -> Place:
+        names = batch.schema.names
+        if OFFSET not in names:
+            return self._no_offset
+        row = {name: batch.column(name)[at].as_py() for name in names if name in _PLACE_COLUMNS}
+        return row.get("topic", ""), row.get("partition", -1), row[OFFSET]
 
 
 @contextmanager
@@ -156,34 +248,42 @@ def _errors_of_pyarrow(path: str) -> Iterator[None]:
         raise PathError(f"{path}: {reason}; nothing was written") from error
 
 
-def _merged(files: Sequence[_TableFile]) -> Iterator[tuple[str, "pyarrow.RecordBatch", str]]:
-    """Yields all rows by partition and offset, with the path of their file; those without offsets first, as given.
+def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:
+    """Yields all rows in the order of their places, with the path of a file that has them.
 
-    A file is opened once for its first rows, and again when it is their turn: files that follow each other are not open
-    at once.
+    A stream is opened at its turn. Of those that overlap, rows are joined up to the first end of what has been read.
     """
-    heads: list[tuple[tuple[str, int, int], _Rows, Iterator[_Rows] | None]] = []
+    import pyarrow as pa
 
-    def push(at: int, rows: Iterator[_Rows], is_kept: bool = True) -> None:
-        if (head := next(rows, None)) is not None:
-            key = ("", at, at) if head.first < 0 else (head.name, head.first, at)
-            heappush(heads, (key, head, rows if is_kept else None))
+    heads: list[tuple[Place, int, _Rows | None, Iterator[_Rows]]] = []
 
-    for at, file in enumerate(files):
-        push(at, file.rows(), is_kept=len(files) == 1 or file.path == STANDARD_INPUT)
+    def push(at: int, head: _Rows | None, rest: Iterator[_Rows]) -> None:
+        if head is not None:
+            heappush(heads, (head.place, at, head, rest))
+
+    for at, stream in enumerate(streams):
+        heappush(heads, (stream.first, at, None, iter(())))
     while heads:
-        (name, _, at), head, rest = heappop(heads)
-        if rest is None:
-            push(at, files[at].rows())
-            continue
-        batch, count = head.batch, head.batch.num_rows
-        if head.first >= 0 and heads and heads[0][0][0] == name:
-            count = max(bisect_left(int64_column(batch.column(OFFSET)), heads[0][0][1]), 1)
-        yield head.name, batch.slice(0, count), files[at].path
-        push(at, rest if count == batch.num_rows else chain((_rows(name, batch.slice(count)),), rest))
+        partition, end, taken = heads[0][0][:2], LAST_OFFSET, []
+        while heads and heads[0][0][:2] == partition and heads[0][0][2] <= end:
+            place, at, head, rest = heappop(heads)
+            if head is None:
+                rest = streams[at].rows()
+                push(at, next(rest, None), rest)
+                continue
+            taken.append((at, head, rest))
+            end = min(end, head.offsets[-1] if head.offsets else place[2])
+        parts = []
+        for at, head, rest in taken:
+            count = max(bisect_right(head.offsets, end), 1) if head.offsets else len(head.batch)
+            parts.append(pa.Table.from_batches([head.batch[:count]]))
+            push(at, head.from_row(count) if count < len(head.batch) else next(rest, None), rest)
+        joined = pa.concat_tables(parts, promote_options="default")
+        for batch in (joined.sort_by(OFFSET).combine_chunks() if len(parts) > 1 else joined).to_batches():
+            yield _Rows(taken[0][1].name, taken[0][1].place, batch), streams[taken[0][0]].path
 
 
-def _parquet(path: str, opened: BinaryIO) -> "Iterator[pyarrow.RecordBatch]":
+def _parquet(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pyarrow.RecordBatch]":
     import pyarrow.parquet as pq
 
     if path == STANDARD_INPUT:
@@ -192,14 +292,15 @@ def _parquet(path: str, opened: BinaryIO) -> "Iterator[pyarrow.RecordBatch]":
         columns = [file.schema.column(at) for at in range(len(file.schema))]
     # Values that repeat stay so until `_in_steps`: a page of a few bytes can hold gigabytes of them.
     repeated = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+    read = None if names == COLUMNS else [*names]
     with pq.ParquetFile(opened, read_dictionary=repeated, page_checksum_verification=True) as file:
         for group in range(file.num_row_groups):
             found = file.metadata.row_group(group)
             rows = _STEP_BYTES * found.num_rows // max(found.total_byte_size, 1)
-            yield from file.iter_batches(min(max(rows, 1), CHUNK_ROWS), row_groups=[group], use_threads=False)
+            yield from file.iter_batches(min(max(rows, 1), CHUNK_ROWS), [group], read, use_threads=False)
 
 
-def _arrow(_: str, opened: BinaryIO) -> "Iterator[pyarrow.RecordBatch]":
+def _arrow(_: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pyarrow.RecordBatch]":
     """Reads a stream, or a file: its magic, a stream, and its footer."""
     import pyarrow as pa
 
@@ -207,6 +308,8 @@ def _arrow(_: str, opened: BinaryIO) -> "Iterator[pyarrow.RecordBatch]":
         opened.read(8)
     with pa.ipc.open_stream(opened) as reader:
         for batch in reader:
+            if names != COLUMNS:
+                batch = batch.select([name for name in batch.schema.names if name in names])
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 with errors_at(f"column {name}", KsegError, of=pa.ArrowInvalid):
                     column.validate(full=True)  # pyarrow takes the lengths of a file on trust

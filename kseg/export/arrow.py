@@ -288,9 +288,10 @@ def _record_column(name: str, column: "pyarrow.Array") -> "pyarrow.Array":
     if pa.types.is_boolean(column.type) or pa.types.is_date(column.type):
         raise pa.ArrowInvalid("there is no such column in records")
     is_text = str(column.type).endswith(("string", "string_view"))
-    if name == TIMESTAMP and not pa.types.is_timestamp(column.type):
-        utc = pa.timestamp("ms", "UTC")
-        return column.cast(pa.timestamp("us", "UTC")) if is_text else column.cast(pa.int64()).cast(utc)
+    if name == TIMESTAMP:
+        column = column.cast(pa.timestamp("us", "UTC")) if is_text else column
+        found = _milliseconds(column) if pa.types.is_timestamp(column.type) else column.cast(pa.int64())
+        return found.cast(pa.timestamp("ms", "UTC"))
     if name == TIMESTAMP_TYPE:
         return _timestamp_types(column, is_text)
     kinds = {
@@ -403,7 +404,7 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
         raise ValueError("a record has no offset")
     rows[layout.ROW_OFFSET :: layout.ROW_WIDTH] = int64_column(batch.column(OFFSET))
     rows[layout.ROW_TIMESTAMP :: layout.ROW_WIDTH] = (
-        _milliseconds(batch.column(TIMESTAMP)) if TIMESTAMP in names else _all(-1, count)
+        int64_column(_milliseconds(batch.column(TIMESTAMP)), -1) if TIMESTAMP in names else _all(-1, count)
     )
     rows[layout.ROW_SEQUENCE :: layout.ROW_WIDTH] = _all(-1, count)
     for name, at, size_at in (
@@ -485,8 +486,8 @@ def int64_column(column: Any, instead_of_null: int | None = None) -> memoryview:
     return memoryview(found.buffers()[1]).cast("b").cast("q")[found.offset : found.offset + len(found)]
 
 
-def _milliseconds(column: Any) -> memoryview:
-    """Returns timestamps of any unit as milliseconds, rounded down; -1 for null."""
+def _milliseconds(column: Any) -> Any:
+    """Returns timestamps of any unit as int64 in milliseconds, rounded down."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -498,4 +499,4 @@ def _milliseconds(column: Any) -> memoryview:
         whole = pc.divide(found, divisor)
         above = pc.greater(pc.multiply(whole, divisor), found)
         found = pc.subtract(whole, above.cast(pa.int64()))
-    return int64_column(found, -1)
+    return found

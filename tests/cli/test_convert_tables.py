@@ -138,14 +138,37 @@ def test_rows_of_several_partitions_in_one_file(kseg: Kseg, tmp_path: Path) -> N
         assert [(row[2], row[5]) for row in found] == [(n, b"%d" % (at + 6 * n)) for n in range(20)]
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("files", [1, 3])
+def test_rows_in_any_order_are_sorted(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, files: int
+) -> None:
+    """In runs that fit into memory; programs that write tables on several cores mix their rows."""
+    monkeypatch.setattr(table_import, "_SORT_BYTES", 2000)
+    monkeypatch.setattr(table_import, "_RUN_BYTES", 100)
+    monkeypatch.setattr(table_import, "CHUNK_ROWS", 16)
+    everything = [(topic, number, offset) for topic in "ab" for number in (2, 10) for offset in range(50)]
+    mixed = random.Random(4).sample(everything, len(everything))
+    for n in range(files):
+        topics, numbers, offsets = zip(*mixed[n::files], strict=True)
+        write(
+            tmp_path / f"tables/{n}",
+            piece(list(offsets), topic=topics, partition=numbers),
+            form if form == "parquet" else "file",
+        )
+    kseg("convert", "--from", form, "-o", tmp_path / "new", tmp_path / "tables").expect(0)
+    found = [row for topic in "ab" for number in (2, 10) for row in rows(tmp_path / f"new/{topic}-{number}")]
+    assert [(*row[:3], row[5]) for row in found] == [(*row, b"%d" % row[2]) for row in everything]
+
+
 @pytest.mark.parametrize("table, told", [
     ({"topic": ["a"]}, "no column partition"),
     ({"topic": [None], "partition": [0]}, "column topic"),
     ({"topic": ["a/../b"], "partition": [0]}, "column topic"),
     ({"topic": ["a"], "partition": [-1]}, "column partition"),
-    ({"offset": [-1]}, "column offset"),
+    ({"offset": [-1]}, "offset -1 is none"),
     ({"offset": [1, None]}, "column offset"),
-    ({"offset": [2, 1]}, "offset 1 comes behind offset 2: sort"),
+    ({"offset": [2, 2]}, "offset 2 comes behind offset 2"),
     ({"payload": [b"x"]}, "no column 'payload'"),
     ({"key": [5]}, "column key is int64"),
     ({"headers": [[{"value": b""}]]}, "a header has no key"),

@@ -12,5 +12,3 @@ cdef bint copy_literals(BlockOutput output, Py_ssize_t count) noexcept nogil
 cdef bint copy_match(BlockOutput output, Py_ssize_t distance, Py_ssize_t count) noexcept nogil
 cdef Py_ssize_t little_endian(BlockOutput output, Py_ssize_t width) noexcept nogil
 cdef Py_ssize_t more_of(BlockOutput output, Py_ssize_t length) noexcept nogil
-cdef bint copy_lz4(BlockOutput output) noexcept nogil
-cdef bint copy_snappy(BlockOutput output) noexcept nogil

@@ -38,13 +38,48 @@ class BlockOutput:
 
     def read_lz4(self) -> None:
         """Reads an LZ4 block, which ends in literals."""
+        token: cython.Py_ssize_t
+        length: cython.Py_ssize_t
+        distance: cython.Py_ssize_t
         with cython.nogil:
-            self.is_whole = copy_lz4(self)
+            while self.input < self.size:
+                token = little_endian(self, 1)
+                length = more_of(self, token >> 4)
+                if length < 0 or not copy_literals(self, length):
+                    break
+                if self.input == self.size:
+                    self.is_whole = True
+                    break
+                distance = little_endian(self, 2)
+                length = more_of(self, token & 15)
+                if distance < 0 or length < 0 or not copy_match(self, distance, length + 4):
+                    break
 
     def read_snappy(self) -> None:
         """Reads a snappy block. A size that is too small is a fault, too."""
+        tag: cython.Py_ssize_t = 128
+        length: cython.Py_ssize_t
+        distance: cython.Py_ssize_t
         with cython.nogil:
-            self.is_whole = copy_snappy(self)
+            while tag >= 128:  # the size, which the caller knows
+                tag = little_endian(self, 1)
+            self.is_whole = True
+            while self.input < self.size and self.is_whole:
+                tag = little_endian(self, 1)
+                length = (tag >> 2) + 1
+                if tag & 3 == 0:
+                    if length > 60:
+                        length = little_endian(self, length - 60) + 1
+                    self.is_whole = length > 0 and copy_literals(self, length)
+                    continue
+                if tag & 3 == 1:
+                    distance = little_endian(self, 1)
+                    if distance >= 0:
+                        distance |= tag >> 5 << 8
+                    length = (tag >> 2 & 7) + 4
+                else:
+                    distance = little_endian(self, 2 if tag & 3 == 2 else 4)
+                self.is_whole = copy_match(self, distance, length)
 
 
 def copy_literals(output, count):
@@ -102,48 +137,3 @@ def more_of(output, length):
             return -1
         length += byte
     return length
-
-
-def copy_lz4(output):
-    token: cython.Py_ssize_t
-    length: cython.Py_ssize_t
-    distance: cython.Py_ssize_t
-    while output.input < output.size:
-        token = little_endian(output, 1)
-        length = more_of(output, token >> 4)
-        if length < 0 or not copy_literals(output, length):
-            return False
-        if output.input == output.size:
-            return True
-        distance = little_endian(output, 2)
-        length = more_of(output, token & 15)
-        if distance < 0 or length < 0 or not copy_match(output, distance, length + 4):
-            return False
-    return False
-
-
-def copy_snappy(output):
-    tag: cython.Py_ssize_t = 128
-    length: cython.Py_ssize_t
-    distance: cython.Py_ssize_t
-    while tag >= 128:  # the size, which the caller knows
-        tag = little_endian(output, 1)
-    while output.input < output.size:
-        tag = little_endian(output, 1)
-        length = (tag >> 2) + 1
-        if tag & 3 == 0:
-            if length > 60:
-                length = little_endian(output, length - 60) + 1
-            if length <= 0 or not copy_literals(output, length):
-                return False
-            continue
-        if tag & 3 == 1:
-            distance = little_endian(output, 1)
-            if distance >= 0:
-                distance |= tag >> 5 << 8
-            length = (tag >> 2 & 7) + 4
-        else:
-            distance = little_endian(output, 2 if tag & 3 == 2 else 4)
-        if not copy_match(output, distance, length):
-            return False
-    return True

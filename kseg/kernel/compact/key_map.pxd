@@ -32,13 +32,6 @@ cdef class KeyMap:
 
 cdef void prefetch_slot(KeyMap key_map, long long high) noexcept nogil
 cdef long long last_offset(KeyMap key_map, const KeyHash* key) noexcept nogil
-cdef Py_ssize_t put_hashes(
-    KeyMap key_map, const long long[::1] hashes, const long long[::1] offsets, Py_ssize_t count
-) noexcept nogil
-cdef void scatter_entries(KeyMap key_map, long long[::1] bounds, long long[::1] out) noexcept nogil
-cdef bint merge_entries(KeyMap key_map, const long long[::1] entries, long long least) noexcept nogil
-cdef void move_entries(KeyMap key_map, const long long[::1] old, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
-cdef Py_ssize_t look_up_entries(KeyMap key_map, const long long[::1] entries, long long[::1] out) noexcept nogil
 
 cdef unsigned long long rotated(unsigned long long x, int bits) noexcept nogil
 cdef void mix_rounds(SipState* state, int rounds) noexcept nogil

@@ -138,13 +138,26 @@ class KeyMap:
         count: cython.Py_ssize_t,
     ) -> int:
         """Puts keys by hashes (two int64 each) and offsets until the map is full. Returns the number of keys put."""
-        taken: cython.Py_ssize_t
+        k: cython.Py_ssize_t = 0
+        at: cython.longlong
         self.check()
         if len(hashes) < 2 * count or len(offsets) < count:
             raise ValueError("a buffer is too short")
         with cython.nogil:
-            taken = put_hashes(self, hashes, offsets, count)
-        return taken
+            for k in range(min(PREFETCH_KEYS, count)):
+                prefetch_slot(self, hashes[2 * k])
+            k = 0
+            while k < count and self.count < self.max_count:
+                if k + PREFETCH_KEYS < count:
+                    prefetch_slot(self, hashes[2 * (k + PREFETCH_KEYS)])
+                at = find_entry(self, hashes[2 * k], hashes[2 * k + 1])
+                if self._table[at + SLOT_OFFSET] == 0:
+                    self.count += 1
+                    self._table[at + SLOT_HIGH] = hashes[2 * k]
+                    self._table[at + SLOT_LOW] = hashes[2 * k + 1]
+                self._table[at + SLOT_OFFSET] = offsets[k] + 1
+                k += 1
+        return k
 
     def find(self, high: cython.longlong, low: cython.longlong) -> int:
         """Returns the offset of a hash, -1 if it is not in the map."""
@@ -156,43 +169,97 @@ class KeyMap:
 
         ``bounds``: zeros, two more than there are buckets.
         """
+        at: cython.longlong
+        b: cython.longlong
+        i: cython.longlong
+        buckets: cython.longlong = len(bounds) - 2
         self.check()
         if len(bounds) < 3 or len(bounds) >> 32 or len(out) < ENTRY_WIDTH * self.count or max(bounds) or min(bounds):
             raise ValueError("a buffer is too short")
         with cython.nogil:
-            scatter_entries(self, bounds, out)
+            for i in range(self.slots):
+                at = ENTRY_WIDTH * i
+                if self._table[at + SLOT_OFFSET] != 0:
+                    bounds[slot_of(self._table[at + SLOT_LOW], buckets) + 2] += 1
+            for b in range(2, buckets + 2):
+                bounds[b] += bounds[b - 1]
+            for i in range(self.slots):
+                at = ENTRY_WIDTH * i
+                if self._table[at + SLOT_OFFSET] != 0:
+                    b = slot_of(self._table[at + SLOT_LOW], buckets) + 1
+                    copy_entry(self, at, out, ENTRY_WIDTH * bounds[b])
+                    bounds[b] += 1
 
     def merge(self, entries: cython.const[cython.longlong][::1], least: cython.longlong) -> bool:
         """Puts the entries with an offset of at least ``least`` (0 or above); the largest offset of each key is kept.
 
         Returns False if the map was full.
         """
-        fits: cython.bint
+        fits: cython.bint = True
+        k: cython.Py_ssize_t
+        entry: cython.Py_ssize_t
+        at: cython.longlong
+        count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
         self.check()
         if least < 0:
             raise ValueError("offsets begin at 0")
         with cython.nogil:
-            fits = merge_entries(self, entries, least)
+            for k in range(count):
+                entry = ENTRY_WIDTH * k
+                if k + PREFETCH_KEYS < count:
+                    prefetch_slot(self, entries[entry + PREFETCH_KEYS * ENTRY_WIDTH])
+                if entries[entry + SLOT_OFFSET] < least:
+                    continue
+                at = find_entry(self, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
+                if self._table[at + SLOT_OFFSET] == 0:
+                    if self.count >= self.max_count:
+                        fits = False
+                        break
+                    self.count += 1
+                    self._table[at + SLOT_HIGH] = entries[entry + SLOT_HIGH]
+                    self._table[at + SLOT_LOW] = entries[entry + SLOT_LOW]
+                if self._table[at + SLOT_OFFSET] <= entries[entry + SLOT_OFFSET]:
+                    self._table[at + SLOT_OFFSET] = entries[entry + SLOT_OFFSET] + 1
         return fits
 
     def move(self, old: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> None:
         """Moves the entries of slots ``first`` to ``stop`` of another table, which must be absent here; `count` must
         include them already. Slots are in the order of hashes, so both tables are accessed sequentially.
         """
+        i: cython.Py_ssize_t
+        entry: cython.Py_ssize_t
+        at: cython.longlong
         self.check()
         if not 0 <= first <= stop <= len(old) // ENTRY_WIDTH or self.count >= self.slots:
             raise ValueError("no such slots, or too few free ones")
         with cython.nogil:
-            move_entries(self, old, first, stop)
+            for i in range(first, stop):
+                entry = ENTRY_WIDTH * i
+                if old[entry + SLOT_OFFSET] != 0:
+                    at = find_entry(self, old[entry + SLOT_HIGH], old[entry + SLOT_LOW])
+                    self._table[at + SLOT_HIGH] = old[entry + SLOT_HIGH]
+                    self._table[at + SLOT_LOW] = old[entry + SLOT_LOW]
+                    self._table[at + SLOT_OFFSET] = old[entry + SLOT_OFFSET]
 
     def look_up(self, entries: cython.const[cython.longlong][::1], out: cython.longlong[::1]) -> int:
         """Writes the entries of this map for the keys of ``entries`` to ``out``. Returns their number."""
-        found: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        entry: cython.Py_ssize_t
+        at: cython.longlong
+        count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
+        found: cython.Py_ssize_t = 0
         self.check()
         if len(out) < len(entries) // ENTRY_WIDTH * ENTRY_WIDTH:
             raise ValueError("a buffer is too short")
         with cython.nogil:
-            found = look_up_entries(self, entries, out)
+            for k in range(count):
+                entry = ENTRY_WIDTH * k
+                if k + PREFETCH_KEYS < count:
+                    prefetch_slot(self, entries[entry + PREFETCH_KEYS * ENTRY_WIDTH])
+                at = find_entry(self, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
+                if self._table[at + SLOT_OFFSET] != 0:
+                    copy_entry(self, at, out, ENTRY_WIDTH * found)
+                    found += 1
         return found
 
     def check(self) -> None:
@@ -232,101 +299,8 @@ def last_offset(key_map, key):
     return key_map._table[find_entry(key_map, key.high, key.low) + SLOT_OFFSET] - 1
 
 
-def put_hashes(key_map, hashes, offsets, count):
-    k: cython.Py_ssize_t
-    at: cython.longlong
-    for k in range(min(PREFETCH_KEYS, count)):
-        prefetch_slot(key_map, hashes[2 * k])
-    for k in range(count):
-        if k + PREFETCH_KEYS < count:
-            prefetch_slot(key_map, hashes[2 * (k + PREFETCH_KEYS)])
-        if key_map.count >= key_map.max_count:
-            return k
-        at = find_entry(key_map, hashes[2 * k], hashes[2 * k + 1])
-        if key_map._table[at + SLOT_OFFSET] == 0:
-            key_map.count += 1
-            key_map._table[at + SLOT_HIGH] = hashes[2 * k]
-            key_map._table[at + SLOT_LOW] = hashes[2 * k + 1]
-        key_map._table[at + SLOT_OFFSET] = offsets[k] + 1
-    return count
-
-
-def scatter_entries(key_map, bounds, out):
-    at: cython.longlong
-    b: cython.longlong
-    to: cython.longlong
-    i: cython.longlong
-    buckets: cython.longlong = len(bounds) - 2
-    for i in range(key_map.slots):
-        at = ENTRY_WIDTH * i
-        if key_map._table[at + SLOT_OFFSET] != 0:
-            bounds[slot_of(key_map._table[at + SLOT_LOW], buckets) + 2] += 1
-    for b in range(2, buckets + 2):
-        bounds[b] += bounds[b - 1]
-    for i in range(key_map.slots):
-        at = ENTRY_WIDTH * i
-        if key_map._table[at + SLOT_OFFSET] != 0:
-            b = slot_of(key_map._table[at + SLOT_LOW], buckets) + 1
-            to = ENTRY_WIDTH * bounds[b]
-            bounds[b] += 1
-            copy_entry(key_map, at, out, to)
-
-
 def copy_entry(key_map, at, out, to):
     """Copies an entry of the table to out[to], with the offset instead of the offset + 1."""
     out[to + SLOT_HIGH] = key_map._table[at + SLOT_HIGH]
     out[to + SLOT_LOW] = key_map._table[at + SLOT_LOW]
     out[to + SLOT_OFFSET] = key_map._table[at + SLOT_OFFSET] - 1
-
-
-def merge_entries(key_map, entries, least):
-    k: cython.Py_ssize_t
-    entry: cython.Py_ssize_t
-    at: cython.longlong
-    count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
-    for k in range(count):
-        entry = ENTRY_WIDTH * k
-        if k + PREFETCH_KEYS < count:
-            prefetch_slot(key_map, entries[entry + PREFETCH_KEYS * ENTRY_WIDTH])
-        if entries[entry + SLOT_OFFSET] < least:
-            continue
-        at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
-        if key_map._table[at + SLOT_OFFSET] == 0:
-            if key_map.count >= key_map.max_count:
-                return False
-            key_map.count += 1
-            key_map._table[at + SLOT_HIGH] = entries[entry + SLOT_HIGH]
-            key_map._table[at + SLOT_LOW] = entries[entry + SLOT_LOW]
-        if key_map._table[at + SLOT_OFFSET] <= entries[entry + SLOT_OFFSET]:
-            key_map._table[at + SLOT_OFFSET] = entries[entry + SLOT_OFFSET] + 1
-    return True
-
-
-def move_entries(key_map, old, first, stop):
-    i: cython.Py_ssize_t
-    entry: cython.Py_ssize_t
-    at: cython.longlong
-    for i in range(first, stop):
-        entry = ENTRY_WIDTH * i
-        if old[entry + SLOT_OFFSET] != 0:
-            at = find_entry(key_map, old[entry + SLOT_HIGH], old[entry + SLOT_LOW])
-            key_map._table[at + SLOT_HIGH] = old[entry + SLOT_HIGH]
-            key_map._table[at + SLOT_LOW] = old[entry + SLOT_LOW]
-            key_map._table[at + SLOT_OFFSET] = old[entry + SLOT_OFFSET]
-
-
-def look_up_entries(key_map, entries, out):
-    k: cython.Py_ssize_t
-    entry: cython.Py_ssize_t
-    at: cython.longlong
-    count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
-    found: cython.Py_ssize_t = 0
-    for k in range(count):
-        entry = ENTRY_WIDTH * k
-        if k + PREFETCH_KEYS < count:
-            prefetch_slot(key_map, entries[entry + PREFETCH_KEYS * ENTRY_WIDTH])
-        at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
-        if key_map._table[at + SLOT_OFFSET] != 0:
-            copy_entry(key_map, at, out, ENTRY_WIDTH * found)
-            found += 1
-    return found

@@ -18,6 +18,3 @@ cdef void hash_rows(
     long long[::1] offsets
 ) noexcept nogil
 cdef bint has_no_keys(KeyReader reader) noexcept nogil
-cdef int hash_frames(
-    KeyReader reader, Py_ssize_t rows, Py_ssize_t capacity, long long[::1] hashes, long long[::1] offsets
-) noexcept nogil

@@ -50,7 +50,20 @@ class KeyReader(FrameCursor):
         self.verdicts = int64s_in(verdicts)
         while status == NEEDS_BUFFER:
             with cython.nogil:
-                status = hash_frames(self, row_capacity, capacity, hashes, offsets)
+                status = DONE
+                while self.frame < self.stop and status == DONE:
+                    if not self.is_open and has_no_keys(self):
+                        self.frame += 1
+                    elif self.keys >= capacity:
+                        status = FULL
+                    else:
+                        self.table.row_count = 0
+                        self.table.row_capacity = min(row_capacity, capacity - self.keys)
+                        status = read_rows(self)
+                        if status == DONE:
+                            count = self.table.row_count
+                            hash_rows(self, self.area.payload, self.table.rows, count, hashes, offsets)
+                            leave(self, count)
             if status == NEEDS_BUFFER:
                 status = extend(self, expansion)
         return status
@@ -103,22 +116,3 @@ def has_no_keys(reader):
         or reader.frames[at + BATCH_COUNT] == 0
         or reader.frames[at + BATCH_LAST_OFFSET] < reader.least
     )
-
-
-def hash_frames(reader, rows, capacity, hashes, offsets):
-    """`KeyReader.read` without the GIL, with buffers for so many rows and keys."""
-    status: cython.int
-    while reader.frame < reader.stop:
-        if not reader.is_open and has_no_keys(reader):
-            reader.frame += 1
-            continue
-        if reader.keys >= capacity:
-            return FULL
-        reader.table.row_count = 0
-        reader.table.row_capacity = min(rows, capacity - reader.keys)
-        status = read_rows(reader)
-        if status != DONE:
-            return status
-        hash_rows(reader, reader.area.payload, reader.table.rows, reader.table.row_count, hashes, offsets)
-        leave(reader, reader.table.row_count)
-    return DONE

@@ -39,7 +39,6 @@ cdef class Survivors(FrameCursor):
     cdef Py_ssize_t limit
     cdef unsigned char* keep
 
-cdef int write_frames(Survivors survivors) noexcept nogil
 cdef int write_message(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int open_records(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int write_batch(Survivors survivors, Py_ssize_t at) noexcept nogil

@@ -161,6 +161,7 @@ class Survivors(FrameCursor):
         or if the map has no table.
         """
         status: cython.int = NEEDS_BUFFER
+        at: cython.Py_ssize_t
         if count <= self.frame:
             return DONE
         if self.size < 0 or len(keep) < 1 or len(out) < 1 or len(verdicts) < count:
@@ -175,7 +176,15 @@ class Survivors(FrameCursor):
         self.out, self.limit, self.keep = bytes_out(out), len(out), bytes_out(keep)
         while status == NEEDS_BUFFER:
             with cython.nogil:
-                status = write_frames(self)
+                status = DONE
+                while self.frame < self.stop and status == DONE:
+                    at = self.frame * BATCH_WIDTH
+                    if self.frames[at + BATCH_MAGIC] == MAGIC_V2:
+                        status = write_batch(self, at)
+                    else:
+                        status = write_message(self, at)
+                    self.is_open = False
+                    self.frame += status == DONE
             if status == NEEDS_BUFFER:
                 status = extend(self, expansion)
         return status
@@ -185,22 +194,6 @@ def has_room(survivors, size):
     """Whether so many bytes fit into the output; else they are ``needed``."""
     survivors.needed = size
     return size <= survivors.limit - survivors.size
-
-
-def write_frames(survivors):
-    status: cython.int
-    at: cython.Py_ssize_t
-    while survivors.frame < survivors.stop:
-        at = survivors.frame * BATCH_WIDTH
-        if survivors.frames[at + BATCH_MAGIC] == MAGIC_V2:
-            status = write_batch(survivors, at)
-        else:
-            status = write_message(survivors, at)
-        survivors.is_open = False
-        if status != DONE:
-            return status
-        survivors.frame += 1
-    return DONE
 
 
 def open_records(survivors, at):

@@ -33,12 +33,3 @@ cdef Py_ssize_t write_records(
     AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first,
     Py_ssize_t stop
 ) noexcept nogil
-cdef Py_ssize_t write_messages(
-    AreaWriter area, const unsigned char* p, const long long* rows, Py_ssize_t first, Py_ssize_t stop, int magic,
-    int attributes, long long base
-) noexcept nogil
-
-cdef Py_ssize_t write_batches(
-    AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t count,
-    int attributes
-) noexcept nogil

@@ -197,49 +197,6 @@ def write_records(area, p, rows, headers, first, stop):
     return stop
 
 
-def write_messages(area, p, rows, first, stop, magic, attributes, base):
-    """`add_messages` without the GIL."""
-    i: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    start: cython.Py_ssize_t
-    out: cython.pointer[cython.uchar] = area.out
-    o: cython.Py_ssize_t = area.end
-    size: cython.longlong
-    timestamp: cython.longlong
-    area.needed = 0
-    for i in range(first, stop):
-        row = i * ROW_WIDTH
-        timestamp = rows[row + ROW_TIMESTAMP]
-        if area.count == 0:
-            area.base_timestamp = timestamp
-            area.largest_timestamp = timestamp
-        size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES + content_bytes(rows, row)
-        if size - ENTRY_OVERHEAD > INT32_MAX or (area.count and o + size > area.limit):
-            return i
-        if size > area.capacity - o:
-            area.needed = o + size
-            return i
-        start = o
-        o = put_big(out, o, difference(rows[row + ROW_OFFSET], base), 8)
-        o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + 4
-        out[o] = magic
-        out[o + 1] = attributes
-        o += 2
-        if magic:
-            o = put_big(out, o, timestamp, 8)
-        o = put_big(out, o, rows[row + ROW_KEY_SIZE], 4)
-        o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
-        o = put_big(out, o, rows[row + ROW_VALUE_SIZE], 4)
-        o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
-        put_big(out, start + LEGACY_CRC, crc32(0, out, start + ENTRY_MAGIC, o), 4)
-        area.end = o
-        area.count += 1
-        area.last_offset = rows[row + ROW_OFFSET]
-        if timestamp > area.largest_timestamp:
-            area.largest_timestamp = timestamp
-    return stop
-
-
 def add_records(
     area: AreaWriter,
     payload: cython.const[cython.uchar][::1],
@@ -275,40 +232,58 @@ def add_messages(
     base: cython.longlong,
 ) -> int:
     """`add_records` for messages of magic 0 or 1 with these attributes. ``base`` is subtracted from offsets."""
-    done: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
-    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    records: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    row: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    out: cython.pointer[cython.uchar] = area.out
+    o: cython.Py_ssize_t = area.end
+    size: cython.longlong
+    timestamp: cython.longlong
     if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
         raise ValueError("no such rows")
     if magic not in (0, 1):
         raise ValueError("no such magic")
+    area.needed = 0
     with cython.nogil:
-        done = write_messages(area, p, row, first, stop, magic, attributes, base)
-    return done
+        while first < stop:
+            row = first * ROW_WIDTH
+            timestamp = records[row + ROW_TIMESTAMP]
+            if area.count == 0:
+                area.base_timestamp = timestamp
+                area.largest_timestamp = timestamp
+            size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES + content_bytes(records, row)
+            if size - ENTRY_OVERHEAD > INT32_MAX or (area.count and o + size > area.limit):
+                break
+            if size > area.capacity - o:
+                area.needed = o + size
+                break
+            start = o
+            o = put_big(out, o, difference(records[row + ROW_OFFSET], base), 8)
+            o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + 4
+            out[o] = magic
+            out[o + 1] = attributes
+            o += 2
+            if magic:
+                o = put_big(out, o, timestamp, 8)
+            o = put_big(out, o, records[row + ROW_KEY_SIZE], 4)
+            o = put_bytes(out, o, p, records[row + ROW_KEY], records[row + ROW_KEY_SIZE])
+            o = put_big(out, o, records[row + ROW_VALUE_SIZE], 4)
+            o = put_bytes(out, o, p, records[row + ROW_VALUE], records[row + ROW_VALUE_SIZE])
+            put_big(out, start + LEGACY_CRC, crc32(0, out, start + ENTRY_MAGIC, o), 4)
+            area.end = o
+            area.count += 1
+            area.last_offset = records[row + ROW_OFFSET]
+            if timestamp > area.largest_timestamp:
+                area.largest_timestamp = timestamp
+            first += 1
+    return first
 
 
 # Writes records as v2 batches of one record each, as Kafka's cleaner and down-conversion do with plain messages.
 
 MAX_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
-
-
-def write_batches(area, p, rows, headers, count, attributes):
-    """Returns the number of bytes written, -1 if a batch does not fit."""
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t = 0
-    area.limit = LARGEST_SIZE
-    for i in range(count):
-        if area.capacity - at < V2_HEADER_BYTES:
-            return -1
-        begin_area(area, at + V2_HEADER_BYTES, rows[i * ROW_WIDTH + ROW_OFFSET])
-        if write_records(area, p, rows, headers, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
-            return -1
-        put_single_header(
-            area.out, at, area.end, area.base_offset, attributes, area.base_timestamp, area.largest_timestamp
-        )
-        at = area.end
-    return at
 
 
 def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
@@ -339,7 +314,8 @@ def single_batches(
     Producer and leader epoch are unset. Returns the number of bytes written. Raises ValueError if ``out`` is too short,
     or if a batch would exceed its length field.
     """
-    done: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t = 0
     area: AreaWriter
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
     row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
@@ -351,8 +327,20 @@ def single_batches(
     if len(payload) == 0 or len(out) == 0:
         raise ValueError("a buffer is too short")
     area = AreaWriter(out)
+    area.limit = LARGEST_SIZE
     with cython.nogil:
-        done = write_batches(area, p, row, header, count, attributes)
-    if done < 0:
+        for i in range(count):
+            if area.capacity - at < V2_HEADER_BYTES:
+                at = -1
+                break
+            begin_area(area, at + V2_HEADER_BYTES, row[i * ROW_WIDTH + ROW_OFFSET])
+            if write_records(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
+                at = -1
+                break
+            put_single_header(
+                area.out, at, area.end, area.base_offset, attributes, area.base_timestamp, area.largest_timestamp
+            )
+            at = area.end
+    if at < 0:
         raise ValueError("a batch does not fit")
-    return done
+    return at

@@ -2,14 +2,6 @@ from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.cursor cimport FrameCursor
 
-cdef Py_ssize_t gather_bytes(
-    const unsigned char* payload, Py_ssize_t length, const long long* fields, Py_ssize_t count, Py_ssize_t width,
-    unsigned char* data, Py_ssize_t capacity, int* ends, unsigned char* valid, Py_ssize_t at
-) noexcept nogil
-cdef Py_ssize_t keep_rows_with_key(
-    const unsigned char* payload, Py_ssize_t length, long long* rows, Py_ssize_t count, const unsigned char* key,
-    Py_ssize_t key_size
-) noexcept nogil
 cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *
 
 cpdef enum:
@@ -44,7 +36,3 @@ cdef class HeaderOffsets:
     cdef public long long delta, max_batch_bytes
 
 cdef bint is_given(const long long* rows, Py_ssize_t batch, long long max_batch_bytes) noexcept nogil
-cdef Py_ssize_t fill_offsets(
-    HeaderOffsets progress, const long long* rows, Py_ssize_t stop, const long long* wanted, long long* out,
-    Py_ssize_t capacity, Py_ssize_t at
-) noexcept nogil

@@ -23,26 +23,6 @@ DATA_FULL = cython.declare(cython.Py_ssize_t, -1)
 OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
 
 
-def gather_bytes(payload, length, fields, count, width, data, capacity, ends, valid, at):
-    """`gather` of fields that are ``width`` columns apart; OUTSIDE if one points outside the payload."""
-    k: cython.Py_ssize_t
-    position: cython.longlong
-    size: cython.longlong
-    filled: cython.Py_ssize_t = ends[at]
-    for k in range(count):
-        position = fields[k * width]
-        size = fields[k * width + 1]
-        if size >= 0:
-            if position < 0 or size > length or position > length - size:
-                return OUTSIDE
-            if size > capacity - filled:
-                return DATA_FULL
-            filled = put_bytes(data, filled, payload, position, size)
-            valid[(at + k) >> 3] |= 1 << ((at + k) & 7)
-        ends[at + k + 1] = cython.cast(cython.int, filled)
-    return filled
-
-
 def gather(
     payload: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
@@ -60,7 +40,10 @@ def gather(
     They are written from data[ends[at]] on, their ends to ends[at + 1] and on. Returns the last end; -1 if ``data`` is
     too short, and then the written bytes are undefined. ``width``: columns of the rows, of records or headers.
     """
-    found: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    position: cython.longlong
+    size: cython.longlong
+    filled: cython.Py_ssize_t
     capacity: cython.Py_ssize_t = len(data)
     length: cython.Py_ssize_t = len(payload)
     if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
@@ -74,34 +57,24 @@ def gather(
     p, fields, out, out_ends, bits = (
         bytes_in(payload), int64s_in(rows[first * width + field :]), bytes_out(data), int32s_out(ends), bytes_out(valid)
     )  # fmt: skip
+    filled = ends[at]
     with cython.nogil:
-        found = gather_bytes(p, length, fields, stop - first, width, out, capacity, out_ends, bits, at)
-    if found == OUTSIDE:
+        for k in range(stop - first):
+            position = fields[k * width]
+            size = fields[k * width + 1]
+            if size >= 0:
+                if position < 0 or size > length or position > length - size:
+                    filled = OUTSIDE
+                    break
+                if size > capacity - filled:
+                    filled = DATA_FULL
+                    break
+                filled = put_bytes(out, filled, p, position, size)
+                bits[(at + k) >> 3] |= 1 << ((at + k) & 7)
+            out_ends[at + k + 1] = cython.cast(cython.int, filled)
+    if filled == OUTSIDE:
         raise ValueError("a row points outside the payload")
-    return found
-
-
-def keep_rows_with_key(payload, length, rows, count, key, key_size):
-    """`keep_key` without the GIL; OUTSIDE if a key is outside the payload."""
-    k: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    position: cython.longlong
-    kept: cython.Py_ssize_t = 0
-    for k in range(count):
-        at = k * ROW_WIDTH
-        if rows[at + ROW_KEY_SIZE] != key_size:
-            continue
-        position = rows[at + ROW_KEY]
-        if position < 0 or key_size > length or position > length - key_size:
-            return OUTSIDE
-        if not are_same_bytes(payload, position, key_size, key, 0, key_size):
-            continue
-        if kept != k:
-            for f in range(ROW_WIDTH):
-                rows[kept * ROW_WIDTH + f] = rows[at + f]
-        kept += 1
-    return kept
+    return filled
 
 
 def keep_key(
@@ -111,7 +84,11 @@ def keep_key(
     key: cython.const[cython.uchar][::1],
 ) -> int:
     """Moves the rows with this key to the front. Returns their number. A null key equals no key."""
-    kept: cython.Py_ssize_t
+    kept: cython.Py_ssize_t = 0
+    k: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    position: cython.longlong
     length: cython.Py_ssize_t = len(payload)
     size: cython.Py_ssize_t = len(key)
     if count < 0 or count > len(rows) // ROW_WIDTH:
@@ -120,7 +97,20 @@ def keep_key(
         return 0
     p, out, wanted = bytes_in(payload), int64s_out(rows), bytes_in(key)
     with cython.nogil:
-        kept = keep_rows_with_key(p, length, out, count, wanted, size)
+        for k in range(count):
+            at = k * ROW_WIDTH
+            if out[at + ROW_KEY_SIZE] != size:
+                continue
+            position = out[at + ROW_KEY]
+            if position < 0 or size > length or position > length - size:
+                kept = OUTSIDE
+                break
+            if not are_same_bytes(p, position, size, wanted, 0, size):
+                continue
+            if kept != k:
+                for f in range(ROW_WIDTH):
+                    out[kept * ROW_WIDTH + f] = out[at + f]
+            kept += 1
     if kept == OUTSIDE:
         raise ValueError("a row points outside the payload")
     return kept
@@ -506,6 +496,11 @@ class HeaderOffsets:
         It stops where ``out`` is full, at a batch whose header does not give its offsets, and at the batch ``stop``.
         Raises ValueError if a buffer is too short.
         """
+        row: cython.Py_ssize_t
+        first: cython.longlong
+        last: cython.longlong
+        count: cython.longlong
+        k: cython.longlong
         if len(wanted) < WANTED_WIDTH:
             raise ValueError("a buffer is too short")
         if not 0 <= at <= len(out):
@@ -516,7 +511,20 @@ class HeaderOffsets:
         headers, asked, offsets = int64s_in(rows), int64s_in(wanted), int64s_out(out)
         capacity: cython.Py_ssize_t = len(out)
         with cython.nogil:
-            at = fill_offsets(self, headers, stop, asked, offsets, capacity, at)
+            while self.batch < stop and is_given(headers, self.batch, self.max_batch_bytes):
+                row = self.batch * BATCH_WIDTH
+                first = max(headers[row + BATCH_FIRST_OFFSET] + self.delta, asked[WANTED_FIRST])
+                last = min(headers[row + BATCH_LAST_OFFSET], asked[WANTED_LAST])
+                if not headers[row + BATCH_ATTRIBUTES] & CONTROL and first <= last:
+                    count = min(last - first + 1, capacity - at)
+                    for k in range(count):
+                        offsets[at + k] = first + k
+                    at += count
+                    if count < last - first + 1:
+                        self.delta = first + count - headers[row + BATCH_FIRST_OFFSET]
+                        break
+                self.batch += 1
+                self.delta = 0
         return at
 
     def next_given(self, rows: cython.const[cython.longlong][::1], stop: cython.Py_ssize_t) -> int:
@@ -527,29 +535,6 @@ class HeaderOffsets:
         while batch < stop and not is_given(headers, batch, self.max_batch_bytes):
             batch += 1
         return batch
-
-
-def fill_offsets(progress, rows, stop, wanted, out, capacity, at):
-    row: cython.Py_ssize_t
-    first: cython.longlong
-    last: cython.longlong
-    count: cython.longlong
-    k: cython.longlong
-    while progress.batch < stop and is_given(rows, progress.batch, progress.max_batch_bytes):
-        row = progress.batch * BATCH_WIDTH
-        first = max(rows[row + BATCH_FIRST_OFFSET] + progress.delta, wanted[WANTED_FIRST])
-        last = min(rows[row + BATCH_LAST_OFFSET], wanted[WANTED_LAST])
-        if not rows[row + BATCH_ATTRIBUTES] & CONTROL and first <= last:
-            count = min(last - first + 1, capacity - at)
-            for k in range(count):
-                out[at + k] = first + k
-            at += count
-            if count < last - first + 1:
-                progress.delta = first + count - rows[row + BATCH_FIRST_OFFSET]
-                return at
-        progress.batch += 1
-        progress.delta = 0
-    return at
 
 
 def check_batches(length, first, stop):

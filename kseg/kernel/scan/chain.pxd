@@ -50,7 +50,6 @@ cdef bint is_astray(const long long* rows, Py_ssize_t i, Py_ssize_t count, long 
 cdef bint step_back(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_offsets(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef bint is_believable(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long expected) noexcept nogil
-cdef void follow_rows(const long long* rows, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_one(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 
 cdef void count_batch(const long long* row, Py_ssize_t at, Chain chain) noexcept nogil

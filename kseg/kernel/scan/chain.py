@@ -258,13 +258,6 @@ def is_believable(rows, i, count, expected):
     return last >= expected and next_begins_at(rows, i, count, sum_of(last, 1))
 
 
-def follow_rows(rows, count, chain):
-    i: cython.Py_ssize_t
-    chain.events = 0
-    for i in range(count):
-        follow_one(rows, i, count, chain)
-
-
 def follow_one(rows, i, count, chain):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     epoch: cython.longlong
@@ -299,11 +292,14 @@ def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, c
 
     Raises ValueError if the buffer is too short.
     """
+    i: cython.Py_ssize_t
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     p = int64s_in(rows)
+    chain.events = 0
     with cython.nogil:
-        follow_rows(p, count, chain)
+        for i in range(count):
+            follow_one(p, i, count, chain)
     return chain.events

@@ -30,22 +30,9 @@ cdef unsigned long long key_of(
     KeyIndex index, const unsigned char* p, long long origin, const long long* rows, Py_ssize_t i
 ) noexcept nogil
 cdef bint put(KeyIndex index, unsigned long long key, long long number, bint beside) noexcept nogil
-cdef Py_ssize_t add_batches(
-    KeyIndex index, const unsigned char* p, long long origin, const long long* rows, Py_ssize_t i, Py_ssize_t stop,
-    long long number
-) noexcept nogil
 
-cdef long long common_bytes(const unsigned char* p, const unsigned char* q, long long size) noexcept nogil
 cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil
-cdef Py_ssize_t find_breaks(const long long* rows, Py_ssize_t count, long long block, long long* out) noexcept nogil
-cdef void fill_summary(const long long* rows, Py_ssize_t count, long long* found) noexcept nogil
 cdef bint may_be_versions(const long long* a, Py_ssize_t i, const long long* b, Py_ssize_t k) noexcept nogil
-cdef bint is_contradiction(
-    const long long* a, Py_ssize_t i, Py_ssize_t stop, const long long* b, Py_ssize_t k, Py_ssize_t other_stop
-) noexcept nogil
 
 cdef bint rises(const unsigned char* p, Py_ssize_t at, int width) noexcept nogil
 cdef int mark_of(const unsigned char* p, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t put_marks(
-    const unsigned char* p, Py_ssize_t end, Py_ssize_t stop, Py_ssize_t step, long long* out
-) noexcept nogil

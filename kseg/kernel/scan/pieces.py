@@ -45,13 +45,22 @@ class KeyIndex:
         Returns the row of that one, ``stop`` if there is none. ``buffer`` has the bytes of the image from ``origin``
         on; only those of v0 and v1 messages are read. Raises ValueError if a buffer is too short.
         """
+        keys = cython.declare(cython.ulonglong[8])
+        k: cython.Py_ssize_t
         end: cython.Py_ssize_t
         p, row = bytes_in(buffer), int64s_in(rows)
         while True:
             end = min(start + _CHECKED_ROWS, stop)
             self.check(buffer, origin, rows, start, end)
             with cython.nogil:
-                start = add_batches(self, p, origin, row, start, end, number)
+                for k in range(start, min(start + _AHEAD, end)):
+                    keys[k & (_AHEAD - 1)] = key_of(self, p, origin, row, k)
+                    prefetch(self.table, keys[k & (_AHEAD - 1)] & self.mask)
+                while start < end and put(self, keys[start & (_AHEAD - 1)], number + start, False):
+                    if start + _AHEAD < end:
+                        keys[start & (_AHEAD - 1)] = key_of(self, p, origin, row, start + _AHEAD)
+                        prefetch(self.table, keys[start & (_AHEAD - 1)] & self.mask)
+                    start += 1
             if start < end or end == stop:
                 return start
 
@@ -141,72 +150,30 @@ def put(index, key, number, beside):
     return True
 
 
-def add_batches(index, p, origin, rows, i, stop, number):
-    keys = cython.declare(cython.ulonglong[8])
-    k: cython.Py_ssize_t
-    for k in range(i, min(i + _AHEAD, stop)):
-        keys[k & (_AHEAD - 1)] = key_of(index, p, origin, rows, k)
-        prefetch(index.table, keys[k & (_AHEAD - 1)] & index.mask)
-    while i < stop:
-        if not put(index, keys[i & (_AHEAD - 1)], number + i, False):
-            break
-        if i + _AHEAD < stop:
-            keys[i & (_AHEAD - 1)] = key_of(index, p, origin, rows, i + _AHEAD)
-            prefetch(index.table, keys[i & (_AHEAD - 1)] & index.mask)
-        i += 1
-    return i
-
-
 # Pieces
-
-
-def common_bytes(p, q, size):
-    at: cython.longlong = 0
-    step: cython.longlong = 4096
-    while at < size:
-        step = min(step, size - at)
-        if are_same_bytes(p, at, step, q, at, step):
-            at += step
-        elif step == 1:
-            break
-        else:
-            step >>= 1
-    return at
 
 
 def common_prefix(one: cython.const[cython.uchar][::1], other: cython.const[cython.uchar][::1]) -> int:
     """Returns the length of the common prefix of two buffers."""
     p, q = bytes_in(one), bytes_in(other)
     size: cython.longlong = min(len(one), len(other))
+    at: cython.longlong = 0
+    step: cython.longlong = 4096
     with cython.nogil:
-        size = common_bytes(p, q, size)
-    return size
+        while at < size:
+            step = min(step, size - at)
+            if are_same_bytes(p, at, step, q, at, step):
+                at += step
+            elif step == 1:
+                break
+            else:
+                step >>= 1
+    return at
 
 
 def first_of(rows, row):
     """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
     return rows[row + BATCH_FIRST_OFFSET] if rows[row + BATCH_FIRST_OFFSET] >= 0 else rows[row + BATCH_LAST_OFFSET]
-
-
-def find_breaks(rows, count, block, out):
-    row: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    n: cython.Py_ssize_t = 0
-    first: cython.longlong
-    last: cython.longlong
-    for i in range(1, count):
-        row = i * BATCH_WIDTH
-        first, last = first_of(rows, row), rows[row - BATCH_WIDTH + BATCH_LAST_OFFSET]
-        if (
-            rows[row + BATCH_POSITION]
-            != rows[row - BATCH_WIDTH + BATCH_POSITION] + rows[row - BATCH_WIDTH + BATCH_SIZE]
-            or first <= last
-            or rows[row + BATCH_LEADER_EPOCH] < rows[row - BATCH_WIDTH + BATCH_LEADER_EPOCH]
-            or (first != last + 1 and rows[row + BATCH_POSITION] % block == 0 and rows[row + BATCH_FIRST_OFFSET] >= 0)
-        ):
-            out[n] = i
-            n += 1
-    return n
 
 
 def breaks(
@@ -220,39 +187,29 @@ def breaks(
     At a multiple of ``block`` bytes, where a file may begin, a missing offset is more likely another file. Returns how
     many there are. Raises ValueError if a buffer is too short.
     """
-    n: cython.Py_ssize_t
-    if count < 0 or block < 1 or len(rows) < count * BATCH_WIDTH or len(out) < count:
-        raise ValueError("a buffer is too short")
-    row, found = int64s_in(rows), int64s_out(out)
-    with cython.nogil:
-        n = find_breaks(row, count, block, found)
-    return n
-
-
-def fill_summary(rows, count, found):
+    n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    column: cython.Py_ssize_t
-    state: cython.ulonglong = 0
-    last: cython.longlong = -1
-    for i in range(count):
-        row = i * BATCH_WIDTH
-        for column in range(BATCH_WIDTH):
-            if column != BATCH_POSITION:
-                state = mixed(state, rows[row + column])
-        found[PIECE_RECORDS] += rows[row + BATCH_COUNT]
-        found[PIECE_FEWEST_RECORDS] = min(found[PIECE_FEWEST_RECORDS], rows[row + BATCH_COUNT])
-        found[PIECE_LEAST_MAGIC] = min(found[PIECE_LEAST_MAGIC], rows[row + BATCH_MAGIC])
-        found[PIECE_GAPS] += last >= 0 and rows[row + BATCH_FIRST_OFFSET] > last + 1
-        found[PIECE_LAST_TIME] = max(found[PIECE_LAST_TIME], rows[row + BATCH_MAX_TIMESTAMP])
-        if rows[row + BATCH_MAX_TIMESTAMP] > 0:
-            found[PIECE_FIRST_TIME] = min(found[PIECE_FIRST_TIME], rows[row + BATCH_MAX_TIMESTAMP])
-        if rows[row + BATCH_BASE_TIMESTAMP] >= 0:
-            found[PIECE_OLDEST_TIME] = min(found[PIECE_OLDEST_TIME], rows[row + BATCH_BASE_TIMESTAMP])
-        found[PIECE_LARGEST_PRODUCER] = max(found[PIECE_LARGEST_PRODUCER], rows[row + BATCH_PRODUCER_ID])
-        found[PIECE_LARGEST_MARKER] = max(found[PIECE_LARGEST_MARKER], rows[row + BATCH_MARKER])
-        last = rows[row + BATCH_LAST_OFFSET]
-    found[PIECE_HASH] = cython.cast(cython.longlong, state >> 1)
+    before: cython.Py_ssize_t = 0
+    first: cython.longlong
+    last: cython.longlong
+    if count < 0 or block < 1 or len(rows) < count * BATCH_WIDTH or len(out) < count:
+        raise ValueError("a buffer is too short")
+    p, found = int64s_in(rows), int64s_out(out)
+    with cython.nogil:
+        for i in range(1, count):
+            row = before + BATCH_WIDTH
+            first, last = first_of(p, row), p[before + BATCH_LAST_OFFSET]
+            if (
+                p[row + BATCH_POSITION] != p[before + BATCH_POSITION] + p[before + BATCH_SIZE]
+                or first <= last
+                or p[row + BATCH_LEADER_EPOCH] < p[before + BATCH_LEADER_EPOCH]
+                or (first != last + 1 and p[row + BATCH_POSITION] % block == 0 and p[row + BATCH_FIRST_OFFSET] >= 0)
+            ):
+                found[n] = i
+                n += 1
+            before = row
+    return n
 
 
 def summarize(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> list:
@@ -264,13 +221,34 @@ def summarize(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t
     """
     found = cython.declare(cython.longlong[PIECE_WIDTH])
     i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    state: cython.ulonglong = 0
+    last: cython.longlong = -1
     if count < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
-    row = int64s_in(rows)
+    p = int64s_in(rows)
     for i in range(PIECE_WIDTH):
         found[i] = 0 if i <= PIECE_GAPS else INT64_MAX if i < PIECE_LAST_TIME else -1
     with cython.nogil:
-        fill_summary(row, count, found)
+        for i in range(count):
+            row = i * BATCH_WIDTH
+            for column in range(BATCH_WIDTH):
+                if column != BATCH_POSITION:
+                    state = mixed(state, p[row + column])
+            found[PIECE_RECORDS] += p[row + BATCH_COUNT]
+            found[PIECE_FEWEST_RECORDS] = min(found[PIECE_FEWEST_RECORDS], p[row + BATCH_COUNT])
+            found[PIECE_LEAST_MAGIC] = min(found[PIECE_LEAST_MAGIC], p[row + BATCH_MAGIC])
+            found[PIECE_GAPS] += last >= 0 and p[row + BATCH_FIRST_OFFSET] > last + 1
+            found[PIECE_LAST_TIME] = max(found[PIECE_LAST_TIME], p[row + BATCH_MAX_TIMESTAMP])
+            if p[row + BATCH_MAX_TIMESTAMP] > 0:
+                found[PIECE_FIRST_TIME] = min(found[PIECE_FIRST_TIME], p[row + BATCH_MAX_TIMESTAMP])
+            if p[row + BATCH_BASE_TIMESTAMP] >= 0:
+                found[PIECE_OLDEST_TIME] = min(found[PIECE_OLDEST_TIME], p[row + BATCH_BASE_TIMESTAMP])
+            found[PIECE_LARGEST_PRODUCER] = max(found[PIECE_LARGEST_PRODUCER], p[row + BATCH_PRODUCER_ID])
+            found[PIECE_LARGEST_MARKER] = max(found[PIECE_LARGEST_MARKER], p[row + BATCH_MARKER])
+            last = p[row + BATCH_LAST_OFFSET]
+        found[PIECE_HASH] = cython.cast(cython.longlong, state >> 1)
     return [-1 if found[i] == INT64_MAX else found[i] for i in range(PIECE_WIDTH)]
 
 
@@ -292,21 +270,6 @@ def may_be_versions(a, i, b, k):
     return a[i + BATCH_COUNT] != 1 or a[i + BATCH_SIZE] == b[k + BATCH_SIZE]
 
 
-def is_contradiction(a, i, stop, b, k, other_stop):
-    i, stop, k, other_stop = i * BATCH_WIDTH, stop * BATCH_WIDTH, k * BATCH_WIDTH, other_stop * BATCH_WIDTH
-    while i < stop and k < other_stop:
-        if a[i + BATCH_LAST_OFFSET] < first_of(b, k):
-            i += BATCH_WIDTH
-        elif b[k + BATCH_LAST_OFFSET] < first_of(a, i):
-            k += BATCH_WIDTH
-        elif not may_be_versions(a, i, b, k):
-            return True
-        else:
-            i += BATCH_WIDTH
-            k += BATCH_WIDTH
-    return False
-
-
 def contradict(
     mine: cython.const[cython.longlong][::1],
     i: cython.Py_ssize_t,
@@ -317,12 +280,21 @@ def contradict(
 ) -> bool:
     """Whether among batches i to ``stop`` (exclusive) of one piece, and k to ``other_stop`` of another, two overlap
     without being versions of each other. Raises ValueError if a buffer is too short."""
-    found: cython.bint
+    found: cython.bint = False
     if i < 0 or k < 0 or len(mine) < stop * BATCH_WIDTH or len(others) < other_stop * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     a, b = int64s_in(mine), int64s_in(others)
+    i, stop, k, other_stop = i * BATCH_WIDTH, stop * BATCH_WIDTH, k * BATCH_WIDTH, other_stop * BATCH_WIDTH
     with cython.nogil:
-        found = is_contradiction(a, i, stop, b, k, other_stop)
+        while i < stop and k < other_stop and not found:
+            if a[i + BATCH_LAST_OFFSET] < first_of(b, k):
+                i += BATCH_WIDTH
+            elif b[k + BATCH_LAST_OFFSET] < first_of(a, i):
+                k += BATCH_WIDTH
+            else:
+                found = not may_be_versions(a, i, b, k)
+                i += BATCH_WIDTH
+                k += BATCH_WIDTH
     return found
 
 
@@ -362,20 +334,6 @@ def mark_of(p, at):
     return mark
 
 
-def put_marks(p, end, stop, step, out):
-    n: cython.Py_ssize_t = 0
-    at: cython.Py_ssize_t = 0
-    mark: cython.int
-    while at < stop:
-        mark = mark_of(p, at) if at + 3 * TIME_ENTRY_BYTES <= end else MAY_BE_FILE | MAY_BE_DIRECTORY
-        if mark:
-            out[n] = at
-            out[n + 1] = mark
-            n += 2
-        at += step
-    return n
-
-
 def mark_blocks(
     buffer: cython.const[cython.uchar][::1],
     stop: cython.Py_ssize_t,
@@ -388,11 +346,19 @@ def mark_blocks(
     Blocks begin every ``step`` bytes below ``stop``. Returns the number of values. Raises ValueError if a buffer is too
     short.
     """
-    n: cython.Py_ssize_t
+    n: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = 0
+    mark: cython.int
     end: cython.Py_ssize_t = len(buffer)
     if step < 1 or stop > end or len(out) < 2 * (stop // step + 1):
         raise ValueError("a buffer is too short")
     p, marks = bytes_in(buffer), int64s_out(out)
     with cython.nogil:
-        n = put_marks(p, end, stop, step, marks)
+        while at < stop:
+            mark = mark_of(p, at) if at + 3 * TIME_ENTRY_BYTES <= end else MAY_BE_FILE | MAY_BE_DIRECTORY
+            if mark:
+                marks[n] = at
+                marks[n + 1] = mark
+                n += 2
+            at += step
     return n

@@ -23,27 +23,6 @@ def put_uvarint(out, at, value):
     return at + 1
 
 
-def pack_rows(p, rows, count, origin, out):
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t = 0
-    start: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    crc: cython.uint
-    before: cython.longlong = 0
-    for i in range(count):
-        row = i * BATCH_WIDTH
-        start = rows[row + BATCH_POSITION] - origin
-        at = put_uvarint(out, at, rows[row + BATCH_SIZE])
-        at = put_varint(out, at, difference(rows[row + BATCH_LAST_OFFSET], before))
-        before = rows[row + BATCH_LAST_OFFSET]
-        crc = crc32c(0, p, start, start + rows[row + BATCH_SIZE])
-        for k in range(4):
-            out[at + k] = crc >> (8 * k) & 255
-        at += 4
-    return at
-
-
 def pack(
     buffer: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
@@ -55,7 +34,13 @@ def pack(
 
     ``buffer`` has the bytes of the file from ``origin`` on. Raises ValueError if a buffer is too short.
     """
-    written: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t = 0
+    start: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    crc: cython.uint
+    before: cython.longlong = 0
     last: cython.Py_ssize_t
     if count <= 0:
         return 0
@@ -64,7 +49,16 @@ def pack(
         raise ValueError("a buffer is too short")
     if rows[BATCH_POSITION] < origin or rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE] - origin > len(buffer):
         raise ValueError("batches lie outside the buffer")
-    p, row, to = bytes_in(buffer), int64s_in(rows), bytes_out(out)
+    p, batches, to = bytes_in(buffer), int64s_in(rows), bytes_out(out)
     with cython.nogil:
-        written = pack_rows(p, row, count, origin, to)
-    return written
+        for i in range(count):
+            row = i * BATCH_WIDTH
+            start = batches[row + BATCH_POSITION] - origin
+            at = put_uvarint(to, at, batches[row + BATCH_SIZE])
+            at = put_varint(to, at, difference(batches[row + BATCH_LAST_OFFSET], before))
+            before = batches[row + BATCH_LAST_OFFSET]
+            crc = crc32c(0, p, start, start + batches[row + BATCH_SIZE])
+            for k in range(4):
+                to[at + k] = crc >> (8 * k) & 255
+            at += 4
+    return at

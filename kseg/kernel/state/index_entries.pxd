@@ -47,8 +47,6 @@ cdef void take(EntryWalk walk) noexcept nogil
 cdef void judge_offset(const long long* row, Py_ssize_t at, EntryWalk walk) noexcept nogil
 cdef void offsets_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
 cdef void times_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
-cdef Py_ssize_t follow_rows(const long long* rows, Py_ssize_t start, Py_ssize_t count, EntryWalk walk) noexcept nogil
-cdef void drain_entries(EntryWalk walk, long long size) noexcept nogil
 
 cdef long long offset_of(EntryWalk walk, long long entry) noexcept nogil
 cdef long long value_of(EntryWalk walk, long long entry) noexcept nogil

@@ -243,25 +243,12 @@ def times_row(rows, i, count, walk):
             walk.certain = own
 
 
-def follow_rows(rows, start, count, walk):
-    i: cython.Py_ssize_t
-    walk.is_short = False
-    walk.events = 0
-    for i in range(start, count):
-        if walk.width == OFFSETS:
-            offsets_row(rows, i, count, walk)
-        else:
-            times_row(rows, i, count, walk)
-        if walk.is_short:
-            return i
-    return count
-
-
 def follow(
     walk: EntryWalk, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
     """Checks the index against rows ``start`` to ``count`` (BATCH_*). Returns the row to continue with after the window
     was moved, or ``count``. Raises ValueError if the buffer is too short."""
+    walk.is_short = False
     walk.events = 0
     if start >= count:
         return count
@@ -269,23 +256,15 @@ def follow(
         raise ValueError("a buffer is too short")
     p = int64s_in(rows)
     with cython.nogil:
-        start = follow_rows(p, start, count, walk)
+        while start < count:
+            if walk.width == OFFSETS:
+                offsets_row(p, start, count, walk)
+            else:
+                times_row(p, start, count, walk)
+            if walk.is_short:
+                break
+            start += 1
     return start
-
-
-def drain_entries(walk, size):
-    walk.is_short = False
-    walk.events = 0
-    take(walk)
-    while walk.is_held:
-        walk.is_held = False
-        if size >= 0 and walk.width == TIMES and walk.held_offset > walk.last_offset:
-            report_held(walk, BEYOND, walk.last_offset)
-        elif size >= 0 and walk.width == OFFSETS and walk.held_value >= size:
-            report_held(walk, BEYOND, walk.last_offset)
-        elif size >= 0 and walk.width == OFFSETS and walk.held_value < walk.end:
-            report_held(walk, NO_BATCH, walk.end)
-        take(walk)
 
 
 def drain(walk: EntryWalk, size: cython.longlong) -> bool:
@@ -293,6 +272,17 @@ def drain(walk: EntryWalk, size: cython.longlong) -> bool:
 
     ``size``: size of the log in bytes, all of whose batches were read; -1 if entries need no comparison with it.
     """
+    walk.is_short = False
+    walk.events = 0
     with cython.nogil:
-        drain_entries(walk, size)
+        take(walk)
+        while walk.is_held:
+            walk.is_held = False
+            if size >= 0 and walk.width == TIMES and walk.held_offset > walk.last_offset:
+                report_held(walk, BEYOND, walk.last_offset)
+            elif size >= 0 and walk.width == OFFSETS and walk.held_value >= size:
+                report_held(walk, BEYOND, walk.last_offset)
+            elif size >= 0 and walk.width == OFFSETS and walk.held_value < walk.end:
+                report_held(walk, NO_BATCH, walk.end)
+            take(walk)
     return walk.is_short

@@ -15,9 +15,6 @@ cdef class EpochState:
     cdef public long long epoch, last_offset
     cdef public Py_ssize_t found
 
-cdef Py_ssize_t find_changes(
-    const long long* rows, Py_ssize_t start, Py_ssize_t count, EpochState state, long long* changes, Py_ssize_t capacity
-) noexcept nogil
 
 # The state of an index build, and the results of a call besides DONE.
 cpdef enum:
@@ -32,7 +29,3 @@ cdef class IndexBuild:
     cdef public long long last_position, last_offset, largest_timestamp, largest_timestamp_offset
     cdef public long long last_timestamp, last_time_offset
     cdef public Py_ssize_t offsets, times, row
-
-cdef int index_rows(
-    const long long* rows, Py_ssize_t count, IndexBuild build, unsigned char* offsets, unsigned char* times
-) noexcept nogil

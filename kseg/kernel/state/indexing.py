@@ -24,29 +24,6 @@ class EpochState:
         self.found = 0
 
 
-def find_changes(rows, start, count, state, changes, capacity):
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    to: cython.Py_ssize_t
-    epoch: cython.longlong
-    for i in range(start, count):
-        at = i * BATCH_WIDTH
-        if not rows[at + BATCH_STATE] & CRC_RIGHT:
-            continue
-        epoch = rows[at + BATCH_LEADER_EPOCH] if rows[at + BATCH_MAGIC] >= MAGIC_V2 else -1
-        if epoch != state.epoch:
-            if state.found == capacity:
-                return i
-            to = state.found * CHANGE_WIDTH
-            changes[to + CHANGE_EPOCH] = epoch
-            changes[to + CHANGE_OFFSET] = rows[at + BATCH_FIRST_OFFSET]
-            changes[to + CHANGE_LAST_OFFSET] = state.last_offset if state.epoch >= 0 else -1
-            state.found += 1
-            state.epoch = epoch
-        state.last_offset = rows[at + BATCH_LAST_OFFSET]
-    return count
-
-
 def changes(
     rows: cython.const[cython.longlong][::1],
     start: cython.Py_ssize_t,
@@ -59,8 +36,10 @@ def changes(
     Returns the row before which it stopped because ``found`` is full, else ``count``. Raises ValueError if a buffer is
     too short.
     """
-    done: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t
     capacity: cython.Py_ssize_t
+    epoch: cython.longlong
     state.found = 0
     if count <= start:
         return start
@@ -68,8 +47,22 @@ def changes(
         raise ValueError("a buffer is too short")
     p, out, capacity = int64s_in(rows), int64s_out(found), len(found) // CHANGE_WIDTH
     with cython.nogil:
-        done = find_changes(p, start, count, state, out, capacity)
-    return done
+        while start < count:
+            at = start * BATCH_WIDTH
+            if p[at + BATCH_STATE] & CRC_RIGHT:
+                epoch = p[at + BATCH_LEADER_EPOCH] if p[at + BATCH_MAGIC] >= MAGIC_V2 else -1
+                if epoch != state.epoch:
+                    if state.found == capacity:
+                        break
+                    to = state.found * CHANGE_WIDTH
+                    out[to + CHANGE_EPOCH] = epoch
+                    out[to + CHANGE_OFFSET] = p[at + BATCH_FIRST_OFFSET]
+                    out[to + CHANGE_LAST_OFFSET] = state.last_offset if state.epoch >= 0 else -1
+                    state.found += 1
+                    state.epoch = epoch
+                state.last_offset = p[at + BATCH_LAST_OFFSET]
+            start += 1
+    return start
 
 
 class IndexBuild:
@@ -92,45 +85,6 @@ class IndexBuild:
         self.offsets = self.times = self.row = 0
 
 
-def index_rows(rows, count, build, offsets, times):
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    last: cython.longlong
-    entry: cython.longlong
-    build.offsets = build.times = 0
-    for i in range(count):
-        at = i * BATCH_WIDTH
-        last = rows[at + BATCH_LAST_OFFSET]
-        build.row = i
-        if not build.takes_any and (last < build.base or last - build.base > INT32_MAX):
-            return OUTSIDE
-        if rows[at + BATCH_MAX_TIMESTAMP] > build.largest_timestamp:
-            build.largest_timestamp = rows[at + BATCH_MAX_TIMESTAMP]
-            build.largest_timestamp_offset = last
-        if rows[at + BATCH_POSITION] - build.last_position <= build.interval:
-            continue
-        entry = last
-        if build.uses_first_offset and rows[at + BATCH_FIRST_OFFSET] >= 0:
-            entry = rows[at + BATCH_FIRST_OFFSET]
-        if build.last_offset >= 0 and entry <= build.last_offset:
-            return NOT_RISING
-        put_big(offsets, OFFSET_ENTRY_BYTES * build.offsets, difference(entry, build.base), 4)
-        put_big(offsets, OFFSET_ENTRY_BYTES * build.offsets + OFFSET_ENTRY_POSITION, rows[at + BATCH_POSITION], 4)
-        build.offsets += 1
-        build.last_offset = entry
-        build.last_position = rows[at + BATCH_POSITION]
-        if build.has_times and build.largest_timestamp > build.last_timestamp:
-            if build.last_time_offset >= 0 and build.largest_timestamp_offset < build.last_time_offset:
-                return NOT_RISING
-            at = TIME_ENTRY_BYTES * build.times
-            put_big(times, at, build.largest_timestamp, 8)
-            put_big(times, at + TIME_ENTRY_OFFSET, difference(build.largest_timestamp_offset, build.base), 4)
-            build.times += 1
-            build.last_timestamp = build.largest_timestamp
-            build.last_time_offset = build.largest_timestamp_offset
-    return DONE
-
-
 def index(
     rows: cython.const[cython.longlong][::1],
     count: cython.Py_ssize_t,
@@ -143,9 +97,13 @@ def index(
     Returns DONE, or OUTSIDE or NOT_RISING if the batch of ``row`` cannot be indexed; earlier entries are written.
     Raises ValueError if a buffer is too short.
     """
-    status: cython.int
+    status: cython.int = DONE
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    last: cython.longlong
+    entry: cython.longlong
+    build.offsets = build.times = 0
     if count <= 0:
-        build.offsets = build.times = 0
         return DONE
     if len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
@@ -153,5 +111,39 @@ def index(
         raise ValueError("a buffer is too short")
     p, offset_entries, time_entries = int64s_in(rows), bytes_out(offsets), bytes_out(times)
     with cython.nogil:
-        status = index_rows(p, count, build, offset_entries, time_entries)
+        for i in range(count):
+            at = i * BATCH_WIDTH
+            last = p[at + BATCH_LAST_OFFSET]
+            build.row = i
+            if not build.takes_any and (last < build.base or last - build.base > INT32_MAX):
+                status = OUTSIDE
+                break
+            if p[at + BATCH_MAX_TIMESTAMP] > build.largest_timestamp:
+                build.largest_timestamp = p[at + BATCH_MAX_TIMESTAMP]
+                build.largest_timestamp_offset = last
+            if p[at + BATCH_POSITION] - build.last_position <= build.interval:
+                continue
+            entry = last
+            if build.uses_first_offset and p[at + BATCH_FIRST_OFFSET] >= 0:
+                entry = p[at + BATCH_FIRST_OFFSET]
+            if build.last_offset >= 0 and entry <= build.last_offset:
+                status = NOT_RISING
+                break
+            put_big(offset_entries, OFFSET_ENTRY_BYTES * build.offsets, difference(entry, build.base), 4)
+            put_big(
+                offset_entries, OFFSET_ENTRY_BYTES * build.offsets + OFFSET_ENTRY_POSITION, p[at + BATCH_POSITION], 4
+            )
+            build.offsets += 1
+            build.last_offset = entry
+            build.last_position = p[at + BATCH_POSITION]
+            if build.has_times and build.largest_timestamp > build.last_timestamp:
+                if build.last_time_offset >= 0 and build.largest_timestamp_offset < build.last_time_offset:
+                    status = NOT_RISING
+                    break
+                at = TIME_ENTRY_BYTES * build.times
+                put_big(time_entries, at, build.largest_timestamp, 8)
+                put_big(time_entries, at + TIME_ENTRY_OFFSET, difference(build.largest_timestamp_offset, build.base), 4)
+                build.times += 1
+                build.last_timestamp = build.largest_timestamp
+                build.last_time_offset = build.largest_timestamp_offset
     return status

@@ -120,9 +120,6 @@ cdef void add_abort(
 cdef void follow_offsets(ProducerTable table, long long first, long long last) noexcept nogil
 cdef bint replay_as_broker(const long long* rows, Py_ssize_t i, ProducerTable table) noexcept nogil
 cdef bint replay_one(const long long* rows, Py_ssize_t i, ProducerTable table) noexcept nogil
-cdef Py_ssize_t replay_rows(
-    const long long* rows, Py_ssize_t start, Py_ssize_t count, ProducerTable table
-) noexcept nogil
 
 cdef long long home(ProducerTable table, long long producer_id) noexcept nogil
 cdef long long find(ProducerTable table, long long producer_id) noexcept nogil

@@ -458,14 +458,6 @@ def replay_one(rows, i, table):
     return True
 
 
-def replay_rows(rows, start, count, table):
-    i: cython.Py_ssize_t
-    for i in range(start, count):
-        if not (replay_as_broker(rows, i, table) if table.as_broker else replay_one(rows, i, table)):
-            return i
-    return count
-
-
 def replay(
     table: ProducerTable, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
@@ -476,7 +468,6 @@ def replay(
     marker that is not plain. Events that do not fit are only counted. Raises ValueError if the buffer is too
     short.
     """
-    done: cython.Py_ssize_t
     table.events = 0
     table.aborts = 0
     if count <= start:
@@ -485,5 +476,6 @@ def replay(
         raise ValueError("a buffer is too short")
     p = int64s_in(rows)
     with cython.nogil:
-        done = replay_rows(p, start, count, table)
-    return done
+        while start < count and (replay_as_broker(p, start, table) if table.as_broker else replay_one(p, start, table)):
+            start += 1
+    return start

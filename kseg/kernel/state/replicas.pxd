@@ -43,7 +43,6 @@ cdef long long differing_fields(Side a, Py_ssize_t i, Side b, Py_ssize_t j) noex
 cdef bint report(
     RecordComparison found, bint goes_on, long long kind, long long offset, long long fields
 ) noexcept nogil
-cdef int compare_rows(Side a, Side b, RecordComparison found) noexcept nogil
 
 cdef bint is_same_field(
     Side a, const long long* a_rows, Py_ssize_t i, Side b, const long long* b_rows, Py_ssize_t j

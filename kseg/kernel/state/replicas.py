@@ -110,57 +110,41 @@ def report(found, goes_on, kind, offset, fields):
     return True
 
 
-def compare_rows(a, b, found):
+def compare(a: Side, b: Side, found: RecordComparison) -> int:
+    """Compares the next rows of both replicas. Returns DONE or FULL."""
+    status: cython.int = DONE
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     x: cython.longlong
     y: cython.longlong
+    kind: cython.longlong
     fields: cython.longlong
     goes_on: cython.bint = False
     found.events = 0
-    found.is_open = True
-    while a.next < a.count and b.next < b.count:
-        i = a.next * ROW_WIDTH
-        j = b.next * ROW_WIDTH
-        x = a.rows[i + ROW_OFFSET]
-        y = b.rows[j + ROW_OFFSET]
-        if x < y:
-            if not report(found, goes_on, ONLY_A, x, 0):
-                return FULL
-            goes_on = True
-            a.next += 1
-            found.only_a += 1
-            continue
-        if y < x:
-            if not report(found, goes_on, ONLY_B, y, 0):
-                return FULL
-            goes_on = True
-            b.next += 1
-            found.only_b += 1
-            continue
-        fields = differing_fields(a, i, b, j) | (EPOCH if found.epochs_differ else 0)
-        if fields:
-            if not report(found, goes_on, DIFFERENT, x, fields):
-                return FULL
-            goes_on = True
-            found.different += 1
-        else:
-            goes_on = False
-            found.same += 1
-            if found.different == 0:
-                found.last_same = x
-        a.next += 1
-        b.next += 1
-    found.is_open = goes_on
-    return DONE
-
-
-def compare(a: Side, b: Side, found: RecordComparison) -> int:
-    """Compares the next rows of both replicas. Returns DONE or FULL."""
-    status: cython.int
     if a.next >= a.count or b.next >= b.count:
-        found.events = 0
         return DONE
     with cython.nogil:
-        status = compare_rows(a, b, found)
+        while a.next < a.count and b.next < b.count:
+            i, j = a.next * ROW_WIDTH, b.next * ROW_WIDTH
+            x, y = a.rows[i + ROW_OFFSET], b.rows[j + ROW_OFFSET]
+            kind, fields = ONLY_A if x < y else ONLY_B, 0
+            if x == y:
+                kind = DIFFERENT
+                fields = differing_fields(a, i, b, j) | (EPOCH if found.epochs_differ else 0)
+            if x != y or fields:
+                if not report(found, goes_on, kind, min(x, y), fields):
+                    status, goes_on = FULL, True
+                    break
+                goes_on = True
+            else:
+                goes_on = False
+                found.same += 1
+                if found.different == 0:
+                    found.last_same = x
+            found.different += kind == DIFFERENT and fields != 0
+            found.only_a += kind == ONLY_A
+            found.only_b += kind == ONLY_B
+            a.next += x <= y
+            b.next += y <= x
+    found.is_open = goes_on
     return status

@@ -10,17 +10,15 @@ A task may run more than once, even concurrently: each attempt writes to its own
 the driver become part of the partition, through the driver's plan.
 """
 
-import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from kseg import __version__
-from kseg.changes.disk import Disk
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
 from kseg.cleaner.offset_map import MapBuilder, OffsetMap, new_secret
@@ -31,7 +29,7 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions, Trace, read_trace
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
-from kseg.spark.jobs import Failure, collected, failure_of, run
+from kseg.spark.jobs import Failure, attempt_in, collected, run
 from kseg.spark.session import for_workers
 from kseg.stores.buffers import Buffers
 
@@ -151,12 +149,12 @@ class SparkRound(Round):
         scans = self._scans(sources, traces, shared.dirty)
         tasks = self._group_tasks(groups, traces)
         results = self._run(shared, scans, tasks)
-        if failed := min((each.map_failure for each in results if each.map_failure), default=None):
-            raise failed[1].error()
+        if failed := [each.map_failure for each in results if each.map_failure]:
+            raise min(failed, key=itemgetter(0))[1]
         self.keys = sum(result.keys for result in results)
         for group, result in zip(groups, sorted(results), strict=True):
             if result.failure is not None or result.segment is None:
-                raise (result.failure or Failure("a task returned no segment", KsegError.exit_status)).error()
+                raise result.failure or KsegError("a task returned no segment")
             yield CleanedGroup(group, result.segment, result.counts)
 
     def _traces(self, segments: list[CleanerSegment], first_dirty: int) -> dict[int, Trace]:
@@ -167,7 +165,7 @@ class SparkRound(Round):
         for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], read_trace), strict=True):
             if isinstance(trace, Failure):
                 if segment.base_offset >= first_dirty:
-                    raise trace.error()
+                    raise trace
                 trace = Trace(None, -1)
             found[segment.base_offset] = trace
         return found
@@ -238,7 +236,7 @@ def _read_keys(shared: _Shared, scans: Iterable[_Scan]) -> Iterator[tuple[int, t
         except (KsegError, OSError) as error:
             # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
             if scan.segment >= shared.dirty:
-                yield 0, (scan.segment, failure_of(error))
+                yield 0, (scan.segment, error)
             continue
         for bucket, share in enumerate(shares):
             if share:
@@ -293,11 +291,11 @@ def _clean(
             map_failures.append(found)
         else:
             entries.append(memoryview(found).cast("q"))
-    result = _Result(number, None, Counter(), keys, None, min(map_failures, default=None))
+    result = _Result(number, None, Counter(), keys, None, min(map_failures, key=itemgetter(0), default=None))
     try:
         segment, counts = _cleaned(shared, tasks[number], entries)
     except (KsegError, OSError) as error:
-        yield result._replace(failure=failure_of(error))
+        yield result._replace(failure=error)
     else:
         yield result._replace(segment=segment, counts=counts)
 
@@ -305,19 +303,10 @@ def _clean(
 def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tuple[CleanerSegment, Counter[str]]:
     one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
     part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
-    folder = None if task.folder is None else os.path.join(task.folder, uuid4().hex)
-    try:
+    with closing(part), attempt_in(task.folder) as folder:
         while entries:
             part.merge(entries.pop())
         part.keys.latest_offset = shared.latest
-        if folder is not None:
-            Disk().make_directory(folder)
         copier = one.copier(part, CleaningThreads(_JOBS), shared.done.add, pickle.loads(task.transactions))
         group = one.clean(shared.segments[task.first : task.stop], copier, folder)
-    except BaseException:
-        if folder is not None:
-            Disk().remove_tree(folder)
-        raise
-    finally:
-        part.close()
     return group.segment, group.counts

@@ -25,10 +25,10 @@ from kseg.conversion.partition import (
     transactions_of,
 )
 from kseg.conversion.record_files import SKIP_HINT
-from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
+from kseg.errors import DamageError, PathError, UnsupportedError
 from kseg.segment.files import SegmentFile
 from kseg.spark import register
-from kseg.spark.jobs import Failure, run, whole
+from kseg.spark.jobs import Failure, attempt_in, run, whole
 from kseg.spark.session import reason_of
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import STANDARD_INPUT
@@ -161,13 +161,5 @@ def _clear(folder: str) -> None:
 
 
 def _attempt(convert: Callable[[T, str | None], R], folder: str | None, item: T, _: Buffers) -> R:
-    """Converts into a new folder, which is removed if that fails."""
-    if folder is None:
-        return convert(item, None)
-    path = os.path.join(folder, uuid4().hex)
-    Disk().make_directory(path)
-    try:
+    with attempt_in(folder) as path:
         return convert(item, path)
-    except (KsegError, OSError):
-        Disk().remove_tree(path)
-        raise

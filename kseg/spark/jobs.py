@@ -3,10 +3,13 @@
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
+from kseg.changes.disk import Disk
 from kseg.errors import KsegError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.spark.session import for_workers, reason_of
@@ -25,45 +28,29 @@ Judged = tuple[list[Finding], CheckedPartition, list[tuple[str, str, int]]]
 """Findings of a partition, its outcome, and the result of `Report.unshown`."""
 
 
-class TaskError(KsegError):
-    """An error in a task, with the same exit status as on this machine."""
-
-    def __init__(self, text: str, exit_status: int) -> None:
-        super().__init__(text)
-        self.exit_status = exit_status
-
-
-class Failure(NamedTuple):
-    """An error of a task as a value, because an exception in Spark loses the exit status.
-
-    ``number``: errno of an OSError, None for a KsegError.
-    """
-
-    text: str
-    exit_status: int
-    number: int | None = None
-    path: str | None = None
-
-    def error(self) -> KsegError | OSError:
-        """Returns the exception, to be raised as if the error had occurred here."""
-        if self.number is not None:
-            return OSError(self.number, self.text, self.path)
-        return TaskError(self.text, self.exit_status)
-
-
-def failure_of(error: KsegError | OSError) -> Failure:
-    """Returns an error of a task as a value."""
-    if isinstance(error, KsegError):
-        return Failure(str(error), error.exit_status)
-    path = error.filename if isinstance(error.filename, str) else None
-    return Failure(error.strerror or str(error), KsegError.exit_status, error.errno or 0, path)
+Failure = KsegError | OSError
+"""An error of a task as a value: raised in Spark, it would lose its class."""
 
 
 def whole(found: R | Failure) -> R:
     """Returns the result of an item. Raises its KsegError or OSError."""
     if isinstance(found, Failure):
-        raise found.error()
+        raise found
     return found
+
+
+@contextmanager
+def attempt_in(folder: str | None) -> Iterator[str | None]:
+    """Yields a new folder for one attempt of a task, which is removed if the block raises; None if ``folder`` is."""
+    path = None if folder is None else os.path.join(folder, uuid4().hex)
+    if path is not None:
+        Disk().make_directory(path)
+    try:
+        yield path
+    except BaseException:
+        if path is not None:
+            Disk().remove_tree(path)
+        raise
 
 
 def run(
@@ -102,7 +89,7 @@ class _Task(Generic[T, R]):
                 try:
                     yield self.work(item, buffers)
                 except (KsegError, OSError) as error:
-                    yield failure_of(error)
+                    yield error
         finally:
             os.chdir(before)
 

@@ -18,12 +18,13 @@ from kseg.export.records import Wanted
 from kseg.export.scanning import TASK_BYTES, grouped, live_segment_of, logs_around, matching, readable_segments_at
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOGS, SNAPSHOT
+from kseg.logdir.log_directory import checkpoint_offsets
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent
 from kseg.segment.slices import Slice, runs_of
-from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.spark.options import FIRST_OFFSET, TASKS, Options, PartitionEnds, Positions, TopicPartition
 from kseg.spark.stores import forget_listing, is_stored, places
@@ -342,7 +343,7 @@ class SegmentSelector:
         """
         with self._lock:
             if log_directory not in self._log_starts:
-                self._log_starts[log_directory] = _log_starts_in(log_directory)
+                self._log_starts[log_directory] = checkpoint_offsets(os.path.join(log_directory, LOG_STARTS))
         return self._log_starts[log_directory].get(partition, FIRST_OFFSET)
 
     def _check_start(self, partition: TopicPartition, earliest: int) -> None:
@@ -354,14 +355,6 @@ class SegmentSelector:
         if self._options.stream.fails_on_data_loss:
             raise KsegError(f"{text}. With option failOnDataLoss false the read begins there")
         _log.warning("%s", text)
-
-
-def _log_starts_in(log_directory: str) -> dict[TopicPartition, int]:
-    try:
-        with open_source(os.path.join(log_directory, LOG_STARTS)) as source:
-            return offsets_of(read_offset_checkpoint(source.buffer[:]))
-    except PathError:
-        return {}  # archives often hold partitions alone
 
 
 def end_of(log: SegmentFile) -> int:

@@ -18,8 +18,8 @@ from cli.command import flip
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
 from kseg.releases.release import NO_END, RANGE_END
+from kseg.spark import jobs
 from kseg.spark.compaction import SparkRound
-from kseg.spark.jobs import TaskError
 from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
@@ -192,14 +192,13 @@ def test_another_kseg_in_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.M
         clean(many(tmp_path / "t-0"), rounds=partial(SparkRound, spark=Cluster()))
 
 
-def test_an_error_keeps_its_exit_status() -> None:
-    import pickle
+def test_an_error_keeps_its_class_and_exit_status() -> None:
+    def fail(error: Exception, _: object) -> None:
+        raise error
 
-    from kseg.spark.jobs import failure_of
-
-    error = pickle.loads(pickle.dumps(failure_of(DamagedError("a", 5)))).error()
-    assert isinstance(error, TaskError)
-    assert (str(error), error.exit_status) == (str(DamagedError("a", 5)), 1)
-    error = failure_of(OSError(28, "No space left on device", "a")).error()
-    assert isinstance(error, OSError)
-    assert (error.errno, error.filename) == (28, "a")
+    given = [DamagedError("a", 5), OSError(28, "No space left on device", "a")]
+    damaged, full = jobs.run(Cluster(), given, fail)
+    assert isinstance(damaged, DamagedError)
+    assert (str(damaged), damaged.exit_status) == (str(DamagedError("a", 5)), 1)
+    assert isinstance(full, OSError)
+    assert (full.errno, full.filename) == (28, "a")

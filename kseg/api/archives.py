@@ -74,11 +74,8 @@ def _remote_storage_at(path: str) -> Iterator[None]:
         return
     from kseg.logdir.remote_partitions import RemoteTree  # few read remote storage
 
-    trees.mount(shown(path), RemoteTree(open_objects(path), keys))
-    try:
+    with trees.mounted([(shown(path), RemoteTree(open_objects(path), keys))]):
         yield
-    finally:
-        trees.unmount(shown(path))
 
 
 @contextmanager

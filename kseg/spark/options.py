@@ -17,6 +17,7 @@ from kseg.export.decoded import Decoding
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.options.values import BYTE_UNITS, scaled
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import open_segment
@@ -70,22 +71,16 @@ class Positions:
         return offset if offset >= 0 and self.timestamp_of(partition) is None else None
 
 
-def starting_offsets(text: str) -> Mapping[TopicPartition, int]:
-    """Returns the offsets of ``{"topic": {"0": 23}}``, or what a word means for all partitions. Raises ValueError."""
-    word = text.strip().lower()
-    if word in ("earliest", "latest"):
-        return {EVERY_PARTITION: LATEST} if word == "latest" else {}
-    return parse_numbers(text, 'earliest, latest or JSON such as {"orders": {"0": 23}}', EARLIEST)
+def offsets_or(words: Mapping[str, Mapping[TopicPartition, int]]) -> Callable[[str], Mapping[TopicPartition, int]]:
+    """Returns a parser of offsets such as ``{"topic": {"0": 23}}``, and of words, each with what it stands for."""
+    least = EARLIEST if "earliest" in words else LATEST
 
+    def parse(text: str) -> Mapping[TopicPartition, int]:
+        found = words.get(text.strip().lower())
+        expected = f'{", ".join(words)} or JSON such as {{"orders": {{"0": 23}}}}, from {least} on'
+        return parse_numbers(text, expected, least) if found is None else found
 
-def ending_offsets(text: str) -> Mapping[TopicPartition, int]:
-    """Returns the offsets of ``{"topic": {"0": 23}}``; nothing for ``latest``. Raises ValueError."""
-    if text.strip().lower() == "latest":
-        return {}
-    offsets = parse_numbers(text, 'latest or JSON such as {"orders": {"0": 23}}', EARLIEST)
-    if EARLIEST in offsets.values():
-        raise ValueError(f"latest or JSON without {EARLIEST}")
-    return offsets
+    return parse
 
 
 def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[TopicPartition, int]:
@@ -372,11 +367,10 @@ def private_keys(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def byte_count(text: str) -> int:
-    digits = text.rstrip("kKmMgG")
-    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[len(digits) :].upper())
-    if scale is None or not (digits.isascii() and digits.isdigit()) or not int(digits):
+    found = scaled(text.upper(), BYTE_UNITS)
+    if not found:
         raise ValueError("a number of bytes such as 1000000, 64m or 1g")
-    return int(digits) * scale
+    return found
 
 
 def codec(text: str) -> str:
@@ -430,8 +424,8 @@ _READING: tuple[_Option, ...] = (
     ("endOffset", "last_offset", number_from(0)),
     ("startTimestamp", "earliest_ms", time(0)),
     ("endTimestamp", "latest_ms", time(1)),
-    ("startingOffsets", "start.offsets", starting_offsets),
-    ("endingOffsets", "end.offsets", ending_offsets),
+    ("startingOffsets", "start.offsets", offsets_or({"earliest": {}, "latest": {EVERY_PARTITION: LATEST}})),
+    ("endingOffsets", "end.offsets", offsets_or({"latest": {}})),
     ("startingTimestamp", "start.timestamp", number_from(0)),
     ("endingTimestamp", "end.timestamp", number_from(0)),
     ("startingOffsetsByTimestamp", "start.timestamps", timestamps),

@@ -5,7 +5,7 @@ s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anywa
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.logdir.remote_partitions import LiveSegment, RemoteTree
 from kseg.segment.paths import expand_globs, expand_path
 from kseg.spark.options import Options
-from kseg.spark.storage import HDFS_SCHEMES, Storage, scheme_of
+from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
@@ -55,43 +55,25 @@ def places(paths: Iterable[str]) -> Iterator[str]:
 @contextmanager
 def remote_storage_at(options: Options) -> Iterator[None]:
     """Mounts the remote storage among the paths while a read is planned. Raises PathError if a path does not exist."""
-    made: list[str] = []
-    try:
-        for path in expanded_paths(options.paths):
-            if trees.isdir(path) and is_remote_storage(path):
-                _mount(path, options)
-                made.append(path)
+    paths = (path for path in expanded_paths(options.paths) if trees.isdir(path) and is_remote_storage(path))
+    with trees.mounted((path, _tree(path, options)) for path in paths):
         yield
-    finally:
-        for path in made:
-            trees.unmount(path)
 
 
 @contextmanager
-def remote_segments_at(found: Iterable[tuple[str, LiveSegment]], options: Options) -> Iterator[None]:
+def remote_segments_at(found: Sequence[tuple[str, LiveSegment]], options: Options) -> Iterator[None]:
     """Mounts the remote segments of a task at the paths of their .log."""
-    made: list[str] = []
-    try:
+    roots = {root: _tree(root, options) for root in {os.path.dirname(os.path.dirname(path)) for path, _ in found}}
+    with trees.mounted(roots.items()):
         for path, live in found:
-            root = os.path.dirname(os.path.dirname(path))
-            if root not in made:
-                _mount(root, options)
-                made.append(root)
             place = trees.find(path)
             if place is not None and isinstance(place.tree, RemoteTree):
                 place.tree.use(place.inner, live)
         yield
-    finally:
-        for path in made:
-            trees.unmount(path)
 
 
-def _mount(path: str, options: Options) -> None:
-    trees.mount(path, RemoteTree(_objects(path, options.storage), options.keys))
-
-
-def _objects(path: str, storage: Storage) -> Objects:
-    return objects_at(path, storage) if is_url(path) else LocalObjects(path)
+def _tree(path: str, options: Options) -> RemoteTree:
+    return RemoteTree(objects_at(path, options.storage) if is_url(path) else LocalObjects(path), options.keys)
 
 
 _NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
@@ -108,19 +90,10 @@ def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[None]:
 
     The listings of the stores are kept until the block ends, or until `forget_listing`.
     """
-    made: list[str] = []
-    spool = Spool()
-    with use_spool(spool):
-        try:
-            for url in filter(is_url, paths):
-                root = shown(store_root(url))
-                if trees.find(root) is None:
-                    trees.mount(root, UrlTree(objects_at(store_root(url), storage), spool))
-                    made.append(root)
-            yield
-        finally:
-            for root in made:
-                trees.unmount(root)
+    spool, roots = Spool(), map(store_root, filter(is_url, paths))
+    new = ((shown(root), root) for root in roots if trees.find(shown(root)) is None)
+    with use_spool(spool), trees.mounted((place, UrlTree(objects_at(root, storage), spool)) for place, root in new):
+        yield
 
 
 def forget_listing(path: str) -> None:
@@ -144,25 +117,10 @@ def _is_native(url: str, options: dict[str, Any]) -> bool:
 
 
 def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
-    """Returns the options for a URL. Raises KsegError if they or its scheme are not supported."""
+    """Returns the options for a URL. Raises KsegError if it has a user or password."""
     options = storage.options_for(url)
     check_credentials(url)
-    if scheme_of(url) not in (*_NATIVE, *HDFS_SCHEMES):
-        _check_scheme(url)
     return options
-
-
-def _check_scheme(url: str) -> None:
-    """Raises KsegError if fsspec does not know the scheme."""
-    import fsspec
-
-    try:
-        fsspec.get_filesystem_class(scheme_of(url))
-    except ImportError:
-        pass  # opening it names the package
-    except ValueError as error:
-        text = "fsspec has no file system of this scheme, and those of Spark's JVM cannot be used"
-        raise KsegError(f"{shown(url)}: {text}") from error
 
 
 def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":

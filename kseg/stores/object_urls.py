@@ -156,20 +156,23 @@ def open_objects(path: str) -> Objects:
 def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], object] = time.sleep) -> tuple[Any, str]:
     """Returns fsspec's file system of a URL, and the path in it. Raises KsegError."""
     place = shown(url).rstrip("/")
+    scheme = urlsplit(url).scheme
     try:
-        if urlsplit(url).scheme in _WEBHDFS or "name_nodes" in settings:
+        import fsspec
+
+        if scheme in _WEBHDFS or "name_nodes" in settings:
             from kseg.stores.webhdfs import open_webhdfs  # imports requests
 
             return open_webhdfs(url, settings, pause)
-        import fsspec
-
-        system, root = fsspec.core.url_to_fs(url, **_settings(urlsplit(url).scheme), **settings)
+        system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **settings)
     except ImportError as error:
         raise _missing(place, error) from error
     except KsegError:
         raise
     except (ValueError, TypeError, OSError) as error:
-        text = _NO_LIBHDFS if urlsplit(url).scheme == "hdfs" and isinstance(error, OSError) else type(error).__name__
+        text = _NO_LIBHDFS if scheme == "hdfs" and isinstance(error, OSError) else type(error).__name__
+        if scheme not in (*fsspec.registry, *fsspec.available_protocols()):
+            text = f"fsspec has no file system for {scheme}:, and those of Hadoop cannot be used"
         raise KsegError(f"{place}: {text}") from None  # the text may repeat the URL
     return system, str(root)
 

@@ -140,6 +140,20 @@ def unmount(path: str) -> None:
         tree.close()
 
 
+@contextmanager
+def mounted(found: Iterable[tuple[str, Tree]]) -> Iterator[None]:
+    """Mounts trees at paths for the length of a block, each before the next one is asked for."""
+    made: list[str] = []
+    try:
+        for path, tree in found:
+            mount(path, tree)
+            made.append(path)
+        yield
+    finally:
+        for path in made:
+            unmount(path)
+
+
 def _names(path: str) -> set[str]:
     return (
         {path} if path == "-" else {name.rstrip("/") for name in (path, os.path.abspath(path), os.path.realpath(path))}

@@ -103,11 +103,8 @@ def packed_segment_at(path: str) -> Iterator[Tree | None]:
             tree.close()
         yield None
         return
-    trees.mount(path, tree)
-    try:
+    with trees.mounted([(path, tree)]):
         yield tree
-    finally:
-        trees.unmount(path)
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class RequestError(KsegError, ValueError):
 
     >>> try:
     ...     kseg.scan("orders-0", offsets=(9, 5))
-    ... except kseg.RequestError as error:
+    ... except ValueError as error:
     ...     print(error)
     offsets=(9, 5): ends before it begins
     """
@@ -91,7 +91,7 @@ class PathError(KsegError, OSError):
 
     >>> try:
     ...     kseg.open("nowhere-0")
-    ... except kseg.PathError as error:
+    ... except OSError as error:
     ...     print(error)
     nowhere-0: no such file or directory
     """

@@ -64,8 +64,8 @@ def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> 
 # Files of a directory
 
 _FOREIGN = {
-    "_delta_log": "a Delta table: read it with deltalake",
-    "metadata": "an Iceberg table: read it with pyiceberg",
+    "_delta_log": "a Delta table: give the files that deltalake names",
+    "metadata": "an Iceberg table: give the files that pyiceberg names",
 }
 """Directories of tables whose files may hold rows that were deleted."""
 
@@ -80,7 +80,7 @@ def _files_at(path: str) -> Iterator[str]:
         for name in _FOREIGN.keys() & {*folders}:
             inside = os.listdir(os.path.join(folder, name))
             if name != "metadata" or any(each.endswith(".metadata.json") for each in inside):
-                raise UnsupportedError(f"{folder}: is {_FOREIGN[name]} (kseg-convert(1))")
+                raise UnsupportedError(f"{folder}: is {_FOREIGN[name]} (kseg-python-recipes(7))")
         folders[:] = sorted(each for each in folders if not each.startswith(("_", ".")))
         for name in sorted(names):
             if not name.startswith(("_", ".")):

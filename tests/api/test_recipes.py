@@ -159,8 +159,24 @@ def test_rebuild_from_parquet(run: Run, archive: Path) -> None:
     arguments = ["convert", *tables, *map(str, (archive / "kafka-logs").glob("orders-[01]"))]
     assert main.main(arguments, standalone_mode=False) in (None, 0)
     run("Rebuild from Parquet")
+    assert_same_orders(archive / "kafka-logs", archive / "rebuilt")
+
+
+def test_delta_lake(run: Run, archive: Path) -> None:
+    pytest.importorskip("deltalake", reason="deltalake is not installed")
+    run("Delta Lake")
+    assert_same_orders(archive / "kafka-logs", archive / "from-delta")
+
+
+def test_iceberg(run: Run, archive: Path) -> None:
+    pytest.importorskip("pyiceberg.catalog.sql", reason="pyiceberg[sql-sqlite] is not installed")
+    run("Iceberg")
+    assert_same_orders(archive / "kafka-logs", archive / "from-iceberg")
+
+
+def assert_same_orders(logs: Path, others: Path) -> None:
     for name in ("orders-0", "orders-1"):
-        before, after = (list(kseg.open(archive / place / name).records()) for place in ("kafka-logs", "rebuilt"))
+        before, after = (list(kseg.open(place / name).records()) for place in (logs, others))
         assert after == before
 
 

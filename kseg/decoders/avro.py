@@ -2,8 +2,8 @@
 
 fastavro decodes. Before, a schema is written anew: types without namespaces, and only with the attributes that decoding
 needs. A conversion (`JSON`, `COLUMNS`) becomes a logical type of fastavro, so that it is applied in the right branch of
-a union. fastavro has no bounds of its own. Data whose schema allows that a few bytes stand for many values, or for a
-deeply nested one, is therefore read by `_Bounds` first. Source: Apache Avro 1.12 specification.
+a union. fastavro has no bounds of its own, so schemas must have them: recursive types are unrolled to a depth, and a
+schema is refused if few bytes can stand for many values. Source: Apache Avro 1.12 specification.
 """
 
 import io
@@ -22,9 +22,8 @@ from kseg.formats.json_values import bytes_value
 
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """Primitive types, with the least number of bytes of a value."""
-_MAX_SCHEMA_DEPTH, _MAX_SCHEMA_NODES = 64, 1 << 16
-_MAX_DEPTH = 256
-"""Nesting of the schemas that apply to one byte of data, less than Python's and the stack's limits."""
+_UNROLLED_DEPTH, _MAX_DEPTH, _MAX_NODES = 64, 128, 1 << 18
+"""Of schemas: where recursive types end, the largest nesting, and the number of parts."""
 _FREE_VALUES, _VALUES_PER_BYTE = 4096, 4
 """Values that data may have, and for each of its bytes."""
 _MAX_PRECISION, _MAX_DECIMAL_BYTES = 1000, 512
@@ -125,46 +124,49 @@ Sized = tuple[Any, int]
 class _Rewriting:
     """Writes a schema anew (`schema`), and those that it uses (``references``), each behind those that it uses itself.
 
-    ``is_bounded``: fastavro alone can read its data. ``definitions``: new definitions by new name. ``conversions``: see
-    `JSON`; their ``form`` is part of the names of logical types.
+    ``definitions``: new definitions by new name. ``conversions``: see `JSON`; their ``form`` is part of the names of
+    logical types. A type inside itself is written again, under another name, one ``level`` below.
     """
 
     def __init__(self, text: str, references: Sequence[str], conversions: Conversions, form: str) -> None:
-        self.is_bounded = True
+        self.is_recursive = False
         self.definitions: dict[str, Any] = {}
         self._conversions, self._form = conversions, form
-        self._names: dict[str, str] = {}
-        self._excess: dict[str, int | None] = {}
-        """By full name; None while the definition is being written."""
-        self._left = _MAX_SCHEMA_NODES
-        self.referenced = [self._any(_loaded(each), "", 0)[0] for each in references]
-        self.schema, excess = self._any(_loaded(text), "", 0)
-        self.is_bounded &= excess <= _FREE_VALUES
+        self._given: dict[str, tuple[dict[str, Any], str]] = {}
+        """Definitions and their namespaces by full name."""
+        self._written: dict[tuple[str, int], tuple[str, int | None]] = {}
+        """New name and excess by full name and level; None while the definition is being written."""
+        self._left = _MAX_NODES
+        self.referenced = [self._any(_loaded(each), "", 0, 0)[0] for each in references]
+        self.schema, excess = self._any(_loaded(text), "", 0, 0)
+        if excess > _FREE_VALUES:
+            raise AvroError("the schema has too many values without bytes")
 
-    def _any(self, schema: Any, space: str, depth: int) -> Sized:
+    def _any(self, schema: Any, space: str, depth: int, level: int) -> Sized:
         self._left -= 1
-        if depth > _MAX_SCHEMA_DEPTH or self._left < 0:
+        if depth > _MAX_DEPTH or self._left < 0:
             raise AvroError("the schema is too large" if self._left < 0 else "the schema is nested too deeply")
         if isinstance(schema, list) and schema:
-            found = [self._any(each, space, depth + 1) for each in schema]
+            found = [self._any(each, space, depth + 1, level) for each in schema]
             return [each for each, _ in found], max(excess for _, excess in found) - _VALUES_PER_BYTE
         if isinstance(schema, str):
-            return self._primitive(schema, {}) if schema in _PRIMITIVES else self._by_name(schema, space)
+            return self._primitive(schema, {}) if schema in _PRIMITIVES else self._by_name(schema, space, depth, level)
         kind = schema.get("type") if isinstance(schema, dict) else None
         if isinstance(kind, dict | list):
-            return self._any(kind, space, depth + 1)
+            return self._any(kind, space, depth + 1, level)
         if not isinstance(kind, str):
             raise AvroError("the schema has no type")
         if kind in _PRIMITIVES:
             return self._primitive(kind, schema)
         if kind in _NAMED:
-            return self._named(schema, space, depth)
+            return self._named(schema, space, depth, level)
         if kind in ("array", "map"):
             part = "items" if kind == "array" else "values"
-            inner, excess = self._any(schema.get(part), space, depth + 1)
-            self.is_bounded &= excess <= _VALUES_PER_BYTE * (kind == "map")  # a key is a byte or more
+            inner, excess = self._any(schema.get(part), space, depth + 1, level)
+            if excess > _VALUES_PER_BYTE * (kind == "map"):  # a key is a byte or more
+                raise AvroError(f"the schema has {kind}s of values without bytes")
             return {"type": kind, part: inner, **self._converted(kind, schema)}, 1 - _VALUES_PER_BYTE
-        return self._by_name(kind, space)
+        return self._by_name(kind, space, depth, level)
 
     def _primitive(self, kind: str, schema: Mapping[str, Any]) -> Sized:
         added = self._converted(kind, schema)
@@ -186,20 +188,27 @@ class _Rewriting:
             found["logicalType"] = f"kseg-{self._form}-{key[1]}"
         return found | ({"scale": scale, "precision": precision} if known and logical == "decimal" else {})
 
-    def _by_name(self, name: str, space: str) -> Sized:
+    def _by_name(self, name: str, space: str, depth: int, level: int) -> Sized:
         for full in (name if "." in name or not space else f"{space}.{name}", name):
-            if full in self._names:
-                excess = self._excess[full]
-                self.is_bounded &= excess is not None
-                return self._names[full], excess or 0
+            if full not in self._given:
+                continue
+            if self._written.get((full, level), ("", 0))[1] is None:
+                self.is_recursive = True
+                level += 1
+                if depth > _UNROLLED_DEPTH:
+                    return {"type": "enum", "name": f"end{self._left}", "symbols": []}, 0
+            return self._named(*self._given[full], depth, level)
         raise AvroError(f"the schema uses {name[:100]!r}, which is not defined")
 
-    def _named(self, schema: dict[str, Any], space: str, depth: int) -> Sized:
-        full, space = _full_name(schema, space)
-        if full in self._names:
+    def _named(self, schema: dict[str, Any], space: str, depth: int, level: int) -> Sized:
+        full, inner = _full_name(schema, space)
+        if self._given.setdefault(full, (schema, space))[0] is not schema:
             raise AvroError(f"the schema defines {full[:100]!r} twice")
-        name = self._names[full] = f"t{len(self._names)}"
-        self._excess[full] = None
+        if (full, level) in self._written:
+            name, known = self._written[full, level]
+            return name, known or 0
+        name = f"t{len(self.definitions)}"
+        self._written[full, level] = name, None
         kind = "record" if schema["type"] == "error" else schema["type"]
         made: dict[str, Any] = {"type": kind, "name": name}
         self.definitions[name] = made
@@ -214,16 +223,16 @@ class _Rewriting:
                 raise AvroError(f"{full[:100]!r} has no symbols")
             made["symbols"], excess = symbols, 1 - _VALUES_PER_BYTE
         else:
-            made["fields"], excess = self._fields(schema.get("fields"), space, depth)
-        self._excess[full] = excess
+            made["fields"], excess = self._fields(schema.get("fields"), inner, depth, level)
+        self._written[full, level] = name, excess
         return made, excess
 
-    def _fields(self, fields: Any, space: str, depth: int) -> Sized:
+    def _fields(self, fields: Any, space: str, depth: int, level: int) -> tuple[list[dict[str, Any]], int]:
         made, excess = [], 1
         for each in fields if isinstance(fields, list) else (None,):
             if not isinstance(each, dict) or not isinstance(each.get("name"), str):
                 raise AvroError("the schema has a record without fields, or a field without a name")
-            inner, more = self._any(each.get("type"), space, depth + 1)
+            inner, more = self._any(each.get("type"), space, depth + 1, level)
             made.append({"name": each["name"], "type": inner})
             excess += more
         return made, excess
@@ -253,71 +262,11 @@ def _loaded(text: str) -> Any:
         raise AvroError("the schema is no JSON") from None
 
 
-# Data
-
-
-class _Bounds:
-    """Walks through data without keeping its values. Raises AvroError if it does not match, or exceeds a bound."""
-
-    def __init__(self, data: bytes, definitions: Mapping[str, Any]) -> None:
-        self._data, self._definitions = data, definitions
-        self._at = 0
-        self._left = _FREE_VALUES + _VALUES_PER_BYTE * len(data)
-
-    def read(self, schema: Any, depth: int = 0) -> None:
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_DEPTH:
-            raise AvroError("the data is nested too deeply" if depth > _MAX_DEPTH else "the data has too many values")
-        if isinstance(schema, list):
-            index = self._long()
-            if not 0 <= index < len(schema):
-                raise AvroError("the data has no such type")
-            self.read(schema[index], depth + 1)
-            return
-        kind = schema["type"] if isinstance(schema, dict) else schema
-        if kind == "record":
-            for field in schema["fields"]:
-                self.read(field["type"], depth + 1)
-        elif kind in ("array", "map"):
-            while count := self._long():
-                if count < 0:
-                    self._long()
-                for _ in range(abs(count)):
-                    if kind == "map":
-                        self._skip(self._long())
-                    self.read(schema["items" if kind == "array" else "values"], depth + 1)
-        elif kind in ("int", "long", "enum"):
-            self._long()
-        elif kind in ("bytes", "string"):
-            self._skip(self._long())
-        elif kind == "fixed":
-            self._skip(schema["size"])
-        elif kind in _PRIMITIVES:
-            self._skip(_PRIMITIVES[kind])
-        else:
-            self.read(self._definitions[kind], depth + 1)
-
-    def _skip(self, size: int) -> None:
-        if not 0 <= size <= len(self._data) - self._at:
-            raise AvroError("the data is cut")
-        self._at += size
-
-    def _long(self) -> int:
-        number = shift = 0
-        while shift < 70 and self._at < len(self._data):
-            byte = self._data[self._at]
-            self._at += 1
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return (number >> 1) ^ -(number & 1)
-        raise AvroError("the data is cut")
-
-
 class AvroReader:
     """Decodes the data of one schema: ``reader(data)``. Raises AvroError for a schema that cannot be used.
 
-    ``schema`` and ``definitions``: the schema as fastavro reads it. Raises UnsupportedError without fastavro.
+    ``schema`` and ``definitions``: the schema as fastavro reads it; ``is_recursive``: recursive types were unrolled.
+    Raises UnsupportedError without fastavro.
     """
 
     def __init__(self, text: str, references: Sequence[str] = (), conversions: Conversions = JSON) -> None:
@@ -337,8 +286,7 @@ class AvroReader:
             raise
         except Exception as error:  # fastavro raises what it meets
             raise AvroError(f"the schema cannot be used ({error})"[:200]) from error
-        self.schema, self.definitions = written.schema, written.definitions
-        self._is_bounded = written.is_bounded
+        self.schema, self.definitions, self.is_recursive = written.schema, written.definitions, written.is_recursive
         for (kind, logical), convert in conversions.items():
             fastavro.read.LOGICAL_READERS[f"{kind}-kseg-{form}-{logical}"] = _hook(convert, logical == "decimal")
 
@@ -346,11 +294,7 @@ class AvroReader:
         """Returns the value that all of the data stands for. Raises AvroError if it does not match the schema."""
         stream = io.BytesIO(data)
         try:
-            if not self._is_bounded:
-                _Bounds(data, self.definitions).read(self.schema)
             found = self._read(stream, self._parsed, None)["value"]
-        except AvroError:
-            raise
         except Exception as error:  # EOFError, IndexError, UnicodeDecodeError and others
             raise AvroError("the data does not match its schema") from error
         if stream.tell() != len(data):

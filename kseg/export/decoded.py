@@ -166,12 +166,12 @@ def type_of(reader: AvroReader) -> "pa.DataType":
         **{f"local-timestamp-{unit}": pa.timestamp(short) for unit, short in _UNITS.items()},
     }  # fmt: skip
 
-    def convert(schema: Any, within: tuple[str, ...]) -> "pa.DataType":
+    def convert(schema: Any) -> "pa.DataType":
         if isinstance(schema, list):
             others = [each for each in schema if each != "null"]
             if len(others) != 1:
                 raise AvroError("a union of several types")
-            return convert(others[0], within)
+            return convert(others[0])
         if schema in reader.definitions if isinstance(schema, str) else False:
             schema = reader.definitions[schema]
         kind = schema if isinstance(schema, str) else schema["type"]
@@ -183,15 +183,14 @@ def type_of(reader: AvroReader) -> "pa.DataType":
         if kind == "fixed" and known["size"]:
             return pa.binary(known["size"])
         if kind == "array":
-            return pa.list_(pa.field("element", convert(schema["items"], within)))
+            return pa.list_(pa.field("element", convert(schema["items"])))
         if kind == "map":
-            return pa.map_(pa.string(), convert(schema["values"], within))
-        if kind != "record" or known["name"] in within or not known["fields"]:
+            return pa.map_(pa.string(), convert(schema["values"]))
+        if kind != "record" or reader.is_recursive or not known["fields"]:
             raise AvroError(f"a column cannot hold {kind}")
-        inner = (*within, known["name"])
-        return pa.struct([pa.field(each["name"], convert(each["type"], inner)) for each in known["fields"]])
+        return pa.struct([pa.field(each["name"], convert(each["type"])) for each in known["fields"]])
 
-    return convert(reader.schema, ())
+    return convert(reader.schema)
 
 
 _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}

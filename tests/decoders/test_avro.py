@@ -88,7 +88,7 @@ def test_recursive_types_are_read_to_a_depth() -> None:
     read = AvroReader(json.dumps(NODE))
     assert read(b"\2\2\0") == {"next": {"next": {"next": None}}}
     for size in (1000, 1_000_000):
-        with pytest.raises(AvroError, match="nested too deeply"):
+        with pytest.raises(AvroError, match="does not match"):
             read(b"\2" * size + b"\0")
 
 
@@ -124,7 +124,7 @@ def test_data_of_an_attacker_is_refused(schema: Any, data: bytes) -> None:
         "[" * 100_000, '{"type":' * 500 + '"int"' + "}" * 500, "{", "[]", "5", '"R"', '{"type":"record","name":"R"}',
         '{"type":"fixed","name":"F","size":-1}', '{"type":"fixed","name":"F","size":true}', '{"type":"array"}',
         '{"type":"enum","name":"E","symbols":[1]}', json.dumps(record("int") | {"name": 5}),
-        json.dumps(record(record("int"))), json.dumps(record(*["int"] * 70_000)),
+        json.dumps(record(record("int"))), json.dumps(record(*["int"] * 300_000)),
     ],
     ids=lambda text: text[:30],
 )  # fmt: skip

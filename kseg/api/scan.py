@@ -32,6 +32,7 @@ from kseg.decoders.avro import need_fastavro
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import need_pyarrow, record_batch, record_batches, schema, types_of
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
+from kseg.export.pushdown import ALL_ROWS, Bounds, bounds_of_filter, columns_of
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
 from kseg.runtime.threads import usable_cores
 from kseg.stores.stored_object import shown
@@ -65,8 +66,9 @@ class Scan(Dataset):
     pyarrow, polars, DuckDB, pandas and DataFusion read it directly, through Arrow's PyCapsule interface. `kseg.scan`
     creates it.
 
-    It is also a ``pyarrow.dataset.Dataset``, whose scanner decodes only the requested columns. The base class holds one
-    fragment, which cannot be opened: functions of pyarrow that bypass the scanner raise UnsupportedError.
+    It is also a ``pyarrow.dataset.Dataset``, whose scanner decodes only the requested columns, and of a filter on
+    offset, timestamp, topic, partition and key only what it can match. The base class holds one fragment, which cannot
+    be opened: functions of pyarrow that bypass the scanner raise UnsupportedError.
 
     >>> scan = kseg.scan("orders-0", columns=["offset", "value"])
     >>> scan.to_arrow().num_rows, scan.count_rows()
@@ -145,7 +147,33 @@ class Scan(Dataset):
 
     def with_columns(self, columns: Sequence[str]) -> "Scan":
         """Returns the scan of other columns of the same records, at least one."""
-        return self._changed(tuple(columns), self._parts)
+        return self._changed(columns=tuple(columns))
+
+    def needed(self, columns: Columns, condition: Any) -> list[str]:
+        """Returns the columns to read for a projection and a filter, at least one, by which rows are counted."""
+        expressions = [] if condition is None else [condition]
+        wanted = set[str]()
+        if isinstance(columns, dict):
+            expressions += columns.values()
+        else:
+            wanted.update(columns or ())
+        for expression in expressions:
+            found = columns_of(expression)
+            wanted.update(self.columns if found is None else found)
+        counted = "offset" if self._request.mode == "records" else self.columns[0]
+        return [name for name in self.columns if name in wanted] or [counted]
+
+    def within(self, bounds: Bounds) -> "Scan":
+        """Returns the scan of the rows within bounds."""
+        if "key" in self._decoding.columns:  # bounds have its bytes
+            bounds = bounds._replace(keys=None)
+        request, parts = self._request.within(bounds), self._parts
+        if parts is not None and request.mode == "records":
+            parts = tuple(part for part in parts if request.keeps(part.file))
+        return self._changed(_request=request, _parts=parts)
+
+    def _changed(self, **fields: Any) -> "Scan":
+        return replace(self, _decoding=self._typed, **fields)
 
     @checked
     def splits(self, size: int = SPLIT_BYTES) -> "list[Scan]":
@@ -162,10 +190,7 @@ class Scan(Dataset):
         with self._readable() as request:
             works = parts_of_scan if request.mode == "records" else module_of(request.mode).works
             parts = works(request, size) if self._parts is None else ((0, part) for part in self._parts)
-            return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]
-
-    def _changed(self, columns: tuple[str, ...], parts: tuple[ScanPart, ...] | None) -> "Scan":
-        return Scan(columns, self._request, self._skips_damage, parts, self._typed)
+            return [self._changed(_parts=tuple(group)) for group in grouped(parts, size)]
 
     def to_arrow(self) -> "pa.Table":
         """Returns all rows as a table."""
@@ -208,15 +233,10 @@ class Scan(Dataset):
             return ds.Scanner.from_batches(self.batches())
         return ScanScanner(self, columns, filter, batch_size)
 
-    def names_for(self, columns: Columns, condition: Any) -> list[str]:
-        """Returns the columns to read for a projection and a filter."""
-        wanted = set(self.columns if columns is None else columns)
-        expressions = [] if condition is None else [condition]
-        if isinstance(columns, dict):
-            wanted, expressions = set(), [*expressions, *columns.values()]
-        wanted |= _names_in(expressions, self.schema)
-        counted = "offset" if self._request.mode == "records" else self.columns[0]
-        return [name for name in self.columns if name in wanted] or [counted]  # without columns, rows are counted
+    def get_fragments(self, filter: Any = None) -> "Iterator[ScanFragment]":  # noqa: A002
+        """Yields `splits` of the rows that can match a filter, for engines that read fragments, as DataFusion does."""
+        found = self if filter is None else self.within(bounds_of_filter(filter))
+        yield from map(ScanFragment, found.splits())
 
     def to_batches(
         self,
@@ -274,6 +294,29 @@ class Scan(Dataset):
         return f"<Scan {paths[0][-80:]!r}{more}: {', '.join(self.columns)}{parts}>"
 
 
+class ScanFragment:
+    """A split of a scan, with the methods of a ``pyarrow.dataset.Fragment``."""
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan, self.physical_schema = scan, scan.schema
+
+    def scanner(self, schema: Any = None, **options: Any) -> "ScanScanner":
+        """Returns the scanner of the split. ``schema``: that of the dataset, which pyarrow passes."""
+        return self._scan.scanner(**options)
+
+    def to_batches(self, schema: Any = None, **options: Any) -> "Iterator[pa.RecordBatch]":
+        """Yields the batches of a `scanner`."""
+        return self._scan.to_batches(**options)
+
+    def to_table(self, schema: Any = None, **options: Any) -> "pa.Table":
+        """Returns the rows of a `scanner`."""
+        return self._scan.to_table(**options)
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:  # noqa: A002
+        """Counts the rows that match a filter."""
+        return self._scan.count_rows(filter)
+
+
 class ScanScanner:
     """The rows of a scan that match a filter, with the methods of a ``pyarrow.dataset.Scanner``.
 
@@ -282,8 +325,9 @@ class ScanScanner:
     """
 
     def __init__(self, scan: Scan, columns: Columns, condition: Any, batch_size: int | None = None) -> None:
-        self._read = scan.with_columns(scan.names_for(columns, condition))
         self._columns = [*scan.columns] if columns is None else columns
+        self._read = scan.within(ALL_ROWS if condition is None else bounds_of_filter(condition))
+        self._read = self._read.with_columns(scan.needed(self._columns, condition))
         self._filter, self._batch_size = condition, batch_size
         self.dataset_schema = scan.schema
         self.projected_schema = self._scanner_of(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
@@ -343,19 +387,6 @@ def _no_files() -> "fs.PyFileSystem":
     names = [name for name in dir(fs.FileSystemHandler) if not name.startswith("_") and name != "get_type_name"]
     methods = dict.fromkeys(names, refuse) | {"get_type_name": lambda _: "kseg"}
     return fs.PyFileSystem(type("NoFiles", (fs.FileSystemHandler,), methods)())
-
-
-def _names_in(expressions: Iterable[Any], schema: "pa.Schema") -> set[str]:
-    """Returns the columns in the expressions: those without which pyarrow cannot bind them."""
-    found = set()
-    for i, name in enumerate(schema.names):
-        others = schema.remove(i)
-        for expression in expressions:
-            try:
-                ds.Scanner.from_batches([], schema=others, columns={"found": expression})
-            except pa.ArrowInvalid:
-                found.add(name)
-    return found
 
 
 def _need(name: str) -> None:

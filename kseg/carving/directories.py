@@ -211,18 +211,19 @@ def _write(
     with new_directories(output, change.takes_lock, change.is_dry) as made:
         if not change.is_dry:
             needed = sum(log.size + log.size // _SIDE_FILE_SHARE for log in logs)
+            needed += sum(snapshot.size for log in logs for snapshot in log.snapshots.values())
             if needed > free_bytes(made.folder):
                 raise KsegError(f"{output}: {shown_bytes(needed)} are needed, more than are free")
         for log in logs:
             folder = made.add(log.directory, change.is_dry)
             if change.is_dry:
                 sizes = {segment_stem(log.first_offset) + LOG: log.size}
+                sizes |= {name: snapshot.size for name, snapshot in log.snapshots.items()}
             else:
                 sizes = _written(log, folder, _partition_metadata(log, likes, topic_ids))
             directory = os.path.join(output, log.directory)
-            plan = Plan(
-                directory, [Step(CREATE, name, _reason(log), None, size) for name, size in sorted(sizes.items())]
-            )
+            reasons = {name: _reason(log.snapshots.get(name, log)) for name in sorted(sizes)}
+            plan = Plan(directory, [Step(CREATE, name, why, None, sizes[name]) for name, why in reasons.items()])
             plan.facts.append(_row(log, directory))
             carved.plans.append(plan)
         if not change.is_dry and not trees.lexists(os.path.join(output, META_PROPERTIES)):
@@ -233,9 +234,8 @@ def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, i
     """Writes the partition. Returns the sizes of its files."""
     writer = LogWriter(folder, log.first_offset)
     try:
-        for run in log.runs:
-            for window in run.windows():
-                writer.append(run.source.buffer[window.position : window.end])
+        for batches in _contents(log):
+            writer.append(batches)
         segments = writer.finish()
     except BaseException:
         writer.close()
@@ -244,10 +244,22 @@ def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, i
     side_files = list(make_side_files(segments, None))
     if metadata is not None:
         side_files.append((PARTITION_METADATA, metadata))
+    for name, snapshot in log.snapshots.items():
+        with Disk().new_file(os.path.join(folder, name), folder) as descriptor:
+            for batches in _contents(snapshot):
+                Disk().write(descriptor, batches)
+        sizes[name] = snapshot.size
     for name, content in side_files:
         Disk().write_file(os.path.join(folder, name), content, folder)
         sizes[name] = len(content)
     return sizes
+
+
+def _contents(log: CarvedLog) -> Iterator[Any]:
+    """Yields the bytes of its batches."""
+    for run in log.runs:
+        for window in run.windows():
+            yield run.source.buffer[window.position : window.end]
 
 
 def _partition_metadata(log: CarvedLog, likes: Sequence[str], topic_ids: Mapping[str, str]) -> bytes | None:

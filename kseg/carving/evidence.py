@@ -49,6 +49,9 @@ PRESENCE_BITS = 3
 MARGIN_BITS = 4
 """Bits by which the best choice must exceed the next."""
 
+MOST_STARTS = 256
+"""Of more pieces that begin at one offset, none is taken for the continuation of another."""
+
 NEAR_PIECES = 3
 """A piece is near another on the disk if it is one of the next three."""
 
@@ -355,23 +358,27 @@ class Joining:
 
     def _join_continuations(self) -> int:
         """Joins pieces that continue each other by their offsets and more. Returns how many it joined."""
-        self._by_start = sorted((piece for piece in self.pieces if piece.first_offset > 0), key=_first_offset)
+        pieces = list(self._few_copies())
+        self._by_start = sorted((piece for piece in pieces if piece.first_offset > 0), key=_first_offset)
         self._measure_order()
         forward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
         backward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
-        for piece in self.pieces:
+        for piece in pieces:
             offset, log = piece.continues_at, self.logs[piece]
-            if offset < 0 or offset in log.starts:
+            first, stop = self._starting(offset, offset + 1)
+            if offset < 0 or offset in log.starts or stop - first > MOST_STARTS:
                 continue
             alike = None
-            for other in self._starting(offset, offset + 1):
+            for other in self._by_start[first:stop]:
                 if other.is_cut_before != piece.is_cut_after or offset in self.logs[other].ends:
                     continue
-                alike = alike or _Alike(self._starting(offset // 2, 2 * offset), offset)
+                alike = alike or _Alike(self._by_start, *self._starting(offset // 2, 2 * offset), offset)
                 bits = self._bits(piece, other, alike)
                 if bits is not None:
                     forward[piece].append((bits, other))
                     backward[other].append((bits, piece))
+        for found in (*forward.values(), *backward.values()):
+            found.sort(key=itemgetter(0), reverse=True)
         joined, self.undecided = 0, []
         offers = [(bits, piece, other) for piece, found in forward.items() for bits, other in found]
         enough = CONFIDENCE_BITS + max(0.0, log2((len(offers) + 1) / FEW_OFFERS))
@@ -379,8 +386,8 @@ class Joining:
             one, two = self.logs[piece], self.logs[other]
             if one is two:
                 continue
-            rivals = [bits for bits, rival in forward[piece] if self.logs[rival] is not two]
-            rivals += [bits for bits, rival in backward[other] if self.logs[rival] is not one]
+            rivals = [bits for bits, rival in forward[piece] if self.logs[rival] is not two][:1]
+            rivals += [bits for bits, rival in backward[other] if self.logs[rival] is not one][:1]
             is_clear = bits >= enough and bits - max(rivals, default=0) >= MARGIN_BITS
             if is_clear and self.join(piece, other, "continuation"):
                 joined += 1
@@ -388,26 +395,39 @@ class Joining:
                 self.undecided.append((piece, other))
         return joined
 
-    def _starting(self, low: int, high: int) -> list[Piece]:
-        """Returns the pieces whose first offset is in [low, high)."""
+    def _few_copies(self) -> Iterator[Piece]:
+        """Yields all pieces, but at most MAX_VERSIONS of one log that differ only in their places."""
+        count: Counter[tuple[int, ...]] = Counter()
+        for piece in self.pieces:
+            kind = piece.summary[PIECE_HASH], piece.is_cut_before, piece.is_cut_after, piece.continues_at
+            key = id(self.logs[piece]), *kind
+            count[key] += 1
+            if count[key] <= MAX_VERSIONS:
+                yield piece
+
+    def _starting(self, low: int, high: int) -> tuple[int, int]:
+        """Returns the range in ``_by_start`` of the pieces whose first offset is in [low, high)."""
         first = bisect_left(self._by_start, low, key=_first_offset)
-        return self._by_start[first : bisect_left(self._by_start, high, lo=first, key=_first_offset)]
+        return first, bisect_left(self._by_start, high, lo=first, key=_first_offset)
 
     def _measure_order(self) -> None:
         """Counts how often a continuation that is proved stands near on the disk, and how often there is any: where no
         piece lacks one, the only one that fits is hardly a stranger's."""
         near = proved = 0
+        by_place = {(piece.source, piece.number): piece for piece in self.pieces if piece.number >= 0}
         for piece in self.pieces:
             if piece.next_offset in self.logs[piece].starts:
-                following = self._starting(piece.next_offset, piece.next_offset + 1)
-                following = [other for other in following if self.logs[other] is self.logs[piece]]
                 proved += 1
-                near += any(_is_near(piece, other) for other in following)
+                others = (by_place.get((piece.source, piece.number + i)) for i in range(1, NEAR_PIECES + 1))
+                near += any(other and self._is_next(piece, other) for other in others if piece.number >= 0)
         self._nearness = (near + 0.5) / (proved + 1)
         starts = {piece.first_offset for piece in self.pieces}
         without = sum(piece.next_offset not in starts for piece in self.pieces)
         bits = log2((len(self.pieces) + 1) / (without + 1))
         self._presence_bits = bits if bits >= PRESENCE_BITS else 0.0
+
+    def _is_next(self, piece: Piece, other: Piece) -> bool:
+        return other.first_offset == piece.next_offset and self.logs[other] is self.logs[piece]
 
     def _bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
         """Returns the weight of ``other`` as the continuation of ``piece``; None if something contradicts it."""
@@ -455,10 +475,10 @@ class Joining:
 class _Alike:
     """The pieces that begin at offsets of the same size: how well others than the right one would fit by chance."""
 
-    def __init__(self, pieces: list[Piece], offset: int) -> None:
-        self._step = len(pieces) // SAMPLE + 1
-        self._pieces = pieces[:: self._step]
-        self.offset_bits = max(0.0, log2(1.5 * offset / len(pieces)))
+    def __init__(self, by_start: list[Piece], first: int, stop: int, offset: int) -> None:
+        self._step = (stop - first) // SAMPLE + 1
+        self._pieces = by_start[first : stop : self._step]
+        self.offset_bits = max(0.0, log2(1.5 * offset / (stop - first)))
 
     @cached_property
     def _times(self) -> list[int]:
@@ -634,7 +654,7 @@ class CarvedLog:
     unknown. ``named_by``: "like", "records", "transactions", "checkpoint", "directory", "commits" or "";
     ``matched``: how often each of the last four tells of it. ``candidates``: what it may be, if nothing decides.
     ``keys``: those of its records that choose its partition. ``newest``: the batches of an internal topic that are read
-    to name other logs.
+    to name other logs. ``snapshots``: KRaft snapshots of a log of metadata, by file name.
     """
 
     log: LogPieces
@@ -647,6 +667,7 @@ class CarvedLog:
     candidates: list[tuple[str, int]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     newest: list[Piece] = field(default_factory=list)
+    snapshots: dict[str, "CarvedLog"] = field(default_factory=dict)
     _taken: list[tuple[int, int]] = field(default_factory=list)
 
     @property

@@ -10,6 +10,7 @@ log the partition.
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice, pairwise
 from math import comb, gcd, log2
 from typing import Any
@@ -30,11 +31,12 @@ from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.decoders.schemas.coordinators import STATUSES
-from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_HEADER
-from kseg.formats.rows import Scratch
+from kseg.formats.control import parse_control
+from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.scan.pieces import PIECE_LARGEST_MARKER
-from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
+from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, snapshot_name
 from kseg.sidefiles.hash_order import string_hash
 from kseg.stores.remote.recognition import is_topic
 
@@ -85,14 +87,15 @@ def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
             by_topic[log.topic].append(log)
     for topic, of_topic in by_topic.items():
         _number(topic, of_topic, topics.partitions.get(topic, 0), found)
+    _give_snapshots([log for log in logs if log.topic == METADATA_TOPIC])
     _Matching(logs, found, by_topic).run()
     taken: set[str] = set()
     ranked = sorted(logs, key=lambda log: (log.stands_aside, log.named_by != "like", -log.size))
     number = 0
     for log in ranked:
-        # A node reads its metadata from offset 0 or a snapshot on, whose file name is lost.
-        is_snapshot = log.runs[0][0].marker == SNAPSHOT_HEADER
-        log.stands_aside |= log.topic == METADATA_TOPIC and (log.first_offset > 0 or is_snapshot)
+        # A node reads its metadata from offset 0 or a snapshot on.
+        begins_late = log.first_offset > 0 and not log.snapshots
+        log.stands_aside |= log.topic == METADATA_TOPIC and (begins_late or log.runs[0][0].marker == SNAPSHOT_HEADER)
         if not log.topic or log.partition < 0 or log.stands_aside or log.directory in taken:
             number += 1
             log.stands_aside |= log.partition >= 0 and bool(log.topic)
@@ -130,6 +133,34 @@ def _name_by_itself(log: CarvedLog, sampled: int) -> None:
 
 
 # Internal topics
+
+
+def _give_snapshots(logs: list[CarvedLog]) -> None:
+    """Gives logs of metadata the whole KRaft snapshots that end where a batch does: the only one with the snapshot's
+    epoch, and the timestamp of the last batch in it that its header tells."""
+    snapshots = {found: log for log in logs if (found := _last_batch_of_snapshot(log))}
+    places: dict[tuple[int, int], list[tuple[CarvedLog, int]]] = defaultdict(list)
+    for log in logs if snapshots else ():
+        for run in log.runs if log.runs[0][0].marker != SNAPSHOT_HEADER else ():
+            for time, epoch, last in zip(run.max_timestamps, run.epochs, run.lasts, strict=True):
+                if (time, epoch) in snapshots:
+                    places[time, epoch].append((log, last + 1))
+    for (time, epoch), found in places.items():
+        if len(found) == 1:
+            log, end = found[0]
+            log.snapshots[snapshot_name(end, epoch)] = snapshots[time, epoch]
+
+
+def _last_batch_of_snapshot(log: CarvedLog) -> tuple[int, int] | None:
+    """Returns timestamp and epoch of the last batch in a KRaft snapshot; None if it is none, or not whole."""
+    first, last = log.runs[0], log.runs[-1]
+    if first[0].marker != SNAPSHOT_HEADER or last[-1].marker != SNAPSHOT_FOOTER or log.first_offset > 0 or log.gaps:
+        return None
+    with suppress(UndecodableError):
+        for record in batch_of(first, 0, Scratch()):
+            time = parse_control(record.key, record.value).fields.get("lastContainedLogTimestamp")
+            return None if time is None else (time, first.first_epoch)
+    return None
 
 
 class _Topics:

@@ -8,7 +8,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import Chunk, Chunks
+from kseg.export.pushdown import Bounds
 from kseg.export.records import RUN_BYTES as PREFETCH_RUN_BYTES
 from kseg.export.records import ChunkPrefetcher, LeftOut, RecordColumns, ReportLeftOut, Wanted, begins_compressed
 from kseg.formats.rows import Scratch
@@ -52,7 +53,8 @@ class ScanRequest:
 
     ``wanted`` has no transactions: those of each partition are found if ``is_committed``. ``is_live``: a partial batch
     at the end of a segment is being written and is no damage. ``keys``: for encrypted remote storage. ``mode``: that of
-    `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the present.
+    `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the present. ``names``: topics that a
+    filter leaves, None for all; they need not be there.
     """
 
     paths: tuple[str, ...]
@@ -66,6 +68,20 @@ class ScanRequest:
     mode: str = "records"
     level: str = "full"
     now_ms: int | None = None
+    names: frozenset[str] | None = None
+
+    def within(self, bounds: Bounds) -> "ScanRequest":
+        """Returns the request for the rows within bounds; in other modes by topics and partitions alone."""
+        wanted = self.wanted
+        if self.mode != "records":
+            bounds = Bounds(topics=bounds.topics, partitions=bounds.partitions)
+        keys = None if wanted.key is None else frozenset([wanted.key])
+        bounds &= Bounds(*wanted[:4], self.names, self.partitions, keys)
+        if bounds.is_empty:
+            return replace(self, partitions=frozenset())
+        key = next(iter(bounds.keys)) if bounds.keys is not None and len(bounds.keys) == 1 else None
+        wanted = Wanted(*bounds[:4], wanted.transactions, key)
+        return replace(self, wanted=wanted, names=bounds.topics, partitions=bounds.partitions)
 
     def keeps(self, file: SegmentFile) -> bool:
         """Whether the file is in a requested topic and partition."""
@@ -75,6 +91,8 @@ class ScanRequest:
         """Whether a topic and partition are requested."""
         globs = self.topics
         if globs is not None and (topic is None or not any(fnmatchcase(topic, glob) for glob in globs)):
+            return False
+        if self.names is not None and topic not in self.names:
             return False
         return self.partitions is None or partition in self.partitions
 

@@ -5,12 +5,13 @@ import os
 from base64 import b64encode
 from typing import Any
 
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 def encode(value: Any) -> bytes:
     """Returns JSON without spaces. Lone surrogates, which UTF-8 cannot encode, are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
-        return text.encode()
+        return _encoded(value).encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
 

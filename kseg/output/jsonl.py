@@ -118,8 +118,13 @@ class JsonLinesPrinter(RenderingPrinter):
 
             return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
         decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
-        shown = b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
-        return shown if decoded.marks is None else shown + b"," + encode(decoded.marks)[1:-1]
+        marks = decoded.marks or {}
+        parts = ("key", decoded.key, decoded.key_text), ("value", decoded.value, decoded.payload_text)
+        shown = b"".join(  # the text of a document is JSON
+            b',"%b":%b' % (name.encode(), text.encode() if text and f"{name}Schema" in marks else encode(value))
+            for name, value, text in parts
+        )
+        return shown + b"," + encode(marks)[1:-1] if marks else shown
 
     def _add_header_values(self, record: Record) -> None:
         """Inserts the header values into the last line, which the kernel has written without contents."""

@@ -40,7 +40,7 @@ from kseg.logdir.quorum import Raft, is_only_voter, properties_of, read_raft
 from kseg.quantities import plural
 from kseg.recovery.directory_topics import SAFE_LEVEL, DirectoryTopics
 from kseg.recovery.options import Listener, RecoverOptions
-from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, is_part_of_log, list_segments, segment_stem
+from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, is_part_of_log, list_segments, segment_stem, snapshot_name
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties
 from kseg.stores import trees
@@ -103,11 +103,6 @@ def _broker_id_remark(node: int, image: MetadataImage, raft: Raft) -> str:
         f"{node} is also the id of a broker: it must be broker and controller in one process, with the new log "
         f"directory as its metadata.log.dir and no {METADATA_PARTITION} in the others"
     )
-
-
-def snapshot_name(offset: int, epoch: int) -> str:
-    """Returns the name of a snapshot's file."""
-    return f"{segment_stem(offset)}-{epoch:010}{CHECKPOINT}"
 
 
 @dataclass(slots=True)

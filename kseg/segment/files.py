@@ -88,6 +88,11 @@ def segment_stem(offset: int) -> str:
     return f"{'-' if offset < 0 else ''}{abs(offset):020d}"
 
 
+def snapshot_name(offset: int, epoch: int) -> str:
+    """Returns the file name of a KRaft snapshot of the records below an offset."""
+    return f"{segment_stem(offset)}-{epoch:010}{CHECKPOINT}"
+
+
 @lru_cache(1 << 14)  # more than most brokers have partitions: all names are parsed again in each pass
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """Returns ("orders", 3) for "orders-3" and its -delete, -future and -stray forms; None for any other name."""

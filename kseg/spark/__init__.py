@@ -26,8 +26,9 @@ def register(spark: "SparkSession") -> None:
     """Registers ``spark.read.format("kseg")`` in a session.
 
     Settings of S3, Azure, Google and HDFS are read from the Hadoop configuration of a classic session; register again
-    after a change. Such a session gets an optimizer rule, with which queries read only the columns that they need.
-    It is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
+    after a change. Such a session gets an optimizer rule, with which queries read only the columns that they need, and
+    filters are pushed down, unless its configuration has spark.sql.python.filterPushdown.enabled=false. It is not
+    changed otherwise. If the Python of local workers is not configured, kseg's readers use the
     Python of this process, because the ``python3`` of the PATH may not have kseg.
 
     From then on the text of an exception of PySpark ends with its cause, if that is an error of kseg.
@@ -35,7 +36,7 @@ def register(spark: "SparkSession") -> None:
     import os
     import sys
 
-    from kseg.spark.session import end_with_reasons, prune_columns
+    from kseg.spark.session import end_with_reasons, prune_columns, push_filters
     from kseg.spark.source import configured
     from kseg.spark.storage import hadoop_settings
 
@@ -52,7 +53,9 @@ def register(spark: "SparkSession") -> None:
     try:
         if is_unset:
             context.pythonExec = sys.executable
-        spark.dataSource.register(configured(hadoop_settings(spark), prune_columns(spark)))
+        plans_apart = prune_columns(spark)
+        pushes_filters = plans_apart and push_filters(spark)
+        spark.dataSource.register(configured(hadoop_settings(spark), plans_apart, pushes_filters))
     finally:
         if is_unset:
             context.pythonExec = chosen

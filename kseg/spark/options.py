@@ -206,7 +206,7 @@ class Options:
     split_bytes: int | None = None
     max_batch_bytes: int = MAX_BATCH_BYTES
     fails_on_damage: bool = False
-    pushes_filters: bool = False
+    pushes_filters: bool | None = None
     level: str = "full"
     now_ms: int | None = None
     fails_without_timestamp: bool = True

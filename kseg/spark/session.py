@@ -163,6 +163,16 @@ def _add_rule(jvm: Any, session: Any) -> None:
     getattr(experimental, "extraOptimizations_$eq")(rules.appended(rule))
 
 
+_PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
+
+
+def push_filters(spark: Any) -> bool:
+    """Lets a session push filters down to sources in Python. Returns False if its configuration forbids it."""
+    if spark.sparkContext.getConf().get(_PUSHES_FILTERS) is None:
+        spark.conf.set(_PUSHES_FILTERS, "true")
+    return bool(spark.conf.get(_PUSHES_FILTERS) == "true")
+
+
 MIN_JAVA_VERSION = 17
 CONNECT_SECONDS = 10
 MEMORY = "1g"

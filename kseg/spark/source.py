@@ -8,8 +8,9 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from functools import partial
+from functools import partial, reduce
 from importlib.util import find_spec
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -28,9 +29,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
-from kseg.segment.files import LAST_OFFSET
+from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
 from kseg.spark.modes import module_of, record_batches
-from kseg.spark.options import FIRST_OFFSET, WITHOUT_EFFECT, Options, parse_options, parse_write_options
+from kseg.spark.options import WITHOUT_EFFECT, Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
 from kseg.spark.session import ForWorkers, for_workers
 from kseg.spark.storage import Settings
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("kseg.spark")
 
-# Pushed-down filters: those that a reader applies exactly, so that Spark need not evaluate them again.
+# Pushed-down filters. Spark evaluates those again that a reader does not apply exactly.
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - as Spark's own
 _MICROSECOND, _MILLISECOND = timedelta(microseconds=1), 1000
@@ -52,42 +53,47 @@ _LAST_MS = ((1 << 63) - 1) // _MILLISECOND
 """Later timestamps overflow a DataFrame's microseconds and are null, so no comparison is true for them."""
 
 
-def narrowed(options: Options, each: Filter) -> Options | None:
-    """Returns the options with which a read applies a filter exactly; None if it cannot."""
-    column: Any = getattr(each, "attribute", None)
-    value: Any = getattr(each, "value", None)
-    if column == ("offset",) and isinstance(each, IsNotNull):
-        return options
-    if column == ("offset",) and isinstance(value, int) and (ends := _ends(each, value, value)):
-        first, last = max(options.first_offset, ends[0]), min(options.last_offset, ends[1])
-        return replace(options, first_offset=first, last_offset=last)
-    if column == ("timestamp",) and isinstance(value, datetime):
-        micros = (value if value.tzinfo else value.astimezone()) - _EPOCH
-        below, rest = divmod(micros // _MICROSECOND, _MILLISECOND)
-        if ends := _ends(each, below, below + bool(rest)):
-            earliest, latest = max(options.earliest_ms, ends[0], -_LAST_MS), min(options.latest_ms, ends[1], _LAST_MS)
-            return replace(options, earliest_ms=earliest, latest_ms=latest)
-    if column in (("topic",), ("partition",)) and isinstance(each, EqualTo | In):
-        values, before = frozenset(each.value if isinstance(each, In) else (value,)), options.subscription
-        if column == ("topic",):
-            wanted = replace(before, topics=values if before.topics is None else before.topics & values)
-        else:
-            wanted = replace(before, numbers=values if before.numbers is None else before.numbers & values)
-        return replace(options, subscription=wanted)
-    return None
+_COMPARISONS: dict[type, str] = {
+    EqualTo: EQUAL, In: EQUAL, LessThan: LESS, LessThanOrEqual: LESS_EQUAL, GreaterThan: GREATER,
+    GreaterThanOrEqual: GREATER_EQUAL,
+}  # fmt: skip
 
 
-def _ends(each: Filter, floor: int, ceiling: int) -> tuple[int, int] | None:
-    """Returns the first and last integer for which a comparison is true; None for another filter. Its value is between
-    ``floor`` and ``ceiling``, which are equal for an integer.
+def narrowed(options: Options, each: Filter) -> tuple[Options, bool]:
+    """Returns the options of a read that leaves out rows for which a filter is not true, and whether it leaves out all
+    of them.
     """
-    if isinstance(each, EqualTo):
-        return ceiling, floor
-    if isinstance(each, GreaterThan | GreaterThanOrEqual):
-        return floor + 1 if isinstance(each, GreaterThan) else ceiling, LAST_OFFSET
-    if isinstance(each, LessThan | LessThanOrEqual):
-        return FIRST_OFFSET, ceiling - 1 if isinstance(each, LessThan) else floor
-    return None
+    column: Any = ".".join(getattr(each, "attribute", ()))
+    if isinstance(each, IsNotNull):
+        return options, column == "offset"
+    comparison = _COMPARISONS.get(type(each))
+    if comparison is None or column not in ("offset", "timestamp", "topic", "partition"):
+        return options, False
+    given: Any = each
+    values = [value for value in (given.value if isinstance(each, In) else [given.value]) if value is not None]
+    every = [bounds_of(column, comparison, _milliseconds(value)) for value in values]
+    kept = [bounds for bounds in every if bounds is not None]
+    if len(kept) < len(every):
+        return options, False
+    before, found = options.subscription, reduce(or_, kept, NO_ROWS)
+    if column == "timestamp":
+        found &= Bounds(earliest_ms=-_LAST_MS, latest_ms=_LAST_MS)
+    ranges = options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms
+    found &= Bounds(*ranges, before.topics, before.numbers)
+    narrower = replace(
+        options, first_offset=found.first_offset, last_offset=found.last_offset, earliest_ms=found.earliest_ms,
+        latest_ms=found.latest_ms, subscription=replace(before, topics=found.topics, numbers=found.partitions),
+    )  # fmt: skip
+    return narrower, len(kept) < 2 or column in ("topic", "partition")
+
+
+def _milliseconds(value: Any) -> Any:
+    """Returns the ms before and after a time; other values as they are."""
+    if not isinstance(value, datetime):
+        return value
+    micros = (value if value.tzinfo else value.astimezone()) - _EPOCH
+    below, rest = divmod(micros // _MICROSECOND, _MILLISECOND)
+    return below, below + bool(rest)
 
 
 _IN_A_CATALOG = "provider"
@@ -98,12 +104,15 @@ class KsegDataSource(ForWorkers, DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments.
 
     Of a registered source (`configured`): ``hadoop``, properties of Spark's Hadoop configuration; ``plans_apart``,
-    whether queries of one DataFrame are planned apart (`kseg.spark.session`).
+    whether queries of one DataFrame are planned apart (`kseg.spark.session`); ``pushes_filters``, the default of the
+    option.
     """
 
-    def __init__(self, options: dict[str, str], hadoop: Settings = (), plans_apart: bool = False) -> None:
+    def __init__(
+        self, options: dict[str, str], hadoop: Settings = (), plans_apart: bool = False, pushes_filters: bool = False
+    ) -> None:
         super().__init__(options)
-        self.hadoop, self.plans_apart = hadoop, plans_apart
+        self.hadoop, self.plans_apart, self.pushes_filters = hadoop, plans_apart, pushes_filters
 
     @classmethod
     def name(cls) -> str:
@@ -129,7 +138,8 @@ class KsegDataSource(ForWorkers, DataSource):
             raise KsegError("pushFilters needs kseg.spark.register(spark), and a session that is not of Spark Connect")
         if options.start.is_latest:
             raise KsegError("startingOffsets latest of format kseg is for streams: a batch has no later records")
-        kind = KsegPushingReader if options.pushes_filters else KsegReader
+        pushes_filters = self.pushes_filters if options.pushes_filters is None else options.pushes_filters
+        kind = KsegPushingReader if pushes_filters else KsegReader
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> "KsegStreamReader":
@@ -154,9 +164,11 @@ class KsegDataSource(ForWorkers, DataSource):
         return replace(options, reads_offsets=needs_only_offsets(options.mode, schema))
 
 
-def configured(settings: Settings, plans_apart: bool) -> type[DataSource]:
+def configured(settings: Settings, plans_apart: bool, pushes_filters: bool = False) -> type[DataSource]:
     """Returns a class whose constructor returns the source with these attributes. Spark pickles it by value."""
-    source = for_workers(partial(KsegDataSource, hadoop=settings, plans_apart=plans_apart))
+    source = for_workers(
+        partial(KsegDataSource, hadoop=settings, plans_apart=plans_apart, pushes_filters=pushes_filters)
+    )
 
     class ConfiguredDataSource(DataSource):
         def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
@@ -188,7 +200,7 @@ class KsegReader(ForWorkers, DataSourceReader):
 
 
 class KsegPushingReader(KsegReader):
-    """The reader with option ``pushFilters``.
+    """The reader to which Spark pushes filters.
 
     It is a separate class, because Spark rejects a reader with pushFilters in sessions without
     ``spark.sql.python.filterPushdown.enabled``.
@@ -198,9 +210,9 @@ class KsegPushingReader(KsegReader):
         """Accepts comparisons of offset and timestamp, topics and partitions, in mode records."""
         left = []
         for each in filters:
-            found = narrowed(self.options, each) if self.options.mode == "records" else None
-            if found is None:
+            is_exact = False
+            if self.options.mode == "records":
+                self.options, is_exact = narrowed(self.options, each)
+            if not is_exact:
                 left.append(each)
-            else:
-                self.options = found
         return left

@@ -134,16 +134,27 @@ def test_a_process_ends_that_has_read_only_some_rows(read: str) -> None:
     [
         lambda scan: ds.Scanner.from_dataset(scan).to_table(),
         lambda scan: ds.dataset([scan]).to_table(),
-        lambda scan: next(iter(scan.get_fragments())).to_table(),
         lambda scan: scan.replace_schema(scan.schema).to_table(),
         lambda scan: scan.sort_by("offset"),
         lambda scan: scan.filter(ds.field("offset") > 1),
     ],
-    ids=["scanner", "union", "fragment", "schema", "sort", "filter"],
+    ids=["scanner", "union", "schema", "sort", "filter"],
 )
 def test_what_bypasses_the_scanner_is_refused(read: Callable[[kseg.Scan], object]) -> None:
     with pytest.raises(kseg.UnsupportedError):
         read(kseg.scan(DATASET_TXN, columns=["offset"]))
+
+
+def test_fragments_have_each_row_once() -> None:
+    scan: Any = kseg.scan(COMMITTED)
+    whole = scan.to_table(columns=["topic", "offset"])
+    fragments = list(scan.get_fragments())
+    assert pa.concat_tables([part.to_table(scan.schema, columns=["topic", "offset"]) for part in fragments]) == whole
+    assert sum(part.scanner(scan.schema, columns=[]).count_rows() for part in fragments) == whole.num_rows
+    large = ds.field("offset") > 10
+    found = [batch for part in scan.get_fragments(large) for batch in part.to_batches(filter=large)]
+    assert pa.Table.from_batches(found) == scan.to_table(filter=large)
+    assert sum(part.count_rows(large) for part in fragments) == scan.count_rows(large)
 
 
 def test_a_dataset_is_written(tmp_path: Path) -> None:

@@ -9,8 +9,16 @@ import pytest
 from carving.images import batch
 from cli.command import TESTDATA
 from kseg.carving import evidence
-from kseg.carving.evidence import COMPARED_SHARE, LEAST_COMPARED_BYTES, Joining, batch_of, internal_topic, records_of
-from kseg.carving.image import Piece, TornBatches, batch_rows, pieces_of
+from kseg.carving.evidence import (
+    COMPARED_SHARE,
+    LEAST_COMPARED_BYTES,
+    MOST_STARTS,
+    Joining,
+    batch_of,
+    internal_topic,
+    records_of,
+)
+from kseg.carving.image import MAX_VERSIONS, Piece, TornBatches, batch_rows, pieces_of
 from kseg.carving.side_files import SideFiles
 from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.record_batch import build_batch
@@ -61,6 +69,24 @@ def test_headers_of_copies_are_compared_once(tmp_path: Path, monkeypatch: pytest
     logs = Joining(copies).run(SideFiles())
     assert [len(log.pieces) for log in logs] == [number, number]
     assert len(compared) <= number
+
+
+def test_copies_of_two_logs_are_weighed_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weighed, bits = [], Joining._bits
+    monkeypatch.setattr(Joining, "_bits", lambda *given: weighed.append(given) or bits(*given))
+    monkeypatch.setattr(Joining, "_internal_topic", lambda *_: "")
+    parts = [batch(start, 7, TIME + start, epoch) for start, epoch in ((70_001, 1), (70_008, 2), (70_008, 3))]
+    logs = Joining(pieces(tmp_path / "disk.img", *parts * 60)).run(SideFiles())
+    assert sum(len(log.pieces) for log in logs) == 180
+    assert 0 < len(weighed) <= 5 * 2 * MAX_VERSIONS**2
+
+
+def test_none_of_very_many_logs_of_one_start_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Joining, "_bits", lambda *_: pytest.fail("weighed"))
+    starts = [batch(70_008, 1 + i, TIME + i) for i in range(MOST_STARTS + 1)]
+    assert (
+        len(Joining(pieces(tmp_path / "disk.img", batch(70_001, 7, TIME), *starts)).run(SideFiles())) == len(starts) + 1
+    )
 
 
 def test_the_rest_of_a_cut_batch_is_sought_in_as_many_pieces_as_the_image_pays_for(

@@ -177,6 +177,34 @@ def test_a_snapshot_of_the_metadata_is_not_taken_for_their_log(kseg: Kseg, image
     assert all(name.startswith("__cluster_metadata.carved-") for name in found)
 
 
+@pytest.mark.parametrize("segments", [(0, 164, 322), (322,)])
+def test_a_snapshot_is_written_into_the_directory_of_the_log_in_which_it_ends(
+    kseg: Kseg, image: Path, segments: tuple[int, ...]
+) -> None:
+    metadata = INTERNAL / "__cluster_metadata-0"
+    parts = [(metadata / f"{base:020}.log").read_bytes() for base in segments]
+    snapshots = sorted(metadata.glob("*.checkpoint"))[1:]
+    image.write_bytes(b"".join(map(padded, [*(path.read_bytes() for path in snapshots), *parts])))
+    output = image.parent / "out"
+    kseg("recover", "--carve", "--output", output, image).expect(0)
+    found = {path.name: path.read_bytes() for path in output.glob("__cluster_metadata-0/*.checkpoint")}
+    assert found == {path.name: path.read_bytes() for path in snapshots if int(path.name[:20]) > segments[0]}
+    kseg("verify", output / "__cluster_metadata-0").expect(0)
+
+
+def test_a_snapshot_that_may_end_in_two_places_is_not_written(kseg: Kseg, image: Path) -> None:
+    metadata = INTERNAL / "__cluster_metadata-0"
+    (snapshot,) = metadata.glob("*455-*.checkpoint")
+    last = list(batches_in((metadata / f"{322:020}.log").read_bytes()))
+    ends = next(
+        each for each in last if struct.unpack_from(">q", each)[0] + struct.unpack_from(">i", each, 23)[0] == 454
+    )
+    image.write_bytes(padded(snapshot.read_bytes()) + padded(b"".join(last) + struct.pack(">q", 458) + ends[8:]))
+    output = image.parent / "out"
+    kseg("recover", "--carve", "--output", output, image).expect(0)
+    assert not list(output.rglob("*.checkpoint"))
+
+
 def test_a_coordinator_with_few_keys_has_no_number_unless_the_metadata_tell_it(kseg: Kseg, image: Path) -> None:
     offsets = next((COMMITTED / "__consumer_offsets-1").glob("*.log")).read_bytes()
     few = b"".join([next(batches_in(offsets))])

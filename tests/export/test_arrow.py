@@ -116,7 +116,7 @@ def test_columns_of_other_tables(name: str, column: "pa.Array", wanted: list[obj
     (pa.timestamp("ns", "UTC"), lambda ms: 10**6 * ms + 1, UTC_MS),
     (pa.int64(), lambda ms: ms, UTC_MS),
     (pa.string(), lambda ms: "2023-11-14T23:13:20.123+01:00", UTC_MS),
-], ids=str)  # fmt: skip
+], ids=lambda given: "" if callable(given) else str(given))  # fmt: skip
 def test_times_of_other_tables(kind: "pa.DataType", of_ms: Callable[[int], Any], rounded: int) -> None:
     from kseg.export.arrow import batchable_rows, record_columns, with_offsets
     from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH

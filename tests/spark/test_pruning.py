@@ -90,7 +90,7 @@ def test_a_table_of_the_catalog_keeps_its_options(registered: Any) -> None:
 
 def test_pushed_filters_stay_with_their_query(registered: Any) -> None:
     """Spark keeps them in the source, which all queries of a DataFrame share."""
-    frame = reading(registered, pushFilters="true")
+    frame = reading(registered)
     assert frame.where("offset >= 235").count() == 5
     assert frame.count() == len(frame.collect()) == 240
     ends = frame.where("offset < 2").unionByName(frame.where("offset >= 238"))

@@ -176,6 +176,9 @@ MOMENT = EPOCH + timedelta(milliseconds=1790000010960)
         (EqualTo(("topic",), "librdkafka-txn"), lambda row: row["topic"] == "librdkafka-txn"),
         (In(("partition",), (0, 3)), lambda row: True),
         (In(("partition",), (1, 3)), lambda row: False),
+        (In(("topic",), ("librdkafka-txn", None)), lambda row: row["topic"] == "librdkafka-txn"),
+        (In(("topic",), (None,)), lambda row: False),
+        (In(("offset",), (7,)), lambda row: row["offset"] == 7),
     ],
 )
 def test_pushed_filters_keep_the_rows_that_spark_would_keep(given: Any, holds: Any) -> None:
@@ -185,6 +188,13 @@ def test_pushed_filters_keep_the_rows_that_spark_would_keep(given: Any, holds: A
     left = StringStartsWith(("topic",), "l")
     assert list(reader.pushFilters([given, left])) == [left]
     assert read(reader) == [row for row in whole if holds(row)]
+
+
+def test_other_filters_are_left_to_spark() -> None:
+    reader = reader_of([CLIENTS / "librdkafka-gzip-0"], pushFilters="true")
+    left = [In(("offset",), (5, 9)), EqualTo(("offset",), "7"), EqualTo(("headers", "offset"), 5), IsNotNull(("key",))]
+    assert list(reader.pushFilters(left)) == left
+    assert [row["offset"] for row in read(reader)] == [5, 6, 7, 8, 9]
 
 
 def test_comparisons_are_false_without_a_timestamp() -> None:

@@ -75,7 +75,7 @@ def test_pushed_filters_are_not_in_the_plan(spark: Any, capsys: pytest.CaptureFi
     import kseg.spark
 
     kseg.spark.register(spark)
-    reading = spark.read.format("kseg").option("pushFilters", "true").option("splitBytes", "2k")
+    reading = spark.read.format("kseg").option("splitBytes", "2k")
     frame = reading.load(str(CLIENTS / "librdkafka-gzip-0")).where("offset >= 10 and offset < 13 and topic like 'l%'")
     assert sorted(row.offset for row in frame.collect()) == [10, 11, 12]
     frame.explain()

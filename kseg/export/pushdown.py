@@ -1,0 +1,247 @@
+"""Predicate pushdown: the ranges and names outside which a filter of Spark or of pyarrow is never true."""
+
+import ctypes
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kseg.segment.files import LAST_OFFSET
+
+if TYPE_CHECKING:
+    import pyarrow
+
+T = TypeVar("T")
+
+LEAST = -(1 << 63)
+"""Of offsets, and of timestamps in ms."""
+LARGEST = LAST_OFFSET
+
+
+class Bounds(NamedTuple):
+    """Rows for which a filter can be true. Ranges include both ends; None stands for all names, numbers or keys."""
+
+    first_offset: int = LEAST
+    last_offset: int = LARGEST
+    earliest_ms: int = LEAST
+    latest_ms: int = LARGEST
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    keys: frozenset[bytes] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        ends = self.first_offset > self.last_offset or self.earliest_ms > self.latest_ms
+        return ends or any(each is not None and not each for each in (self.topics, self.partitions, self.keys))
+
+    def __and__(self, other: "Bounds") -> "Bounds":
+        """Returns the rows within both bounds."""
+        return self._joined(other, max, min, lambda one, two: two if one is None else one if two is None else one & two)
+
+    def __or__(self, other: "Bounds") -> "Bounds":
+        """Returns the least bounds of the rows within either."""
+        if self.is_empty or other.is_empty:
+            return other if self.is_empty else self
+        return self._joined(other, min, max, lambda one, two: None if one is None or two is None else one | two)
+
+    def _joined(self, other: "Bounds", least: Any, largest: Any, names: Any) -> "Bounds":
+        return Bounds(
+            least(self.first_offset, other.first_offset), largest(self.last_offset, other.last_offset),
+            least(self.earliest_ms, other.earliest_ms), largest(self.latest_ms, other.latest_ms),
+            names(self.topics, other.topics), names(self.partitions, other.partitions), names(self.keys, other.keys),
+        )  # fmt: skip
+
+
+ALL_ROWS = Bounds()
+NO_ROWS = Bounds(first_offset=0, last_offset=-1)
+
+EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "equal", "less", "less_equal", "greater", "greater_equal"
+_SWAPPED = {
+    EQUAL: EQUAL, LESS: GREATER, LESS_EQUAL: GREATER_EQUAL, GREATER: LESS, GREATER_EQUAL: LESS_EQUAL,
+}  # fmt: skip
+"""The comparison of two values in the other order."""
+
+
+def bounds_of(column: str, comparison: str, value: Any) -> Bounds | None:
+    """Returns the bounds of the rows for which a comparison is true, and for no others; None if there are none.
+
+    ``value``: an integer; of a timestamp the ms before and after, equal for a whole one; text, or bytes of a key.
+    """
+    if column == "offset" and isinstance(value, int):
+        first, last = _ends(comparison, value, value)
+        return Bounds(first, last)
+    if column == "timestamp" and isinstance(value, tuple):
+        earliest, latest = _ends(comparison, *value)
+        return Bounds(earliest_ms=earliest, latest_ms=latest)
+    if comparison == EQUAL and column == "topic" and isinstance(value, str):
+        return Bounds(topics=frozenset([value]))
+    if comparison == EQUAL and column == "partition" and isinstance(value, int):
+        return Bounds(partitions=frozenset([value]))
+    if comparison == EQUAL and column == "key" and isinstance(value, bytes):
+        return Bounds(keys=frozenset([value]))
+    return None
+
+
+def _ends(comparison: str, floor: int, ceiling: int) -> tuple[int, int]:
+    """Returns the first and last integer for which a comparison is true with a value between the two, which are equal
+    for an integer."""
+    if comparison == EQUAL:
+        return ceiling, floor
+    if comparison in (GREATER, GREATER_EQUAL):
+        return floor + 1 if comparison == GREATER else ceiling, LARGEST
+    return LEAST, ceiling - 1 if comparison == LESS else floor
+
+
+# Expressions of pyarrow. It offers no way to take one apart, but serializes it for pickle: as a record batch that has
+# the literals as columns, and the calls, columns and literals in its metadata, in order.
+
+
+class FieldName(NamedTuple):
+    name: str
+
+
+class Call(NamedTuple):
+    function: str
+    arguments: "list[Node]"
+    options: Any
+
+
+Node = Call | FieldName | Any
+"""A part of an expression; a literal is a scalar of pyarrow."""
+
+
+def bounds_of_filter(expression: Any) -> Bounds:
+    """Returns the bounds of the rows for which an expression of pyarrow is true. What is not understood narrows
+    nothing.
+    """
+    return _read(expression, _bounds, ALL_ROWS)
+
+
+def columns_of(expression: Any) -> frozenset[str] | None:
+    """Returns the columns in an expression of pyarrow, None if they are unknown."""
+    return _read(expression, lambda root: frozenset(_columns(root)), None)
+
+
+def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
+    import pyarrow as pa
+
+    try:
+        _, (data,) = expression.__reduce__()
+        with pa.ipc.open_file(data) as reader:
+            literals = reader.get_batch(0)
+        pairs = _pairs(literals.schema)
+        return read(_node(*next(pairs), pairs, literals))
+    except (LookupError, TypeError, ValueError, RecursionError, pa.ArrowException):
+        return otherwise  # a form of another version of pyarrow, or too deep
+
+
+def _pairs(schema: "pyarrow.Schema") -> Iterator[tuple[str, str]]:
+    """Yields the metadata in order, from Arrow's C data interface: keys repeat, and pyarrow's dict loses them."""
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = schema.__arrow_c_schema__()  # frees the metadata when it goes
+    _format, _name, metadata = (ctypes.c_void_p * 3).from_address(pointer_of(capsule, b"arrow_schema"))
+    if not metadata:
+        raise ValueError("no metadata")
+    at: int = metadata
+
+    def size() -> int:
+        nonlocal at
+        at += 4
+        return ctypes.c_int32.from_address(at - 4).value
+
+    def text() -> str:
+        nonlocal at
+        length = size()
+        at += length
+        return ctypes.string_at(at - length, length).decode()
+
+    for _ in range(size()):
+        yield text(), text()
+    del capsule
+
+
+def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pyarrow.RecordBatch") -> Node:
+    if kind == "literal":
+        return literals.column(int(text))[0]
+    if kind == "field_ref":
+        return FieldName(text)
+    if kind == "nested_field_ref":
+        names = [next(pairs)[1] for _ in range(int(text))]
+        return Call(kind, [FieldName(names[0])], None)
+    if kind != "call":
+        raise ValueError(kind)
+    arguments: list[Node] = []
+    options = None
+    for inner, what in pairs:
+        if inner == "end":
+            break
+        if inner == "options":
+            options = literals.column(int(what))[0]
+        else:
+            arguments.append(_node(inner, what, pairs, literals))
+    return Call(text, arguments, options)
+
+
+def _columns(node: Node) -> Iterator[str]:
+    if isinstance(node, FieldName):
+        yield node.name
+    elif isinstance(node, Call):
+        for argument in node.arguments:
+            yield from _columns(argument)
+
+
+def _bounds(node: Node) -> Bounds:
+    """Returns the bounds of the rows for which a part of a filter is true: neither false nor null."""
+    if isinstance(node, FieldName):
+        return ALL_ROWS
+    if not isinstance(node, Call):
+        return ALL_ROWS if node.as_py() else NO_ROWS
+    function, arguments = node.function, node.arguments
+    if function in ("and", "and_kleene"):
+        return _bounds(arguments[0]) & _bounds(arguments[1])
+    if function in ("or", "or_kleene"):
+        return _bounds(arguments[0]) | _bounds(arguments[1])
+    if function == "if_else":
+        return _bounds(arguments[1]) | _bounds(arguments[2])
+    if function == "is_in" and isinstance(arguments[0], FieldName):
+        return _any_of(arguments[0].name, node.options["value_set"].values)
+    if function in _SWAPPED and isinstance(arguments[1], FieldName):
+        function, arguments = _SWAPPED[function], arguments[::-1]
+    if function in _SWAPPED and isinstance(arguments[0], FieldName) and not isinstance(arguments[1], Call | FieldName):
+        return _compared(arguments[0].name, function, arguments[1])
+    return ALL_ROWS
+
+
+def _compared(column: str, comparison: str, literal: Any) -> Bounds:
+    if not literal.is_valid:
+        return NO_ROWS
+    found = bounds_of(column, comparison, _value(column, literal))
+    return ALL_ROWS if found is None else found
+
+
+def _any_of(column: str, literals: Iterable[Any]) -> Bounds:
+    found = [_compared(column, EQUAL, literal) if literal.is_valid else ALL_ROWS for literal in literals]
+    return reduce(operator.or_, found, NO_ROWS)
+
+
+_PER_MS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
+"""Ticks per ms and ms per tick, by the unit of a timestamp."""
+
+
+def _value(column: str, literal: Any) -> Any:
+    """Returns a value for `bounds_of`. None for a type that pyarrow converts before it compares."""
+    import pyarrow as pa
+
+    kind = literal.type
+    if column == "timestamp" and pa.types.is_timestamp(kind) and kind.tz is not None:
+        ticks, ms = _PER_MS[kind.unit]
+        below, rest = divmod(literal.value * ms, ticks)
+        return below, below + bool(rest)
+    if column in ("offset", "partition") and pa.types.is_integer(kind):
+        return literal.as_py()
+    if column in ("topic", "key"):
+        found = literal.as_py()
+        as_text = found.decode() if column == "topic" and isinstance(found, bytes) else found
+        return found.encode() if column == "key" and isinstance(found, str) else as_text
+    return None

@@ -55,6 +55,8 @@ else:
         pass
 
 SPLIT_BYTES = 64 << 20
+_READAHEAD_BATCHES = 2
+"""Record batches of some MiB each that pyarrow holds; its default is 16."""
 Columns = Sequence[str] | dict[str, Any] | None
 """Names of columns, or expressions of pyarrow by the names of their results; None for all columns."""
 
@@ -219,7 +221,7 @@ class Scan(Dataset):
         columns: Columns = None,
         filter: Any = None,  # noqa: A002 - the name that pyarrow gives it
         batch_size: int | None = None,
-        **_options: Any,
+        **options: Any,
     ) -> "ScanScanner":
         """Returns the rows that match an expression of pyarrow. ``batch_size``: the most rows of a batch.
 
@@ -230,7 +232,7 @@ class Scan(Dataset):
         {'offset': [0, 1, 2]}
         """
         if sys._getframe(1).f_code.co_name == "write_dataset":  # of pyarrow, which takes no other scanners
-            return ds.Scanner.from_batches(self.batches())
+            return ds.Scanner.from_batches(self.batches(), batch_readahead=_READAHEAD_BATCHES, **options)
         return ScanScanner(self, columns, filter, batch_size)
 
     def get_fragments(self, filter: Any = None) -> "Iterator[ScanFragment]":  # noqa: A002

@@ -254,8 +254,10 @@ class OutputArguments(TypedDict, total=False):
 
 
 class ConvertArguments(OutputArguments, total=False):
-    """Besides those, how keys and values are decoded in tables."""
+    """Besides those, the form of the paths, the directories of tables, and how keys and values are decoded in them."""
 
+    from_: Annotated[Literal["jsonl", "parquet", "arrow"] | None, None]
+    partition_by: Annotated[str | Iterable[str] | None, None]
     key_format: Annotated[Literal["avro"] | None, None]
     value_format: Annotated[Literal["avro"] | None, None]
     schemas: Annotated[Path | None, None]
@@ -407,9 +409,7 @@ def retain(
 def convert(
     path: Paths,
     *,
-    from_: Literal["jsonl", "parquet", "arrow"] | None = None,
     to: Literal["v0", "v1", "v2", "csv", "parquet", "arrow"] | None = None,
-    partition_by: str | Iterable[str] | None = None,
     codec: Codec | None = None,
     batch_bytes: int | None = None,
     segment_bytes: int | None = None,
@@ -437,10 +437,10 @@ def convert(
     given = locals() | change
     from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions
 
-    output, exports = change["output"], EXPORTS[1:]
+    output, partition_by, exports = change["output"], change["partition_by"], EXPORTS[1:]
     if to is not None and to not in (*FORMATS, *exports):
         raise RequestError(f"to={to!r}: is none of {', '.join((*FORMATS, *exports))}")
-    if output is None and (from_ is not None or to in exports):
+    if output is None and (change["from_"] is not None or to in exports):
         raise RequestError("convert: give an output")
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")

@@ -22,7 +22,7 @@ from kseg.formats.json_values import bytes_value
 
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """Primitive types, with the least number of bytes of a value."""
-_UNROLLED_DEPTH, _MAX_DEPTH, _MAX_NODES = 64, 128, 1 << 18
+_UNROLLED_DEPTH, _MAX_DEPTH, _MAX_PARTS = 64, 128, 1 << 18
 """Of schemas: where recursive types end, the largest nesting, and the number of parts."""
 _FREE_VALUES, _VALUES_PER_BYTE = 4096, 4
 """Values that data may have, and for each of its bytes."""
@@ -136,16 +136,16 @@ class _Rewriting:
         """Definitions and their namespaces by full name."""
         self._written: dict[tuple[str, int], tuple[str, int | None]] = {}
         """New name and excess by full name and level; None while the definition is being written."""
-        self._left = _MAX_NODES
+        self.left = _MAX_PARTS
         self.referenced = [self._any(_loaded(each), "", 0, 0)[0] for each in references]
         self.schema, excess = self._any(_loaded(text), "", 0, 0)
         if excess > _FREE_VALUES:
             raise AvroError("the schema has too many values without bytes")
 
     def _any(self, schema: Any, space: str, depth: int, level: int) -> Sized:
-        self._left -= 1
-        if depth > _MAX_DEPTH or self._left < 0:
-            raise AvroError("the schema is too large" if self._left < 0 else "the schema is nested too deeply")
+        self.left -= 1
+        if depth > _MAX_DEPTH or self.left < 0:
+            raise AvroError("the schema is too large" if self.left < 0 else "the schema is nested too deeply")
         if isinstance(schema, list) and schema:
             found = [self._any(each, space, depth + 1, level) for each in schema]
             return [each for each, _ in found], max(excess for _, excess in found) - _VALUES_PER_BYTE
@@ -196,7 +196,7 @@ class _Rewriting:
                 self.is_recursive = True
                 level += 1
                 if depth > _UNROLLED_DEPTH:
-                    return {"type": "enum", "name": f"end{self._left}", "symbols": []}, 0
+                    return {"type": "enum", "name": f"end{self.left}", "symbols": []}, 0
             return self._named(*self._given[full], depth, level)
         raise AvroError(f"the schema uses {name[:100]!r}, which is not defined")
 
@@ -265,7 +265,8 @@ def _loaded(text: str) -> Any:
 class AvroReader:
     """Decodes the data of one schema: ``reader(data)``. Raises AvroError for a schema that cannot be used.
 
-    ``schema`` and ``definitions``: the schema as fastavro reads it; ``is_recursive``: recursive types were unrolled.
+    ``schema`` and ``definitions``: the schema as fastavro reads it, ``parts`` their number; ``is_recursive``: recursive
+    types were unrolled.
     Raises UnsupportedError without fastavro.
     """
 
@@ -287,6 +288,7 @@ class AvroReader:
         except Exception as error:  # fastavro raises what it meets
             raise AvroError(f"the schema cannot be used ({error})"[:200]) from error
         self.schema, self.definitions, self.is_recursive = written.schema, written.definitions, written.is_recursive
+        self.parts = _MAX_PARTS - written.left
         for (kind, logical), convert in conversions.items():
             fastavro.read.LOGICAL_READERS[f"{kind}-kseg-{form}-{logical}"] = _hook(convert, logical == "decimal")
 

@@ -12,6 +12,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from hashlib import md5
+from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
@@ -34,6 +35,8 @@ _KINDS = {".avsc": AVRO, ".json": JSON_SCHEMA, ".proto": PROTOBUF}
 _MAX_SCHEMA_BYTES, _MAX_BYTES = 2 << 20, 64 << 20
 """Size of one record with a schema, and of all of them. A broker accepts records of 1 MiB by default."""
 _MAX_REFERENCES = 256
+_MAX_PARTS = 1 << 20
+"""Parts of all schemas in use, of some 200 bytes each."""
 
 SchemaName = int | str
 """An id or a GUID."""
@@ -56,8 +59,9 @@ class Schemas:
         self._schemas: dict[SchemaName, Schema] = {}
         self._versions: dict[tuple[str, int], Schema] = {}
         self._readers: dict[tuple[SchemaName, int], AvroReader | None] = {}
-        self._left = _MAX_BYTES
+        self._left, self._parts_left = _MAX_BYTES, _MAX_PARTS
         self._has_warned = False
+        self._lock = Lock()
 
     def kind(self, name: SchemaName) -> str | None:
         """Returns the kind of a schema; None if it is missing."""
@@ -76,14 +80,24 @@ class Schemas:
         """
         key = name, id(conversions)
         if key not in self._readers:
-            self._readers[key] = None
-            try:
-                if self.kind(name) == AVRO:
-                    schema = self._schemas[name]
-                    self._readers[key] = AvroReader(schema.text, self._referenced(schema), conversions)
-            except AvroError as error:
-                self._warn(f"{self._place}: schema {name} cannot be used: {error}")
+            with self._lock:
+                if key not in self._readers:
+                    self._readers[key] = self._made(name, conversions)
         return self._readers[key]
+
+    def _made(self, name: SchemaName, conversions: Conversions) -> AvroReader | None:
+        if self.kind(name) != AVRO:
+            return None
+        try:
+            schema = self._schemas[name]
+            made = AvroReader(schema.text, self._referenced(schema), conversions)
+            self._parts_left -= made.parts
+            if self._parts_left < 0:
+                raise AvroError("those before it take up all memory for schemas")
+            return made
+        except AvroError as error:
+            self._warn(f"{self._place}: schema {name} cannot be used: {error}")
+            return None
 
     def _referenced(self, schema: Schema) -> Sequence[str]:
         """Returns the texts of all schemas that a schema uses, each behind those that it uses itself."""

@@ -240,8 +240,7 @@ class Dump:
 
     def _decode_for_filters(self, files: Sequence[SegmentFile]) -> None:
         """Lets the filters compare keys and values that are decoded by schemas, too."""
-        is_used = self.options.filters_contents and files
-        found = self._choose(files[0]) if self._choose is not None and is_used else None
+        found = self._choose(files[0]) if self._choose is not None and files else None  # before threads ask
         self.filters.selection.decoder = None if getattr(found, "implies_contents", True) else found
 
     def _segments(self, files: list[tuple[SegmentFile, bool]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kseg
+from kseg.decoders import registry
 from kseg.decoders.avro import COLUMNS, AvroError, AvroReader
 from kseg.decoders.registry import Schemas, place_beside, schemas_at
 from kseg.decoders.values import ValuesDecoder
@@ -244,6 +245,13 @@ def test_references_and_versions(schemas_of: Any) -> None:
     assert shown(schemas, behind(5, b"\0")).marks is None
     assert shown(schemas, behind(6, b"\0")).marks is None
     assert "uses version 9 of kind, which is missing" in schemas_of.warnings[-1]
+
+
+def test_schemas_in_use_are_bounded(schemas_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_MAX_PARTS", 3)
+    schemas = schemas_of(*(registered(number, ["null", "int"]) for number in (1, 2)))
+    assert [shown(schemas, behind(number, b"\0")).marks is None for number in (1, 2, 1)] == [False, True, False]
+    assert "schema 2 cannot be used: those before it take up" in schemas_of.warnings[-1]
 
 
 def test_the_default_context_wins(schemas_of: Any) -> None:

@@ -1,6 +1,7 @@
 """Carving beside a loop that reads an image and takes its CRC32C: ``python -m benchmarks.carving``.
 
-The image has segments of one kind, each followed by random blocks, and a fifth of foreign bytes in all.
+The image has a log of one kind in pieces of 8 MiB, each followed by random blocks, a fifth of the image in all. With a
+smaller ``--log-mib``, the log is there several times: copies are compared byte for byte, as well.
 """
 
 import random
@@ -35,11 +36,13 @@ def image_of(segment: Path, image: Path, size: int) -> None:
 
 def main() -> None:
     parser = parser_of(__doc__, 1024, 5, KINDS)
+    parser.add_argument("--log-mib", type=int, default=0, help="size of the log (default: that of the image)")
     options = parser.parse_args()
+    log_mib = options.log_mib or options.mib * 4 // 5
     with tempfile.TemporaryDirectory() as folder:
         image = f"{folder}/disk.img"
         for kind in options.kinds.split(","):
-            image_of(grown(SEEDS, kind, 64, Path(folder)), Path(image), options.mib << 20)
+            image_of(grown(SEEDS, kind, log_mib, Path(folder)), Path(image), options.mib << 20)
             carve = [*KSEG, "recover", "-q", "--carve", "-n", "--output", f"{folder}/out", image]
             commands = {"kseg": carve, "loop": [sys.executable, "-c", LOOP, image]}
             best = best_spent(commands, options.rounds, statuses={"kseg": 1})

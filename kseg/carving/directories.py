@@ -17,7 +17,6 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT
-from kseg.conversion.rewriting import make_side_files
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
@@ -232,6 +231,8 @@ def _write(
 
 def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, int]:
     """Writes the partition. Returns the sizes of its files."""
+    from kseg.conversion.rewriting import make_side_files  # a dry run makes none
+
     writer = LogWriter(folder, log.first_offset)
     try:
         for batches in _contents(log):

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, groupby, islice, pairwise
+from itertools import chain, combinations, groupby, islice, pairwise
 from math import log2
 from operator import itemgetter
 
-from kseg.carving.image import BLOCK_BYTES, MAX_VERSIONS, SEQUENCES, SMALLEST_BLOCK_BYTES, Copies, Piece
+from kseg.carving.image import BLOCK_BYTES, MAX_VERSIONS, SEQUENCES, SMALLEST_BLOCK_BYTES, CopiedRun, Copies, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.decoded import Decoded
@@ -60,6 +60,9 @@ USUAL_SHAPE_BITS = 2
 
 SAMPLE = 128
 """Pieces of a similar offset whose times and sequence numbers are compared; more would not change the weights."""
+
+FEW_BATCHES = 3
+"""Copies of fewer batches can be by chance."""
 
 STRONG_BYTES = 64
 """A smaller message without a timestamp can stand in two partitions alike."""
@@ -198,22 +201,32 @@ class Joining:
 
     def _join_copies_and_versions(self) -> None:
         weak: dict[tuple[Piece, Piece], int] = defaultdict(int)
+        short: dict[tuple[Piece, int], list[tuple[Piece, CopiedRun]]] = defaultdict(list)
         for piece, i, run, known in self.copies.find():
             if run is None:
                 self._compare_versions(piece, i, known)
             elif run.original is not piece:
-                if any(map(_is_strong, piece.part(run.first, run.stop))):
-                    self.join(piece, run.original, "copies", run.stop - run.first)
-                else:
+                if not any(map(_is_strong, piece.part(run.first, run.stop))):
                     weak[run.original, piece] += run.stop - run.first
+                elif run.stop - run.first < FEW_BATCHES:
+                    short[run.original, run.k].append((piece, run))
+                else:
+                    self.join(piece, run.original, "copies", run.stop - run.first)
+        for (original, _), found in short.items():
+            # Programs write the same to several partitions: such a batch tells nothing.
+            different = {piece.summary[PIECE_HASH]: piece for piece in (original, *(piece for piece, _ in found))}
+            longest = sorted(different.values(), key=len, reverse=True)[:MAX_VERSIONS]
+            if not any(contradict(one, two) for one, two in combinations(longest, 2)):
+                for piece, run in found:
+                    self.join(piece, original, "copies", run.stop - run.first)
         for (one, two), count in weak.items():
-            if count >= 3 or count == min(len(one), len(two)):
+            if count >= FEW_BATCHES or count == min(len(one), len(two)):
                 self.join(one, two, "copies")
 
     def _compare_versions(self, piece: Piece, i: int, known: list[tuple[Piece, int]]) -> None:
         mine = self._records(piece, i) if known else {}
         for other, k in known:
-            if piece[i].magic < MAGIC_V2 or (piece[i].attributes ^ other[k].attributes) & CONTROL:
+            if piece[i].magic < MAGIC_V2 or (piece[i].attributes ^ other[k].attributes) & (CONTROL | CODEC):
                 continue
             order = _version_order(mine, self._records(other, k))
             if order is not None and self.join(piece, other, "versions"):
@@ -245,7 +258,7 @@ class Joining:
                     if row[:2] in wanted:
                         where[row].append(piece)
         for snapshot in entries:
-            named: list[Piece] = []
+            matches: list[tuple[Piece, int]] = []
             for entry in snapshot:
                 key = (
                     entry.producer_id,
@@ -256,7 +269,10 @@ class Joining:
                 )
                 found = where.get(key, [])
                 if found and len({id(self.logs[piece]) for piece in found}) == 1:
-                    named.append(found[0])
+                    matches.append((found[0], entry.first_sequence))
+            # A producer begins in several partitions at once: its first batch in another one can have the same offset.
+            count = Counter(id(self.logs[piece]) for piece, _ in matches)
+            named = [piece for piece, sequence in matches if sequence or count[id(self.logs[piece])] > 1]
             for one, two in pairwise(named):
                 self.join(one, two, "snapshot")
 
@@ -478,7 +494,7 @@ class _Alike:
     def __init__(self, by_start: list[Piece], first: int, stop: int, offset: int) -> None:
         self._step = (stop - first) // SAMPLE + 1
         self._pieces = by_start[first : stop : self._step]
-        self.offset_bits = max(0.0, log2(1.5 * offset / (stop - first)))
+        self.offset_bits = max(0.0, log2(1.5 * offset / (stop - first) / roundness(offset)))
 
     @cached_property
     def _times(self) -> list[int]:
@@ -504,6 +520,14 @@ class _Alike:
         alike = self._sequences.get(producer, ())
         near = self._step * sum(sequence // 2 <= other <= 2 * sequence for other in alike)
         return max(0.0, log2((1.5 * sequence + 1) / max(1, near)))
+
+
+def roundness(offset: int) -> int:
+    """Returns how much more often than others such an offset is where programs stop: 100 for 500."""
+    round_by = 1
+    while offset and offset % (10 * round_by) == 0:
+        round_by *= 10
+    return round_by
 
 
 def _is_near(piece: Piece, other: Piece) -> bool:

@@ -45,7 +45,7 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.frame_scan import ONLY_USUAL, FrameScan
 from kseg.kernel.scan.pieces import (
     PIECE_FEWEST_RECORDS,
     PIECE_FIRST_TIME,
@@ -73,9 +73,6 @@ _ROWS_AT_ONCE = 1 << 16
 
 LARGEST_OFFSET = 1 << 56
 """A larger offset is that of a batch whose first bytes are foreign: checksums leave out the offset and the length."""
-
-LARGEST_PRODUCER_ID = 1 << 48
-"""Coordinators give producer ids from 0 on. A search passes over headers with larger ones: by chance nearly all are."""
 
 SMALLEST_BLOCK_BYTES = 512
 """Files begin at multiples of this."""
@@ -133,8 +130,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
     """Returns tables of the batches that begin in [start, stop)."""
     buffer, found = source.buffer, []
     end = min(source.size, stop + REACH_BYTES)
-    direct, searcher = FrameScan(), FrameScan()
-    searcher.largest_producer_id = LARGEST_PRODUCER_ID
+    direct, searcher = FrameScan(), FrameScan(options=ONLY_USUAL)
     searcher.largest_offset = LARGEST_OFFSET  # of a hundred headers by chance, 99 have a larger one
     rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
     position, searched, vain = start, start - REACH_BYTES, 0
@@ -161,7 +157,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
             block = position - position % BLOCK_BYTES
             if before < block < position:
                 # By chance the first bytes of another file can be right for the end of a cut batch.
-                if _begins(follower, source, block, end):
+                if frames.find(searcher, buffer, block, block + 1, end) == block:
                     position = block
                     continue
                 vain += _claimed_bytes(source, block, end)
@@ -176,13 +172,6 @@ def _claimed_bytes(source: Source, position: int, end: int) -> int:
     head = bytes(source.buffer[position : min(position + MIN_BYTES, end)])
     size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if len(head) == MIN_BYTES else 0
     return size if 0 < size <= end - position and head[ENTRY_MAGIC] <= MAGIC_V2 else 0
-
-
-def _begins(follower: FrameScan, source: Source, position: int, end: int) -> bool:
-    """Whether a whole batch begins at the position."""
-    follower.position = position
-    frames.scan(follower, source.buffer, end, int64s(FRAME_WIDTH))
-    return follower.count > 0
 
 
 def _may_begin(position: int, end: int) -> bool:

@@ -24,6 +24,7 @@ from kseg.carving.evidence import (
     decoding,
     internal_topic,
     records_of,
+    roundness,
     rows_of,
 )
 from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
@@ -145,9 +146,9 @@ def _give_snapshots(logs: list[CarvedLog]) -> None:
             for time, epoch, last in zip(run.max_timestamps, run.epochs, run.lasts, strict=True):
                 if (time, epoch) in snapshots:
                     places[time, epoch].append((log, last + 1))
-    for (time, epoch), found in places.items():
-        if len(found) == 1:
-            log, end = found[0]
+    for (time, epoch), ends in places.items():
+        if len(ends) == 1:
+            log, end = ends[0]
             log.snapshots[snapshot_name(end, epoch)] = snapshots[time, epoch]
 
 
@@ -363,11 +364,9 @@ class _Matching:
     def _bits(self, partition: Partition, offset: int) -> float:
         """The weight of an offset: the more, the larger it is, and the fewer are told of the partition. Programs choose
         round ones."""
-        known, round_by = self._offsets[partition], 1
+        known = self._offsets[partition]
         alike = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
-        while offset and offset % (10 * round_by) == 0:
-            round_by *= 10
-        return max(0.0, log2(max(1.0, 1.5 * offset / max(1, alike) / round_by)))
+        return max(0.0, log2(max(1.0, 1.5 * offset / max(1, alike) / roundness(offset))))
 
 
 def _edges(log: CarvedLog) -> Iterator[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -26,15 +26,15 @@ from kseg.output.sink import open_report
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
-from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, UnusedSegment
 from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
-from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.recognition import is_topic
-from kseg.stores.remote.storage import open_storage
 from kseg.stores.stored_object import is_url, shown
 from kseg.verification.repairs import recovery_checks
+
+if TYPE_CHECKING:
+    from kseg.recovery.remote import RebuiltPartition, UnusedSegment
 
 MAX_PAIRS = 5
 """Pairs of logs that messages name; JSON has all."""
@@ -120,6 +120,10 @@ def _recover_from_remote(
     store, output_name = options.from_remote or "", change.output or ""
     notices = presentation.notices()
     failures = Failures(notices)
+    from kseg.recovery.remote import Rebuild  # few recoveries read remote storage
+    from kseg.stores.remote.keys import private_keys
+    from kseg.stores.remote.storage import open_storage
+
     rebuild = Rebuild(open_storage(store, private_keys(options.private_keys)), options, next(iter(paths), None))
     if not rebuild.partitions:
         raise RequestError(f"{store}: holds no partition of a topic that --topic names")
@@ -158,11 +162,13 @@ def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractC
     return resumable_store_output(UrlObjects(place), current_spool().directory, facts)
 
 
-def _show(outcome: RebuiltPartition, output: str, printer: RebuildPrinter, failures: Failures) -> None:
+def _show(outcome: "RebuiltPartition", output: str, printer: RebuildPrinter, failures: Failures) -> None:
     directory = os.path.join(output, outcome.name)
     if outcome.error is not None:
         failures.add(outcome.error, directory)
         return
+    from kseg.recovery.remote import Rebuilt
+
     found, built = outcome.selection, outcome.rebuilt or Rebuilt()
     if found is not None and outcome.rebuilt is None:
         built.end = found.pieces[-1].last + 1 if found.pieces else found.log_start
@@ -181,7 +187,7 @@ def _show(outcome: RebuiltPartition, output: str, printer: RebuildPrinter, failu
     printer.show(row, is_made, found.is_deleted, left_out, found.remarks, holes, built.damage)
 
 
-def _left_out(found: Iterable[UnusedSegment], directory: str) -> list[dict[str, Any]]:
+def _left_out(found: "Iterable[UnusedSegment]", directory: str) -> list[dict[str, Any]]:
     return [
         {
             "directory": directory, "firstOffset": left.first_offset, "lastOffset": left.last_offset,

@@ -24,6 +24,7 @@ from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.record_batch import build_batch
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL
+from kseg.sidefiles.producer_state import ProducerStateEntry
 from kseg.stores.source import open_source
 from segment.segments import sealed
 
@@ -79,6 +80,40 @@ def test_copies_of_two_logs_are_weighed_a_few_times(tmp_path: Path, monkeypatch:
     logs = Joining(pieces(tmp_path / "disk.img", *parts * 60)).run(SideFiles())
     assert sum(len(log.pieces) for log in logs) == 180
     assert 0 < len(weighed) <= 5 * 2 * MAX_VERSIONS**2
+
+
+@pytest.mark.parametrize(("second", "logs"), [(1003, 3), (1005, 1)])
+def test_a_batch_that_stands_in_logs_that_exclude_each_other_joins_none(tmp_path: Path, second: int, logs: int) -> None:
+    common = batch(900, 1, TIME)
+    others = [batch(1000, 5, TIME + 1), batch(second, 5, TIME + 2), batch(1100, 5, TIME + 3)]
+    path = tmp_path / "disk.img"
+    pieces(path, *(common + other for other in others))
+    with open_source(str(path)) as source:
+        found = pieces_of(source, batch_rows(source, 1, lambda _: None))
+        assert len(Joining(found).run(SideFiles())) == logs
+
+
+def test_batches_of_another_codec_are_no_versions(tmp_path: Path) -> None:
+    plain = build_batch(0, 0, TIME, [(b"key", b"value")])
+    body = gzip.compress(plain[61:], mtime=0)
+    other = sealed(plain[:8] + struct.pack(">i", 49 + len(body)) + plain[12:22] + b"\1" + plain[23:61] + body)
+    assert len(Joining(pieces(tmp_path / "disk.img", plain, other)).run(SideFiles())) == 2
+
+
+@pytest.mark.parametrize(("sequence", "logs"), [(0, 2), (7, 1)])
+def test_the_first_batch_of_a_producer_proves_nothing_alone(tmp_path: Path, sequence: int, logs: int) -> None:
+    batches = [
+        sealed(
+            batch(start, 1, TIME, producer=start)[:53]
+            + struct.pack(">i", sequence)
+            + batch(start, 1, TIME, producer=start)[57:]
+        )
+        for start in (100, 300)
+    ]
+    entries = [ProducerStateEntry(start, 0, sequence, start, 0, TIME, 0, -1) for start in (100, 300)]
+    found = SideFiles()
+    found.snapshots.append(entries)
+    assert len(Joining(pieces(tmp_path / "disk.img", *batches)).run(found)) == logs
 
 
 def test_none_of_very_many_logs_of_one_start_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,16 +40,22 @@ cdef unsigned int prefix_through(
 
 cpdef enum:
     # Options of a scan. WALK_RECORDS: check the records too. SKIP_CHECKSUMS: don't compute checksums. LONG_RUNS:
-    # count compressed bytes twofold instead of eightfold.
+    # count compressed bytes twofold instead of eightfold. ONLY_USUAL: a search takes no batch of v2 with a producer id
+    # of more bits, larger flags in the first byte of its attributes, or more records than offsets.
     WALK_RECORDS = 1
     SKIP_CHECKSUMS = 2
     LONG_RUNS = 4
+    ONLY_USUAL = 8
+
+cpdef enum:
+    USUAL_PRODUCER_BITS = 48
+    MOST_USUAL_FLAGS = 15
 
 cdef class FrameScan:
     cdef readonly bint is_07
     cdef public int options
     cdef public Py_ssize_t position, count
-    cdef public long long budget, records, last_offset, largest, largest_offset, largest_producer_id
+    cdef public long long budget, records, last_offset, largest, largest_offset
     cdef Py_ssize_t resumed, unexpandable
     cdef Expansion expansion
     # The memory of the prefix tables.

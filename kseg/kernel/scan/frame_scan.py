@@ -92,13 +92,14 @@ def crc_is_right(prefixes, p, i, after, v07):
 
 
 class FrameScan:
-    """``is_07``: a file of 0.7; ``options``: WALK_RECORDS, SKIP_CHECKSUMS and LONG_RUNS combined by or, or 0.
+    """``is_07``: a file of 0.7; ``options``: WALK_RECORDS, SKIP_CHECKSUMS, LONG_RUNS and ONLY_USUAL
+    combined by or, or 0.
 
     ``position``: the next byte to read; ``count``: frames written by the last call. ``budget``: bytes per call, 0: no
     limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
     right. ``last_offset`` of the frame before the position, -1 unknown. ``largest``: the largest plausible length of a
     frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan. ``largest_offset``: a search
-    takes no frame with a larger one, which a checksum does not cover; ``largest_producer_id`` likewise.
+    takes no frame with a larger one, which a checksum does not cover.
     """
 
     def __init__(self, is_07=False, options=0, position=0):
@@ -107,7 +108,7 @@ class FrameScan:
         self.count = 0
         self.budget = self.records = self.largest = 0
         self.last_offset = -1
-        self.largest_offset = self.largest_producer_id = (1 << 63) - 1
+        self.largest_offset = (1 << 63) - 1
         self.resumed, self.unexpandable = 0, -1
         self.use_expansion(None)
         self.forget_prefixes()

@@ -16,7 +16,7 @@ cdef Py_ssize_t follow_intact(
     Py_ssize_t capacity
 ) noexcept nogil
 cdef long long wrong_batch_bytes(FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
-cdef bint has_usual_numbers(FrameScan scan, const unsigned char* p, Py_ssize_t i) noexcept nogil
+cdef bint is_usual(FrameScan scan, const unsigned char* p, Py_ssize_t i) noexcept nogil
 cdef Py_ssize_t find_frame(
     FrameScan scan, const unsigned char* p, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end
 ) noexcept nogil

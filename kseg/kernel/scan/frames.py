@@ -25,7 +25,16 @@ from cython.cimports.kseg.kernel.records.records import (
     FLAG_OUT_OF_RANGE,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.frame_scan import LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan, crc_is_right
+from cython.cimports.kseg.kernel.scan.frame_scan import (
+    LONG_RUNS,
+    MOST_USUAL_FLAGS,
+    ONLY_USUAL,
+    SKIP_CHECKSUMS,
+    USUAL_PRODUCER_BITS,
+    WALK_RECORDS,
+    FrameScan,
+    crc_is_right,
+)
 from cython.cimports.kseg.kernel.scan.plausibility import (
     SHORT_TAIL_BYTES,
     claimed_bytes,
@@ -220,11 +229,16 @@ def wrong_batch_bytes(scan, p, i, end):
     return -size if next_size else size
 
 
-def has_usual_numbers(scan, p, i):
-    """Whether the offset and the producer id of a frame are not too large: by chance, most are."""
+def is_usual(scan, p, i):
+    """Whether the offset of a frame is not too large, and, with ONLY_USUAL, its header as brokers write them: by
+    chance, few are."""
     if be64(p, i) > scan.largest_offset:
         return False
-    return p[i + ENTRY_MAGIC] < MAGIC_V2 or be64(p, i + V2_PRODUCER_ID) <= scan.largest_producer_id
+    if p[i + ENTRY_MAGIC] < MAGIC_V2 or not scan.options & ONLY_USUAL:
+        return True
+    if be64(p, i + V2_PRODUCER_ID) >> USUAL_PRODUCER_BITS > 0 or p[i + V2_ATTRIBUTES] > MOST_USUAL_FLAGS:
+        return False
+    return be32(p, i + V2_COUNT) <= be32(p, i + V2_LAST_OFFSET_DELTA) + 1
 
 
 def find_frame(scan, p, start, stop, end):
@@ -240,7 +254,7 @@ def find_frame(scan, p, start, stop, end):
         i = next_candidate(p, i, stop, end, v07, cython.address(search))
         if i >= stop:
             break
-        if v07 or has_usual_numbers(scan, p, i):
+        if v07 or is_usual(scan, p, i):
             if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):
                 return i
         i += 1

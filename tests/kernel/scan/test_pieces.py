@@ -20,7 +20,7 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
 )
 from kseg.kernel.scan import frames
-from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.frame_scan import ONLY_USUAL, FrameScan
 from kseg.kernel.scan.pieces import (
     MAY_BE_DIRECTORY,
     MAY_BE_FILE,
@@ -157,12 +157,18 @@ def test_a_search_leaves_out_larger_offsets() -> None:
     assert frames.find(scan, data, 0, len(data), len(data)) == len(data) // 2 + 1
 
 
-def test_a_search_leaves_out_larger_producer_ids() -> None:
-    data = b"".join(batch([record(0)], producer=producer) for producer in (1001, 1000))
-    scan = FrameScan()
-    assert frames.find(scan, data, 0, len(data), len(data)) == 0
-    scan.largest_producer_id = 1000
-    assert frames.find(scan, data, 0, len(data), len(data)) == len(data) // 2
+@pytest.mark.parametrize(
+    ("unusual", "usual"),
+    [
+        ({"producer": 1 << 48}, {"producer": (1 << 48) - 1}),
+        ({"attributes": 0x1000}, {"attributes": 0x0FF0}),
+        ({"count": 2, "last_delta": 0}, {"count": 2, "last_delta": 1}),
+    ],
+)
+def test_a_search_may_leave_out_unusual_headers(unusual: dict[str, int], usual: dict[str, int]) -> None:
+    data = batch([record(0)], **unusual) + batch([record(0)], **usual)
+    assert frames.find(FrameScan(), data, 0, len(data), len(data)) == 0
+    assert frames.find(FrameScan(options=ONLY_USUAL), data, 0, len(data), len(data)) == len(data) // 2
 
 
 BEGINNINGS = {

@@ -74,7 +74,7 @@ class DecodedColumns:
                     found[name] = pa.array(self.texts(chunk, file, name), kind)
                     continue
                 try:
-                    found[name] = pa.array([value for value, _ in self._values(chunk, file, name)], kind)
+                    found[name] = pa.array(self.values(chunk, file, name, None)[0], kind)
                 except (AvroError, pa.ArrowException, OverflowError) as error:
                     raise DamageError(f"{file.path}: {name}s have changed since their schema was found") from error
         return found
@@ -87,26 +87,26 @@ class DecodedColumns:
             text, value = (shown.key_text, shown.key) if is_key else (shown.payload_text, shown.value)
             yield None if data is None else text if shown.marks else encode(value).decode()
 
-    def narrow(self, chunk: Chunk, file: SegmentFile, found: "dict[str, _Candidate]") -> None:
-        """Removes the candidates that do not hold for the chunk."""
-        for name, candidate in list(found.items()):
-            try:
-                candidate.check(list(self._values(chunk, file, name)))
-            except AvroError:
-                del found[name]
-
-    def _values(self, chunk: Chunk, file: SegmentFile, name: str) -> Iterator[tuple[Any, AvroReader | None]]:
-        """Yields keys or values as `COLUMNS` converts them, each with its reader. Raises AvroError."""
-        schemas = self._decoder(file).schemas
+    def values(
+        self, chunk: Chunk, file: SegmentFile, name: str, known: AvroReader | None
+    ) -> tuple[list[Any], AvroReader | None]:
+        """Returns keys or values as `COLUMNS` converts them, and the reader of their one schema, ``known`` from before;
+        None as long as all are null. Raises AvroError for a value without schema or with another.
+        """
+        found, schemas = list[Any](), self._decoder(file).schemas
         for data, headers in _entries(chunk, name):
             if data is None:
-                yield None, None
+                found.append(None)
                 continue
             written = written_with(data, headers, _HEADER_OF[name])
             reader = None if written is None or schemas is None else schemas.reader(written.name, COLUMNS)
             if written is None or reader is None:
                 raise AvroError("there is no schema")
-            yield reader(written.payload), reader
+            known = known or reader
+            if reader is not known and reader.schema != known.schema:
+                raise AvroError("there are several schemas")
+            found.append(reader(written.payload))
+        return found, known
 
     def _decoder(self, file: SegmentFile) -> ValuesDecoder:
         found = None if self._decoder_of is None else self._decoder_of(file)
@@ -119,39 +119,27 @@ def _entries(chunk: Chunk, name: str) -> "Iterator[tuple[bytes | None, Any]]":
     return zip(chunk.bytes[name].values(chunk.count), chunk.headers() or repeat(()), strict=False)
 
 
-class _Candidate:
-    """The one schema of a column, as far as it was read."""
-
-    def __init__(self) -> None:
-        self._schema: Any = None
-        self.type: pa.DataType | None = None
-
-    def check(self, values: list[tuple[Any, AvroReader | None]]) -> None:
-        """Raises AvroError for another schema, and for values that the type does not hold."""
-        import pyarrow as pa
-
-        for reader in {reader for _, reader in values if reader is not None}:
-            if self.type is None:
-                self._schema, self.type = reader.schema, type_of(reader)
-            elif reader.schema != self._schema:
-                raise AvroError("there are several schemas")
-        try:
-            pa.array([value for value, _ in values], self.type)
-        except (pa.ArrowException, OverflowError) as error:
-            raise AvroError(str(error)) from error
-
-
 def with_types(decoding: Decoding, request: ScanRequest, parts: Collection[ScanPart] | None, jobs: int) -> Decoding:
     """Reads all keys and values of a scan, and returns the decoding with the types of columns that have one schema."""
-    wanted = {name: _Candidate() for name in decoding.columns}
-    reader = PartReader(request, (*wanted, HEADERS), 1, lambda *_: None, jobs)
+    import pyarrow as pa
+
+    readers: dict[str, AvroReader | None] = dict.fromkeys(decoding.columns)
+    types: dict[str, pa.DataType] = {}
+    chunks = PartReader(request, (*readers, HEADERS), 1, lambda *_: None, jobs)
     columns = DecodedColumns(decoding, lambda _: None)
-    for part, chunk in reader.chunks_of((part for _, part in parts_of_scan(request)) if parts is None else parts):
-        columns.narrow(chunk, part.file, wanted)
-        if not wanted:
+    for part, chunk in chunks.chunks_of((part for _, part in parts_of_scan(request)) if parts is None else parts):
+        for name, known in list(readers.items()):
+            try:
+                values, reader = columns.values(chunk, part.file, name, known)
+                if reader is not None:
+                    types[name] = types.get(name) or type_of(reader)
+                    pa.array(values, types[name])  # all values fit into the type
+                readers[name] = reader
+            except (AvroError, pa.ArrowException, OverflowError):
+                del readers[name]
+        if not readers:
             break
-    types = {name: candidate.type for name, candidate in wanted.items() if candidate.type is not None}
-    return replace(decoding, types=types)
+    return replace(decoding, types={name: types[name] for name, reader in readers.items() if reader is not None})
 
 
 def type_of(reader: AvroReader) -> "pa.DataType":
@@ -166,16 +154,20 @@ def type_of(reader: AvroReader) -> "pa.DataType":
         **{f"local-timestamp-{unit}": pa.timestamp(short) for unit, short in _UNITS.items()},
     }  # fmt: skip
 
+    count = 0
+
     def convert(schema: Any) -> "pa.DataType":
+        nonlocal count
+        count += 1
+        if count > _MAX_FIELDS:
+            raise AvroError("a column of too many fields")
         if isinstance(schema, list):
             others = [each for each in schema if each != "null"]
             if len(others) != 1:
                 raise AvroError("a union of several types")
             return convert(others[0])
-        if schema in reader.definitions if isinstance(schema, str) else False:
-            schema = reader.definitions[schema]
-        kind = schema if isinstance(schema, str) else schema["type"]
-        known = schema if isinstance(schema, dict) else {}
+        known = reader.definitions.get(schema, {"type": schema}) if isinstance(schema, str) else schema
+        kind = known["type"]
         if known.get("avro") == "decimal" and known["precision"] <= _LARGEST_PRECISION:
             return pa.decimal128(known["precision"], known["scale"])
         if known.get("avro", kind) in simple:
@@ -194,5 +186,6 @@ def type_of(reader: AvroReader) -> "pa.DataType":
 
 
 _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
+_MAX_FIELDS = 1 << 14
 _LARGEST_PRECISION = 38
 """Of a decimal of 128 bits, which readers of Parquet know."""

@@ -73,9 +73,14 @@ def test_types_of_columns(form: str, tmp_path: Path, kseg: Kseg) -> None:
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     recursive = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
+    levels: list[Any] = [{"name": "f0", "type": "int"}]
+    for i in range(1, 40):
+        inner = {"type": "record", "name": f"L{i}", "fields": levels}
+        levels = [{"name": "a", "type": inner}, {"name": "b", "type": ["null", f"L{i}"]}]
     schemas = [ORDER, {**ORDER, "doc": "the same"}, "string", recursive, ["int", "string"]]
     with package.writer(str(tmp_path / "_schemas-0")) as writer:
-        for number, schema in enumerate([*schemas, {"type": "record", "name": "Empty", "fields": []}]):
+        empty = {"type": "record", "name": "Empty", "fields": []}
+        for number, schema in enumerate([*schemas, empty, {"type": "record", "name": "Wide", "fields": levels}]):
             register(writer, number, json.dumps(schema))
         register(writer, 9, "{}", schemaType="JSON")
     return tmp_path
@@ -96,6 +101,7 @@ ANN, TEXT = behind(0, b"\2\6Ann"), '{"id":1,"who":"Ann"}'
         ([behind(3, b"\2\0")], ['{"n":{"n":null}}']),
         ([behind(4, b"\0\2")], ["1"]),
         ([behind(5, b"")], ["{}"]),
+        ([behind(6, b"\2" + bytes(39))], ['{"a":' * 39 + '{"f0":1}' + ',"b":null}' * 39]),
         ([behind(9, b'{"a": 1}'), None], ['{"a":1}', None]),
         ([None], [None]),
     ],

@@ -103,7 +103,7 @@ class _NewPartitions:
         import pyarrow as pa  # after the check, whose error names the package
 
         from kseg.api.scan import Scan
-        from kseg.export.arrow import batchable_rows, record_columns, with_offsets
+        from kseg.export.arrow import record_columns
 
         if isinstance(table, Scan):
             table = table.batches()  # a stream of C would turn its errors into texts
@@ -113,10 +113,7 @@ class _NewPartitions:
                 with errors_at(self._name, RequestError, of=ValueError):
                     columns = record_columns(whole.slice(first, CHUNK_ROWS))
                     for name, batch in [(self._name, columns)] if self._is_one else by_partition(columns):
-                        rows = self._open_writers().use(name, batch.nbytes)
-                        rows.add_held()
-                        for part, append_time in batchable_rows(with_offsets(batch, rows.next_offset)):
-                            rows.add(part, append_time)
+                        self._open_writers().use(name, batch.nbytes).add_table(batch)
 
     def _hold(
         self,

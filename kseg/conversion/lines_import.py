@@ -38,6 +38,7 @@ from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
+from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
@@ -386,24 +387,16 @@ class NewPartition(RowsWriter):
         self.hold(self._record(line, line.timestamp if line.is_append_time else None))
 
     def _record(self, line: RecordLine, append_time: int | None) -> NewRecord:
-        offset = self.numbered(line.offset)
-        if line.headers and self._magic < MAGIC_V2 and not self._request.is_lossy:
-            raise self._no_headers()
-        self.records += 1
-        return NewRecord(offset, line.timestamp, line.key, line.value, line.headers, append_time)
+        return NewRecord(self.numbered(line.offset), line.timestamp, line.key, line.value, line.headers, append_time)
 
-    def add_table(self, rows: "pyarrow.RecordBatch") -> None:
-        """Adds the rows of a table."""
-        from kseg.export.arrow import batchable_rows, with_offsets
+    def add(self, rows: Rows, append_time: int | None = None) -> None:
+        self._check_headers(self._magic, rows)
+        self.records += rows.count
+        super().add(rows, append_time)
 
-        for part, append_time in batchable_rows(with_offsets(rows, self.next_offset)):
-            if self._magic < MAGIC_V2 and not self._request.is_lossy and any(part.rows[ROW_HEADER_COUNT::ROW_WIDTH]):
-                raise self._no_headers()
-            self.add(part, append_time)
-            self.records += part.count
-
-    def _no_headers(self) -> KsegError:
-        return KsegError(f"{self.name}: message format v{self._magic} has no headers; --lossy leaves them out")
+    def _check_headers(self, magic: int, rows: Rows) -> None:
+        if magic < MAGIC_V2 and not self._request.is_lossy and any(rows.rows[ROW_HEADER_COUNT::ROW_WIDTH]):
+            raise KsegError(f"{self.name}: message format v{magic} has no headers; --lossy leaves them out")
 
     def add_batch(self, line: BatchLine) -> None:
         """Adds a batch with its original header, in its original segment or snapshot."""
@@ -420,6 +413,7 @@ class NewPartition(RowsWriter):
             raise KsegError("batches keep their format and size when they are read: convert the result")
         header = line.header
         records = [self._record(record, None) for record in line.records]
+        self.records += len(records)
         if line.magic == MAGIC_V2:
             first = records[0].offset if records else header.base_offset
             if not header.base_offset <= first or self.next_offset - 1 > header.last_offset:
@@ -468,6 +462,7 @@ class NewPartition(RowsWriter):
             return b""
         area.begin(records[0].offset)
         rows = rows_of(records)
+        self._check_headers(line.magic, rows)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the message at offset {records[0].offset} is too large")
         target = self._target_of(header.codec)

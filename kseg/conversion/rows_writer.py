@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
@@ -16,6 +16,9 @@ from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class NewRecord(NamedTuple):
@@ -130,6 +133,17 @@ class RowsWriter:
         records, self._held, self._held_bytes = self._held, [], 0
         if records:
             self.add(rows_of(records), records[0].append_time)
+
+    def add_table(self, batch: "pyarrow.RecordBatch") -> None:
+        """Appends the rows of a record batch with columns of `record_columns`; without offsets they get the next ones.
+
+        Raises KsegError as `add`, ValueError as `batchable_rows`.
+        """
+        from kseg.export.arrow import batchable_rows, with_offsets
+
+        self.add_held()
+        for rows, append_time in batchable_rows(with_offsets(batch, self.next_offset)):
+            self.add(rows, append_time)
 
     def add(self, rows: Rows, append_time: int | None = None) -> None:
         """Appends records. ``append_time``: their LogAppendTime in ms, None for CreateTime.

@@ -25,7 +25,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_of
-from kseg.export.arrow import batchable_rows, by_partition, with_offsets
+from kseg.export.arrow import by_partition
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
@@ -341,7 +341,8 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         for batch in iterator:
             for name, part in self._by_partition(batch):
                 writer = writers.use(name, part.nbytes)
-                _add(writer, name, with_offsets(part, writer.next_offset or 0))
+                with errors_at(name, KsegError, of=ValueError):
+                    writer.add_table(part)
         return {name: writer.finish() for name, writer in writers.by_name.items()}
 
     def _writer(self, attempt: str, name: str) -> RowsWriter:
@@ -377,13 +378,6 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
     def abort(self, messages: list[Any]) -> None:
         """Removes the output of all tasks."""
         self._output.remove()
-
-
-def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
-    """Writes the rows of a batch. Raises KsegError for rows that are not records."""
-    with errors_at(name, KsegError, of=ValueError):
-        for rows, append_time in batchable_rows(batch):
-            writer.add(rows, append_time)
 
 
 def _checked_names(schema: StructType) -> list[str]:

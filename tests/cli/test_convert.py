@@ -182,6 +182,15 @@ def test_a_batch_of_no_known_format_is_skipped(kseg: Kseg, tmp_path: Path) -> No
     assert dumped(kseg, tmp_path / "new" / "dplain-0") == dumped(kseg, damaged)
 
 
+def test_headers_that_an_old_format_lacks_are_refused(kseg: Kseg, tmp_path: Path) -> None:
+    rows = kseg("dump", "--print-data-log", "--format", "json", SOURCES[3]).objects
+    next(row for row in rows if row["type"] == "record")["headers"] = [{"key": "h", "value": "1"}]
+    (tmp_path / "lines").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    asked = ("convert", "--from", "jsonl", "-o", tmp_path / "new", tmp_path / "lines")
+    kseg(*asked).expect(3, "v1 has no headers; --lossy")
+    kseg(*asked, "--lossy").expect(0)
+
+
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_damage_is_refused_or_skipped(kseg: Kseg, tmp_path: Path, form: str) -> None:
     refused = kseg("convert", "--to", form, "-o", tmp_path / "out", DAMAGED)

@@ -43,12 +43,12 @@ SchemaName = int | str
 
 
 class Schema(NamedTuple):
-    """``references``: the subjects and versions that an Avro schema uses."""
+    """``references``: name, subject and version of the schemas that it uses."""
 
     subject: str
     kind: str
     text: str
-    references: tuple[tuple[str, int], ...] = ()
+    references: tuple[tuple[str, str, int], ...] = ()
 
 
 class Schemas:
@@ -103,17 +103,17 @@ class Schemas:
         """Returns the texts of all schemas that a schema uses, each behind those that it uses itself."""
         found: dict[Schema, None] = {}
         entered: set[Schema] = set()
-        stack = [(schema, False)]
-        while stack:
-            each, is_left = stack.pop()
-            if is_left:
-                found.setdefault(each)
-            elif each not in entered:
-                entered.add(each)
-                stack.append((each, True))
-                stack += [(self._version(each, *reference), False) for reference in reversed(each.references)]
+
+        def enter(each: Schema) -> None:
+            entered.add(each)
             if len(entered) > _MAX_REFERENCES:
                 raise AvroError("the schema uses too many others")
+            for _, subject, version in each.references:
+                if (used := self._version(each, subject, version)) not in entered:
+                    enter(used)
+            found[each] = None
+
+        enter(schema)
         return [each.text for each in found if each is not schema]
 
     def _version(self, user: Schema, subject: str, version: int) -> Schema:
@@ -163,22 +163,23 @@ class Schemas:
             name, found = json.loads(key), json.loads(value)
             number, text, kind = found["id"], found["schema"], found.get("schemaType") or AVRO
             subject, version = name["subject"], name["version"]
-            used = tuple((each["subject"], each["version"]) for each in found.get("references") or ())
+            used = tuple((each["name"], each["subject"], each["version"]) for each in found.get("references") or ())
             guid = found.get("guid")
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return
-        strings, numbers = (text, kind, subject, *(each[0] for each in used)), (number, version, *(n for _, n in used))
+        strings = text, kind, subject, *(each for names in used for each in names[:2])
+        numbers = number, version, *(each[2] for each in used)
         if not all(isinstance(each, str) for each in strings) or not all(type(each) is int for each in numbers):
             return
-        schema = Schema(subject, kind.upper(), text, used)
+        schema, before = Schema(subject, kind.upper(), text, used), self._versions.get((subject, version))
+        self._left += (0 if before is None else len(before.text)) - len(text)
+        if self._left < 0:
+            raise KsegError(f"{self._place}: has more than {_MAX_BYTES >> 20} MiB of schemas")
         self._versions[subject, version] = schema
         for each in (number, guid.lower() if isinstance(guid, str) else _guid(schema)):
             self._add(each, schema)
 
     def _add(self, name: SchemaName, schema: Schema) -> None:
-        self._left -= len(schema.text)
-        if self._left < 0:
-            raise KsegError(f"{self._place}: has more than {_MAX_BYTES >> 20} MiB of schemas")
         before = self._schemas.get(name)
         if before is None or not _context(schema.subject) or _context(before.subject):
             self._schemas[name] = schema
@@ -191,8 +192,8 @@ def _context(subject: str) -> str:
 
 def _guid(schema: Schema) -> str:
     data = schema.text.encode("utf-8", "replace")
-    for subject, version in schema.references:
-        data += subject.encode("utf-8", "replace") + struct.pack(">i", version & 0x7FFFFFFF)
+    for name, subject, version in schema.references:
+        data += (name + subject).encode("utf-8", "replace") + struct.pack(">I", version & 0xFFFFFFFF)
     return str(UUID(bytes=md5(data, usedforsecurity=False).digest()))
 
 

@@ -15,7 +15,7 @@ from kseg.decoders import registry
 from kseg.decoders.avro import COLUMNS, AvroError, AvroReader
 from kseg.decoders.registry import Schemas, place_beside, schemas_at
 from kseg.decoders.values import ValuesDecoder
-from kseg.errors import PathError
+from kseg.errors import KsegError, PathError
 from kseg.segment.files import segment_file
 
 fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
@@ -242,6 +242,9 @@ def test_references_and_versions(schemas_of: Any) -> None:
     )
     assert shown(schemas, behind(3, b"\0\0")).value == {"a": {"kind": "A"}, "k": "A"}
     assert shown(schemas, behind(4, b"\2x")).value == "x"
+    data = json.dumps(address).encode() + b"kindkind" + struct.pack(">i", 1)
+    header = b"\1" + md5(data, usedforsecurity=False).digest()
+    assert shown(schemas, b"\0", (b"__value_schema_id", header)).value == {"kind": "A"}
     assert shown(schemas, behind(5, b"\0")).marks is None
     assert shown(schemas, behind(6, b"\0")).marks is None
     assert "uses version 9 of kind, which is missing" in schemas_of.warnings[-1]
@@ -252,6 +255,14 @@ def test_schemas_in_use_are_bounded(schemas_of: Any, monkeypatch: pytest.MonkeyP
     schemas = schemas_of(*(registered(number, ["null", "int"]) for number in (1, 2)))
     assert [shown(schemas, behind(number, b"\0")).marks is None for number in (1, 2, 1)] == [False, True, False]
     assert "schema 2 cannot be used: those before it take up" in schemas_of.warnings[-1]
+
+
+def test_schemas_that_are_read_are_bounded(schemas_of: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(registry, "_MAX_BYTES", 20)
+    schemas_of(*(registered(1, "string") for _ in range(9)))
+    (tmp_path / "_schemas-0").rename(tmp_path / "before")
+    with pytest.raises(KsegError, match="MiB of schemas"):
+        schemas_of(*(registered(1, "string", version=version) for version in range(9)))
 
 
 def test_the_default_context_wins(schemas_of: Any) -> None:

@@ -34,7 +34,7 @@ from kseg.export.arrow import need_pyarrow, record_batch, record_batches, schema
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.pushdown import ALL_ROWS, Bounds, bounds_of_filter, columns_of
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
-from kseg.runtime.threads import usable_cores
+from kseg.runtime.threads import until_exit, usable_cores
 from kseg.stores.stored_object import shown
 
 Dataset = object
@@ -122,7 +122,7 @@ class Scan(Dataset):
         Raises DamageError at damage unless it is skipped, PathError if a file cannot be read.
         """
         need_pyarrow()
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+        return pa.RecordBatchReader.from_batches(self.schema, until_exit(self._batches()))
 
     def _batches(self) -> "Iterator[pa.RecordBatch]":
         wanted = self.schema

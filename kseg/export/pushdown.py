@@ -2,7 +2,7 @@
 
 import ctypes
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -205,7 +205,9 @@ def _bounds(node: Node) -> Bounds:
     if function == "if_else":
         return _bounds(arguments[1]) | _bounds(arguments[2])
     if function == "is_in" and isinstance(arguments[0], FieldName):
-        return _any_of(arguments[0].name, node.options["value_set"].values)
+        values = node.options["value_set"].values
+        every = [_compared(arguments[0].name, EQUAL, each) if each.is_valid else ALL_ROWS for each in values]
+        return reduce(operator.or_, every, NO_ROWS)
     if function in _SWAPPED and isinstance(arguments[1], FieldName):
         function, arguments = _SWAPPED[function], arguments[::-1]
     if function in _SWAPPED and isinstance(arguments[0], FieldName) and not isinstance(arguments[1], Call | FieldName):
@@ -218,11 +220,6 @@ def _compared(column: str, comparison: str, literal: Any) -> Bounds:
         return NO_ROWS
     found = bounds_of(column, comparison, _value(column, literal))
     return ALL_ROWS if found is None else found
-
-
-def _any_of(column: str, literals: Iterable[Any]) -> Bounds:
-    found = [_compared(column, EQUAL, literal) if literal.is_valid else ALL_ROWS for literal in literals]
-    return reduce(operator.or_, found, NO_ROWS)
 
 
 _PER_MS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
@@ -240,8 +237,9 @@ def _value(column: str, literal: Any) -> Any:
         return below, below + bool(rest)
     if column in ("offset", "partition") and pa.types.is_integer(kind):
         return literal.as_py()
-    if column in ("topic", "key"):
-        found = literal.as_py()
-        as_text = found.decode() if column == "topic" and isinstance(found, bytes) else found
-        return found.encode() if column == "key" and isinstance(found, str) else as_text
-    return None
+    if column not in ("topic", "key"):
+        return None
+    found = literal.as_py()
+    if column == "topic":
+        return found.decode() if isinstance(found, bytes) else found
+    return found.encode() if isinstance(found, str) else found

@@ -4,8 +4,10 @@ An extra thread beyond the number of processors would only compete for the proce
 `concurrent.futures` would take a tenth of kseg's start-up time.
 """
 
+import atexit
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
@@ -18,6 +20,8 @@ TASKS_AHEAD = 3
 """Number of waiting groups of tasks per job, which limits memory."""
 
 Task = Callable[[], Any]
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Pipeline:
@@ -76,15 +80,50 @@ def _done(tasks: list[Task]) -> list[Any]:
     return [task() for task in tasks]
 
 
+# Threads of other libraries, and daemons, that read while the interpreter ends: one that wants the GIL later on, with
+# C++ below Python on its stack, would abort the process (Python up to 3.13).
+
+_WAIT_SECONDS = 0.25
+_reading: set[object] = set()
+"""Iterators that other threads than the main one have not read to the end."""
+_ended = threading.Event()
+
+
+def until_exit(items: Iterable[T]) -> Iterator[T]:
+    """Yields the items. Other threads than the main one get none when the interpreter ends: they sleep instead."""
+    reader = object()
+    try:
+        _stop_at_exit(reader)
+        for item in items:
+            _stop_at_exit(reader)
+            yield item
+            _stop_at_exit(reader)
+    finally:
+        _reading.discard(reader)
+
+
+def _stop_at_exit(reader: object) -> None:
+    if threading.get_ident() == threading.main_thread().ident:
+        return
+    if _ended.is_set():
+        _reading.discard(reader)
+        threading.Event().wait()
+    _reading.add(reader)
+
+
+@atexit.register
+def _wait_for_readers() -> None:
+    _ended.set()
+    until = time.monotonic() + _WAIT_SECONDS * bool(_reading)
+    while _reading and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def usable_cores() -> int:
     """Returns the number of cores that the scheduler gives this process: the default of ``--jobs``."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 class Future(Generic[T]):

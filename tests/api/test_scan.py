@@ -115,8 +115,10 @@ def test_rows_are_counted_without_records(sealed: Path) -> None:
         "next(iter(scan.scanner(columns=['offset'], batch_size=2, use_threads=True).to_batches()))",
         "unread = scan.scanner(use_threads=False).to_batches(); next(unread)",
         "unread = iter(scan); next(unread)",
+        "import threading; threading.Thread(target=lambda: [*scan.batches()], daemon=True).start()",
         "import duckdb; duckdb.sql('select topic, value from scan limit 1').fetchall()",
         "import polars; polars.scan_pyarrow_dataset(scan).head(2).collect()",
+        "import polars; unread = iter(polars.scan_pyarrow_dataset(scan).collect_batches()); next(unread)",
     ],
 )
 def test_a_process_ends_that_has_read_only_some_rows(read: str) -> None:

@@ -132,7 +132,7 @@ class _NewPartitions:
         if timestampType is not None and timestampType not in (*TIMESTAMP_TYPES, *TIMESTAMP_TYPES.values()):
             raise RequestError(f"timestampType={timestampType!r}: is none of {', '.join(TIMESTAMP_TYPES)}")
         append_time = moment if timestampType in ("LogAppendTime", TIMESTAMP_TYPES["LogAppendTime"]) else None
-        pairs = _pairs(headers) if headers else ()
+        pairs = () if headers is None else _pairs(headers)
         given = -1 if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
         rows = self._open_writers().use(name, RECORD_BYTES + len(key or b"") + len(value or b""))
         if 0 <= given < rows.next_offset:

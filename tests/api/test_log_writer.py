@@ -84,11 +84,13 @@ def test_a_log_directory_comes_back(tmp_path: Path, source: Path, form: str) -> 
 
 def test_header_keys_of_any_bytes_come_back(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    write(tmp_path / "a", ROWS)
-    for form in ("scan", "rows"):
-        scan = kseg.scan(tmp_path / "a")
-        write(tmp_path / form, scan if form == "scan" else scan.to_arrow().to_pylist())
-        assert records(tmp_path / form) == records(tmp_path / "a")
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    write(tmp_path / "a", [row | {"timestamp": TIME} for row in ROWS])
+    scan = kseg.scan(tmp_path / "a")
+    forms = {"scan": scan, "rows": scan.to_arrow().to_pylist(), "frame": scan.to_pandas().to_dict("records")}
+    for name, form in forms.items():
+        write(tmp_path / name, form)
+        assert records(tmp_path / name) == records(tmp_path / "a")
 
 
 def test_one_partition_takes_rows_of_any(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class BlockOutput:
     After `read_lz4` or `read_snappy` ``position`` is the end, and ``is_whole`` whether there was no fault.
     """
 
-    def __init__(self, block: cython.const[cython.uchar][::1], out: cython.uchar[::1], position=0):
+    def __init__(self, block: BytesIn, out: BytesOut, position=0):
         if not 0 <= position <= len(out):
             raise ValueError("no such position in the output")
         self._block, self._out = block, out

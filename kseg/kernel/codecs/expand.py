@@ -83,7 +83,7 @@ class ExpansionBuffer:
         """Returns a view of the whole buffer, in use until the next `extend`."""
         return memoryview(self._buffer)
 
-    def expand(self, codec: cython.int, magic: cython.int, area: cython.const[cython.uchar][::1]):
+    def expand(self, codec: cython.int, magic: cython.int, area: BytesIn):
         """Returns a view of the decompressed ``area``, valid until the next call; None if it is refused."""
         size: cython.Py_ssize_t
         if not cython.compiled or len(area) == 0 or not LZ4 <= codec <= ZSTD:

@@ -27,8 +27,8 @@ class BatchSelection:
 
     def select(
         self,
-        buffer: cython.const[cython.uchar][::1],
-        frames: cython.const[cython.longlong][::1],
+        buffer: BytesIn,
+        frames: Int64sIn,
         first: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         kept: cython.int,
@@ -102,12 +102,7 @@ class Repacking(FrameCursor):
         self.largest = largest
         self.size = 0
 
-    def repack(
-        self,
-        buffer: cython.const[cython.uchar][::1],
-        frames: cython.const[cython.longlong][::1],
-        out: cython.uchar[::1],
-    ) -> int:
+    def repack(self, buffer: BytesIn, frames: Int64sIn, out: BytesOut) -> int:
         """Writes the batches of ``buffer`` (rows FRAME_*) from ``frame`` on to ``out``, behind ``size`` bytes.
 
         Returns DONE, FULL (the output has less than ``needed`` free bytes) or NOT_PLAIN. Batches that the caller must

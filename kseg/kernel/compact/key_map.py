@@ -91,7 +91,7 @@ def hash_key(p, at, size, secret, found):
         found.low = int.from_bytes(digest[8:], "little", signed=True)
 
 
-def hash_of(key: cython.const[cython.uchar][::1], secret: Secret) -> tuple[int, int]:
+def hash_of(key: BytesIn, secret: Secret) -> tuple[int, int]:
     """Returns the two halves of the hash of a key."""
     found = cython.declare(KeyHash)
     hash_key(bytes_in(key), 0, len(key), secret, cython.address(found))
@@ -115,7 +115,7 @@ class KeyMap:
         self.slots = self.max_count = self.count = 0
         self.latest_offset = -1
 
-    def use(self, table: cython.longlong[::1], slots: cython.longlong, max_count: cython.longlong) -> None:
+    def use(self, table: Int64sOut, slots: cython.longlong, max_count: cython.longlong) -> None:
         """Sets the table: int64, three a slot, all zeros.
 
         Raises ValueError if slots lie outside the buffer, or if no slot would stay free.
@@ -131,12 +131,7 @@ class KeyMap:
         self._table = None
         self.slots = self.max_count = self.count = 0
 
-    def put(
-        self,
-        hashes: cython.const[cython.longlong][::1],
-        offsets: cython.const[cython.longlong][::1],
-        count: cython.Py_ssize_t,
-    ) -> int:
+    def put(self, hashes: Int64sIn, offsets: Int64sIn, count: cython.Py_ssize_t) -> int:
         """Puts keys by hashes (two int64 each) and offsets until the map is full. Returns the number of keys put."""
         k: cython.Py_ssize_t = 0
         at: cython.longlong
@@ -164,7 +159,7 @@ class KeyMap:
         self.check()
         return self._table[find_entry(self, high, low) + SLOT_OFFSET] - 1
 
-    def scatter(self, bounds: cython.longlong[::1], out: cython.longlong[::1]) -> None:
+    def scatter(self, bounds: Int64sOut, out: Int64sOut) -> None:
         """Writes the entries to ``out``, bucket by bucket: ``bounds[b]`` to ``bounds[b + 1]`` are those of bucket b.
 
         ``bounds``: zeros, two more than there are buckets.
@@ -190,7 +185,7 @@ class KeyMap:
                     copy_entry(self, at, out, ENTRY_WIDTH * bounds[b])
                     bounds[b] += 1
 
-    def merge(self, entries: cython.const[cython.longlong][::1], least: cython.longlong) -> bool:
+    def merge(self, entries: Int64sIn, least: cython.longlong) -> bool:
         """Puts the entries with an offset of at least ``least`` (0 or above); the largest offset of each key is kept.
 
         Returns False if the map was full.
@@ -222,7 +217,7 @@ class KeyMap:
                     self._table[at + SLOT_OFFSET] = entries[entry + SLOT_OFFSET] + 1
         return fits
 
-    def move(self, old: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> None:
+    def move(self, old: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> None:
         """Moves the entries of slots ``first`` to ``stop`` of another table, which must be absent here; `count` must
         include them already. Slots are in the order of hashes, so both tables are accessed sequentially.
         """
@@ -241,7 +236,7 @@ class KeyMap:
                     self._table[at + SLOT_LOW] = old[entry + SLOT_LOW]
                     self._table[at + SLOT_OFFSET] = old[entry + SLOT_OFFSET]
 
-    def look_up(self, entries: cython.const[cython.longlong][::1], out: cython.longlong[::1]) -> int:
+    def look_up(self, entries: Int64sIn, out: Int64sOut) -> int:
         """Writes the entries of this map for the keys of ``entries`` to ``out``. Returns their number."""
         k: cython.Py_ssize_t
         entry: cython.Py_ssize_t

@@ -20,15 +20,15 @@ class KeyReader(FrameCursor):
 
     def read(
         self,
-        data: cython.const[cython.uchar][::1],
-        batches: cython.const[cython.longlong][::1],
+        data: BytesIn,
+        batches: Int64sIn,
         count: cython.Py_ssize_t,
-        verdicts: cython.const[cython.longlong][::1],
-        rows: cython.longlong[::1],
-        hashes: cython.longlong[::1],
-        offsets: cython.longlong[::1],
+        verdicts: Int64sIn,
+        rows: Int64sOut,
+        hashes: Int64sOut,
+        offsets: Int64sOut,
         expansion: ExpansionBuffer,
-        opened: cython.const[cython.uchar][::1] = None,
+        opened: BytesIn = None,
     ) -> int:
         """Hashes the keys of the batches from ``frame`` up to ``count``; their rows BATCH_* have positions in ``data``.
 
@@ -69,12 +69,7 @@ class KeyReader(FrameCursor):
         return status
 
     def read_rows(
-        self,
-        payload: cython.const[cython.uchar][::1],
-        rows: cython.const[cython.longlong][::1],
-        count: cython.Py_ssize_t,
-        hashes: cython.longlong[::1],
-        offsets: cython.longlong[::1],
+        self, payload: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, hashes: Int64sOut, offsets: Int64sOut
     ) -> int:
         """Hashes the keys of ``count`` rows (ROW_*), written from the start. Returns the number of keys.
 

@@ -89,11 +89,11 @@ def has_tombstone(rows, count, keep):
 
 def judge_rows(
     key_map: KeyMap,
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
+    payload: BytesIn,
+    rows: Int64sIn,
     count: cython.Py_ssize_t,
     is_protected: cython.bint,
-    keep: cython.uchar[::1],
+    keep: BytesOut,
     counts: Counts,
 ) -> int:
     """`judge` for ``count`` rows with positions in ``payload``; adds them to ``counts.records``.
@@ -142,15 +142,15 @@ class Survivors(FrameCursor):
 
     def write(
         self,
-        data: cython.const[cython.uchar][::1],
-        batches: cython.const[cython.longlong][::1],
+        data: BytesIn,
+        batches: Int64sIn,
         count: cython.Py_ssize_t,
-        verdicts: cython.const[cython.longlong][::1],
-        rows: cython.longlong[::1],
-        keep: cython.uchar[::1],
-        out: cython.uchar[::1],
+        verdicts: Int64sIn,
+        rows: Int64sOut,
+        keep: BytesOut,
+        out: BytesOut,
         expansion: ExpansionBuffer,
-        opened: cython.const[cython.uchar][::1] = None,
+        opened: BytesIn = None,
     ) -> int:
         """Writes the survivors of the batches from ``frame`` up to ``count``; their rows BATCH_* have positions in
         ``data``.

@@ -15,24 +15,31 @@ cdef extern from "short_record.h" nogil:
         const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields
     )
 
-# Pointers to the first element of buffers, NULL for an empty one. Interpreted, pointers.py returns the buffer itself.
+# Buffers of arguments, to be read or written.
+ctypedef const unsigned char[::1] BytesIn
+ctypedef unsigned char[::1] BytesOut
+ctypedef const long long[::1] Int64sIn
+ctypedef long long[::1] Int64sOut
+ctypedef int[::1] Int32sOut
+
+# Pointers to the first element of buffers, NULL for an empty one. Interpreted, rows.py returns the buffer itself.
 # Interpreted, a copy that is faster to index and slice.
 cdef inline const unsigned char* indexable(const unsigned char* p) noexcept nogil:
     return p
 
-cdef inline const unsigned char* bytes_in(const unsigned char[::1] buffer) noexcept:
+cdef inline const unsigned char* bytes_in(BytesIn buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline unsigned char* bytes_out(unsigned char[::1] buffer) noexcept:
+cdef inline unsigned char* bytes_out(BytesOut buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline const long long* int64s_in(const long long[::1] buffer) noexcept:
+cdef inline const long long* int64s_in(Int64sIn buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline long long* int64s_out(long long[::1] buffer) noexcept:
+cdef inline long long* int64s_out(Int64sOut buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline int* int32s_out(int[::1] buffer) noexcept:
+cdef inline int* int32s_out(Int32sOut buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
 cdef inline unsigned int* uint32s_out(unsigned int[::1] buffer) noexcept:

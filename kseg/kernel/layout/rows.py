@@ -31,7 +31,9 @@ Batches, as `kseg.kernel.scan.headers` reads their headers, BATCH_*. A field tha
 
 from zlib import crc32 as _zlib_crc32
 
-# Pointers to buffers for C. Interpreted, each function returns the buffer itself, which is indexed.
+# Types of buffers, and pointers to them for C. Interpreted, each function returns the buffer itself, which is indexed.
+
+BytesIn = BytesOut = Int64sIn = Int64sOut = Int32sOut = memoryview
 
 
 def bytes_in(buffer):

@@ -97,10 +97,10 @@ def put_single_header(out, at, end, offset, attributes, base_timestamp, max_time
 
 
 def seal(
-    out: cython.uchar[::1],
+    out: BytesOut,
     at: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    model: cython.const[cython.uchar][::1],
+    model: BytesIn,
     attributes: cython.longlong,
     base_timestamp: cython.longlong,
     max_timestamp: cython.longlong,
@@ -135,7 +135,7 @@ class AreaWriter:
         self.use(out)
         self.begin(0, 0, None)
 
-    def use(self, out: cython.uchar[::1]) -> None:
+    def use(self, out: BytesOut) -> None:
         """Sets the buffer, which must contain the bytes written so far. Raises ValueError if it is too short."""
         if len(out) == 0 or len(out) < self.end:
             raise ValueError("a buffer is too short")
@@ -199,9 +199,9 @@ def write_records(area, p, rows, headers, first, stop):
 
 def add_records(
     area: AreaWriter,
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    headers: cython.const[cython.longlong][::1],
+    payload: BytesIn,
+    rows: Int64sIn,
+    headers: Int64sIn,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> int:
@@ -223,8 +223,8 @@ def add_records(
 
 def add_messages(
     area: AreaWriter,
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
+    payload: BytesIn,
+    rows: Int64sIn,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     magic: cython.int,
@@ -286,7 +286,7 @@ MAX_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and a
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
-def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
+def max_bytes(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
     """Returns an upper bound of the size of ``count`` records without headers as batches.
 
     Raises ValueError if there are no such rows.
@@ -302,12 +302,7 @@ def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t
 
 
 def single_batches(
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    headers: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    attributes: cython.int,
-    out: cython.uchar[::1],
+    payload: BytesIn, rows: Int64sIn, headers: Int64sIn, count: cython.Py_ssize_t, attributes: cython.int, out: BytesOut
 ) -> int:
     """Writes the first rows (ROW_*, positions in ``payload``) to ``out``, each as a batch with these attributes.
 

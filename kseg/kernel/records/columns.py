@@ -24,15 +24,15 @@ OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
 
 
 def gather(
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
+    payload: BytesIn,
+    rows: Int64sIn,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     width: cython.Py_ssize_t,
     field: cython.Py_ssize_t,
-    data: cython.uchar[::1],
-    ends: cython.int[::1],
-    valid: cython.uchar[::1],
+    data: BytesOut,
+    ends: Int32sOut,
+    valid: BytesOut,
     at: cython.Py_ssize_t,
 ) -> int:
     """Copies the bytes of ``field`` of the rows: a column of positions in ``payload``, the next column has the sizes.
@@ -77,12 +77,7 @@ def gather(
     return filled
 
 
-def keep_key(
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.longlong[::1],
-    count: cython.Py_ssize_t,
-    key: cython.const[cython.uchar][::1],
-) -> int:
+def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: BytesIn) -> int:
     """Moves the rows with this key to the front. Returns their number. A null key equals no key."""
     kept: cython.Py_ssize_t = 0
     k: cython.Py_ssize_t
@@ -197,12 +192,12 @@ class Collector(FrameCursor):
 
     def collect(
         self,
-        buf: cython.const[cython.uchar][::1],
-        frames: cython.const[cython.longlong][::1],
+        buf: BytesIn,
+        frames: Int64sIn,
         stop: cython.Py_ssize_t,
-        wanted: cython.const[cython.longlong][::1],
-        rows: cython.longlong[::1],
-        headers: cython.longlong[::1],
+        wanted: Int64sIn,
+        rows: Int64sOut,
+        headers: Int64sOut,
         expansion: ExpansionBuffer = None,
     ) -> int:
         """Appends the rows of the frames from ``frame`` up to ``stop``.
@@ -260,7 +255,7 @@ def collect_rows(collector, wanted):
     return DONE
 
 
-def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.longlong) -> None:
+def stamp(rows: Int64sOut, count: cython.Py_ssize_t, kind: cython.longlong) -> None:
     """Sets ROW_CHECK of rows of a v2 batch that were read elsewhere, as `Collector.collect` does."""
     k: cython.Py_ssize_t
     check: cython.longlong = row_check(0, True, kind)
@@ -269,7 +264,7 @@ def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.lon
         rows[k * ROW_WIDTH + ROW_CHECK] = check
 
 
-def count_invalid(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
+def count_invalid(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
     """Returns the number of rows of messages with a wrong checksum."""
     k: cython.Py_ssize_t
     wrong: cython.Py_ssize_t = 0
@@ -279,7 +274,7 @@ def count_invalid(rows: cython.const[cython.longlong][::1], count: cython.Py_ssi
     return wrong
 
 
-def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.const[cython.longlong][::1]) -> int:
+def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
     """Moves the rows that are valid and wanted to the front. Returns their number.
 
     A row without a timestamp is wanted only if all timestamps are.
@@ -314,8 +309,8 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
 
 
 def fitting(
-    rows: cython.const[cython.longlong][::1],
-    headers: cython.const[cython.longlong][::1],
+    rows: Int64sIn,
+    headers: Int64sIn,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     parts: cython.int,
@@ -344,11 +339,7 @@ def fitting(
 
 
 def kinds(
-    rows: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    out: cython.int[::1],
-    at: cython.Py_ssize_t,
+    rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: Int32sOut, at: cython.Py_ssize_t
 ) -> None:
     """Writes timestamp types as Kafka's ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
     k: cython.Py_ssize_t
@@ -359,12 +350,12 @@ def kinds(
 
 
 def times(
-    rows: cython.const[cython.longlong][::1],
+    rows: Int64sIn,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     scale: cython.longlong,
-    out: cython.longlong[::1],
-    valid: cython.uchar[::1],
+    out: Int64sOut,
+    valid: BytesOut,
     at: cython.Py_ssize_t,
 ) -> None:
     """Writes timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on.
@@ -392,11 +383,7 @@ def times(
 
 
 def header_ends(
-    rows: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    ends: cython.int[::1],
-    at: cython.Py_ssize_t,
+    rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, ends: Int32sOut, at: cython.Py_ssize_t
 ) -> int:
     """Writes the ends of the headers of each row from ends[at + 1] on. Returns the last one.
 
@@ -416,11 +403,7 @@ def header_ends(
 
 
 def headers_of(
-    rows: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    headers: cython.const[cython.longlong][::1],
-    out: cython.longlong[::1],
+    rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, headers: Int64sIn, out: Int64sOut
 ) -> int:
     """Copies the header rows of the rows to ``out``. Returns their number."""
     k: cython.Py_ssize_t
@@ -484,12 +467,7 @@ class HeaderOffsets:
         self.max_batch_bytes = max_batch_bytes
 
     def fill(
-        self,
-        rows: cython.const[cython.longlong][::1],
-        stop: cython.Py_ssize_t,
-        wanted: cython.const[cython.longlong][::1],
-        out: cython.longlong[::1],
-        at: cython.Py_ssize_t,
+        self, rows: Int64sIn, stop: cython.Py_ssize_t, wanted: Int64sIn, out: Int64sOut, at: cython.Py_ssize_t
     ) -> int:
         """Writes the wanted offsets from out[at] on, and returns where they end.
 
@@ -527,7 +505,7 @@ class HeaderOffsets:
                 self.delta = 0
         return at
 
-    def next_given(self, rows: cython.const[cython.longlong][::1], stop: cython.Py_ssize_t) -> int:
+    def next_given(self, rows: Int64sIn, stop: cython.Py_ssize_t) -> int:
         """Returns the next batch from ``batch`` on whose header gives the offsets, or ``stop``."""
         batch: cython.Py_ssize_t = self.batch
         check_batches(len(rows), batch, stop)

@@ -46,13 +46,7 @@ class MessageWalk:
         self.timestamp = timestamp
         self.mode = mode
 
-    def read(
-        self,
-        payload: cython.const[cython.uchar][::1],
-        end: cython.Py_ssize_t,
-        rows: cython.longlong[::1],
-        is_07: cython.bint = False,
-    ) -> int:
+    def read(self, payload: BytesIn, end: cython.Py_ssize_t, rows: Int64sOut, is_07: cython.bint = False) -> int:
         """Walks entries up to ``end``, writing rows. Returns DONE, FULL, COMPRESSED, CUT or a key of REASONS.
 
         Raises ValueError if a buffer is too short.
@@ -67,7 +61,7 @@ class MessageWalk:
             status = walk_set(self, p, end, out, capacity, is_07)
         return status
 
-    def survey(self, payload: cython.const[cython.uchar][::1]) -> int:
+    def survey(self, payload: BytesIn) -> int:
         """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``, which offsets of v1 depend on."""
         status: cython.int
         end: cython.Py_ssize_t = len(payload)

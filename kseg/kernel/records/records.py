@@ -420,12 +420,7 @@ class RecordWalk:
         """The largest timestamp of all records so far, in ms."""
         return self.cursor.largest_timestamp
 
-    def read(
-        self,
-        payload: cython.const[cython.uchar][::1],
-        rows: cython.longlong[::1],
-        headers: cython.longlong[::1],
-    ) -> int:
+    def read(self, payload: BytesIn, rows: Int64sOut, headers: Int64sOut) -> int:
         """`append_records` for int64 buffers ``rows`` and ``headers``. Raises ValueError if no row fits."""
         status: cython.int
         if len(rows) < ROW_WIDTH:
@@ -441,7 +436,7 @@ class RecordWalk:
             )
         return status
 
-    def check(self, payload: cython.const[cython.uchar][::1]) -> int:
+    def check(self, payload: BytesIn) -> int:
         """Checks the rest of the batch without writing rows; returns the same results."""
         status: cython.int
         p = bytes_in(payload)

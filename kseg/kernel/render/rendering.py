@@ -80,13 +80,11 @@ class Renderer(FrameCursor):
         self.line.context.place = place
         self.line.context.place_size = len(place)
 
-    def _take_program(self, code: cython.const[cython.longlong][::1], names: bytes):
+    def _take_program(self, code: Int64sIn, names: bytes):
         self.job.code = int64s_in(code)
         self.job.names = names
 
-    def _take_output(
-        self, rows: cython.longlong[::1], headers: cython.longlong[::1], out: cython.uchar[::1], decodes: cython.bint
-    ):
+    def _take_output(self, rows: Int64sOut, headers: Int64sOut, out: BytesOut, decodes: cython.bint):
         if not 0 <= self.written <= len(out) or len(out) < MIN_OUTPUT_BYTES:
             raise ValueError("the output is too small, or there is no such place in it")
         if decodes and self._program is None:
@@ -101,12 +99,12 @@ class Renderer(FrameCursor):
 
     def print_batches(
         self,
-        buf: cython.const[cython.uchar][::1],
-        frames: cython.const[cython.longlong][::1],
+        buf: BytesIn,
+        frames: Int64sIn,
         stop: cython.Py_ssize_t,
-        rows: cython.longlong[::1],
-        headers: cython.longlong[::1],
-        out: cython.uchar[::1],
+        rows: Int64sOut,
+        headers: Int64sOut,
+        out: BytesOut,
         expansion: ExpansionBuffer = None,
     ) -> int:
         """Prints the frames from ``frame`` up to ``stop`` into ``out``. ``rows`` and ``headers`` are buffers for rows.
@@ -136,13 +134,13 @@ class Renderer(FrameCursor):
 
     def print_records(
         self,
-        payload: cython.const[cython.uchar][::1],
-        rows: cython.longlong[::1],
-        headers: cython.longlong[::1],
+        payload: BytesIn,
+        rows: Int64sOut,
+        headers: Int64sOut,
         stop: cython.Py_ssize_t,
         magic: cython.int,
         kind: cython.int,
-        out: cython.uchar[::1],
+        out: BytesOut,
         decodes: cython.bint = False,
     ) -> int:
         """Prints rows ``record`` to ``stop`` of one batch; their positions count from the start of ``payload``.

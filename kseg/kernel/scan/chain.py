@@ -287,7 +287,7 @@ def follow_one(rows, i, count, chain):
     follow_offsets(rows, i, count, chain)
 
 
-def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, chain: Chain) -> int:
+def follow(rows: Int64sIn, count: cython.Py_ssize_t, chain: Chain) -> int:
     """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted.
 
     Raises ValueError if the buffer is too short.

@@ -284,11 +284,7 @@ def find_behind(scan, p, i, start, stop, end):
 
 
 def scan(
-    scan: FrameScan,
-    buffer: cython.const[cython.uchar][::1],
-    end: cython.Py_ssize_t,
-    rows: cython.longlong[::1],
-    expansion: ExpansionBuffer = None,
+    scan: FrameScan, buffer: BytesIn, end: cython.Py_ssize_t, rows: Int64sOut, expansion: ExpansionBuffer = None
 ) -> int:
     """Finds frames from the position of the scan on, and writes their rows.
 
@@ -330,7 +326,7 @@ def all_proven(rows, count):
 
 def find(
     scan: FrameScan,
-    buffer: cython.const[cython.uchar][::1],
+    buffer: BytesIn,
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     end: cython.Py_ssize_t,

@@ -93,12 +93,12 @@ def read_frames(p, frames, count, v07, origin, out, row):
 
 
 def read(
-    buffer: cython.const[cython.uchar][::1],
-    frames: cython.const[cython.longlong][::1],
+    buffer: BytesIn,
+    frames: Int64sIn,
     count: cython.Py_ssize_t,
     v07: cython.bint,
     origin: cython.longlong,
-    out: cython.longlong[::1],
+    out: Int64sOut,
 ) -> None:
     """Writes the headers of the first ``count`` frames to ``out``, rows BATCH_*. ``origin`` is added to positions.
 

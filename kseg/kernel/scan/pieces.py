@@ -23,7 +23,7 @@ class KeyIndex:
     ``seed`` is random, so that no image can choose its keys to collide.
     """
 
-    def __init__(self, table: cython.longlong[::1], seed: cython.longlong):
+    def __init__(self, table: Int64sOut, seed: cython.longlong):
         if len(table) == 0 or len(table) & (len(table) - 1):
             raise ValueError("the number of slots is no power of two")
         self._table = table
@@ -33,9 +33,9 @@ class KeyIndex:
 
     def add(
         self,
-        buffer: cython.const[cython.uchar][::1],
+        buffer: BytesIn,
         origin: cython.longlong,
-        rows: cython.const[cython.longlong][::1],
+        rows: Int64sIn,
         start: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         number: cython.longlong,
@@ -64,13 +64,7 @@ class KeyIndex:
             if start < end or end == stop:
                 return start
 
-    def alike(
-        self,
-        buffer: cython.const[cython.uchar][::1],
-        origin: cython.longlong,
-        rows: cython.const[cython.longlong][::1],
-        i: cython.Py_ssize_t,
-    ) -> list:
+    def alike(self, buffer: BytesIn, origin: cython.longlong, rows: Int64sIn, i: cython.Py_ssize_t) -> list:
         """Returns the numbers of the batches with the key of batch i, in the order in which they were added."""
         self.check(buffer, origin, rows, i, i + 1)
         key: cython.ulonglong = key_of(self, bytes_in(buffer), origin, int64s_in(rows), i)
@@ -86,12 +80,7 @@ class KeyIndex:
         return found
 
     def add_version(
-        self,
-        buffer: cython.const[cython.uchar][::1],
-        origin: cython.longlong,
-        rows: cython.const[cython.longlong][::1],
-        i: cython.Py_ssize_t,
-        number: cython.longlong,
+        self, buffer: BytesIn, origin: cython.longlong, rows: Int64sIn, i: cython.Py_ssize_t, number: cython.longlong
     ) -> None:
         """Adds batch i beside those of the same key."""
         self.check(buffer, origin, rows, i, i + 1)
@@ -99,9 +88,9 @@ class KeyIndex:
 
     def check(
         self,
-        buffer: cython.const[cython.uchar][::1],
+        buffer: BytesIn,
         origin: cython.longlong,
-        rows: cython.const[cython.longlong][::1],
+        rows: Int64sIn,
         start: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
     ) -> None:
@@ -153,7 +142,7 @@ def put(index, key, number, beside):
 # Pieces
 
 
-def common_prefix(one: cython.const[cython.uchar][::1], other: cython.const[cython.uchar][::1]) -> int:
+def common_prefix(one: BytesIn, other: BytesIn) -> int:
     """Returns the length of the common prefix of two buffers."""
     p, q = bytes_in(one), bytes_in(other)
     size: cython.longlong = min(len(one), len(other))
@@ -176,12 +165,7 @@ def first_of(rows, row):
     return rows[row + BATCH_FIRST_OFFSET] if rows[row + BATCH_FIRST_OFFSET] >= 0 else rows[row + BATCH_LAST_OFFSET]
 
 
-def breaks(
-    rows: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    block: cython.longlong,
-    out: cython.longlong[::1],
-) -> int:
+def breaks(rows: Int64sIn, count: cython.Py_ssize_t, block: cython.longlong, out: Int64sOut) -> int:
     """Writes the numbers of batches that do not continue the one before to ``out``: int64, ``count`` of them.
 
     At a multiple of ``block`` bytes, where a file may begin, a missing offset is more likely another file. Returns how
@@ -212,7 +196,7 @@ def breaks(
     return n
 
 
-def summarize(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> list:
+def summarize(rows: Int64sIn, count: cython.Py_ssize_t) -> list:
     """Returns the PIECE_* numbers of ``count`` batches; -1 for a least or largest one that none has.
 
     The hash leaves out positions, counts of records are negative where headers do not tell them, FIRST_TIME and
@@ -271,10 +255,10 @@ def may_be_versions(a, i, b, k):
 
 
 def contradict(
-    mine: cython.const[cython.longlong][::1],
+    mine: Int64sIn,
     i: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    others: cython.const[cython.longlong][::1],
+    others: Int64sIn,
     k: cython.Py_ssize_t,
     other_stop: cython.Py_ssize_t,
 ) -> bool:
@@ -334,12 +318,7 @@ def mark_of(p, at):
     return mark
 
 
-def mark_blocks(
-    buffer: cython.const[cython.uchar][::1],
-    stop: cython.Py_ssize_t,
-    step: cython.Py_ssize_t,
-    out: cython.longlong[::1],
-) -> int:
+def mark_blocks(buffer: BytesIn, stop: cython.Py_ssize_t, step: cython.Py_ssize_t, out: Int64sOut) -> int:
     """Writes pairs to ``out``: the position of each block that may begin a side file or a directory, and MAY_BE_FILE
     (0, v, #, X or I, or bytes of a producer snapshot or an index) and MAY_BE_DIRECTORY (of ext4) combined by or.
 

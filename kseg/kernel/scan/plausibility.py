@@ -151,11 +151,7 @@ def begins_stream(p, at, end, codec):
 
 
 def claimed_end(
-    buffer: cython.const[cython.uchar][::1],
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    v07: cython.bint,
-    largest: cython.longlong,
+    buffer: BytesIn, position: cython.Py_ssize_t, end: cython.Py_ssize_t, v07: cython.bint, largest: cython.longlong
 ) -> int:
     """Returns the end of the entry at a position by its length field, 0 if that is not plausible (`claimed_bytes`).
 
@@ -168,7 +164,7 @@ def claimed_end(
     return position + size if size else 0
 
 
-def continues(head: cython.const[cython.uchar][::1], last_offset: cython.longlong) -> bool:
+def continues(head: BytesIn, last_offset: cython.longlong) -> bool:
     """Whether ``head``, up to 61 bytes, is plausible as the header of the batch behind ``last_offset`` (-1: unknown).
 
     Checks fields that are rarely right in random bytes: offset, magic, attributes, and counts or key and value sizes.
@@ -182,11 +178,11 @@ def offset_continues(offset: cython.longlong, last_offset: cython.longlong) -> b
     return bool(offset_goes_on(offset, last_offset))
 
 
-def leading_zeros(buffer: cython.const[cython.uchar][::1]) -> int:
+def leading_zeros(buffer: BytesIn) -> int:
     """Returns the number of zero bytes at the start of a buffer."""
     return zeros_ahead(bytes_in(buffer), 0, len(buffer))
 
 
-def long_zeros(buffer: cython.const[cython.uchar][::1], least: cython.Py_ssize_t) -> int:
+def long_zeros(buffer: BytesIn, least: cython.Py_ssize_t) -> int:
     """Returns the number of zero bytes of a buffer in runs of at least ``least``."""
     return zeros_in_runs(bytes_in(buffer), 0, len(buffer), least)

@@ -49,9 +49,9 @@ class WindowedScan:
     def follow(
         self,
         end_position: cython.longlong,
-        window: cython.uchar[::1],
-        frames: cython.longlong[::1],
-        headers: cython.longlong[::1],
+        window: BytesOut,
+        frames: Int64sOut,
+        headers: Int64sOut,
         expansion: ExpansionBuffer = None,
     ) -> int:
         """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.

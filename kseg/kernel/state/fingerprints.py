@@ -23,13 +23,7 @@ def put_uvarint(out, at, value):
     return at + 1
 
 
-def pack(
-    buffer: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    origin: cython.longlong,
-    out: cython.uchar[::1],
-) -> int:
+def pack(buffer: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, origin: cython.longlong, out: BytesOut) -> int:
     """Writes the fingerprints of ``count`` contiguous batches (rows BATCH_*). Returns the number of bytes written.
 
     ``buffer`` has the bytes of the file from ``origin`` on. Raises ValueError if a buffer is too short.

@@ -50,7 +50,7 @@ class EntryWalk(EventLog):
         self.pending_entry = self.indexed = self.farthest = self.farthest_at = 0
         self.has_unseen = self.is_doubted = self.has_v2 = False
 
-    def move(self, first: cython.longlong, loaded: cython.longlong, window: cython.const[cython.uchar][::1]):
+    def move(self, first: cython.longlong, loaded: cython.longlong, window: BytesIn):
         """Sets the ``window``, with ``loaded`` entries from number ``first`` on; it has at least the bytes of one."""
         if len(window) < max(1, loaded) * self.width:
             raise ValueError("a buffer is too short")
@@ -243,9 +243,7 @@ def times_row(rows, i, count, walk):
             walk.certain = own
 
 
-def follow(
-    walk: EntryWalk, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
-) -> int:
+def follow(walk: EntryWalk, rows: Int64sIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t) -> int:
     """Checks the index against rows ``start`` to ``count`` (BATCH_*). Returns the row to continue with after the window
     was moved, or ``count``. Raises ValueError if the buffer is too short."""
     walk.is_short = False

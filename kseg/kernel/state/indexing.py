@@ -25,11 +25,7 @@ class EpochState:
 
 
 def changes(
-    rows: cython.const[cython.longlong][::1],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    state: EpochState,
-    found: cython.longlong[::1],
+    rows: Int64sIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t, state: EpochState, found: Int64sOut
 ) -> int:
     """Writes the changes in rows ``start`` to ``count`` to ``found`` (CHANGE_*).
 
@@ -85,13 +81,7 @@ class IndexBuild:
         self.offsets = self.times = self.row = 0
 
 
-def index(
-    rows: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    build: IndexBuild,
-    offsets: cython.uchar[::1],
-    times: cython.uchar[::1],
-) -> int:
+def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: BytesOut, times: BytesOut) -> int:
     """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``, which hold ``count`` entries each.
 
     Returns DONE, or OUTSIDE or NOT_RISING if the batch of ``row`` cannot be indexed; earlier entries are written.

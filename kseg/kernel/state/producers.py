@@ -54,7 +54,7 @@ class ProducerTable(EventLog):
         self.use(_int64s(0), _int64s(1))
         self._abort_rows, self.abort_capacity = None, 0
 
-    def use(self, entries: cython.longlong[::1], slots: cython.longlong[::1]) -> None:
+    def use(self, entries: Int64sOut, slots: Int64sOut) -> None:
         """Keeps entries here from now on: ``entries`` holds all so far, ``slots`` are zero and at least one more.
 
         Raises ValueError if a buffer has another size.
@@ -97,7 +97,7 @@ class ProducerTable(EventLog):
             raise IndexError(index)
         open_transaction(self, index, self.entries[index * ENTRY_WIDTH + TXN_FIRST])
 
-    def write_to(self, events, aborts: cython.longlong[::1]) -> None:
+    def write_to(self, events, aborts: Int64sOut) -> None:
         """Sets the buffers for the events (EVENT_WIDTH) and the markers (ABORT_WIDTH) of a call."""
         self.use_rows(events)
         self._abort_rows = aborts
@@ -193,11 +193,7 @@ def is_same(p, at, table, e):
 
 
 def compare(
-    table: ProducerTable,
-    snapshot: cython.const[cython.uchar][::1],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    found: cython.longlong[::1],
+    table: ProducerTable, snapshot: BytesIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t, found: Int64sOut
 ) -> int:
     """Compares entries ``start`` to ``count`` of a .snapshot file with the table.
 
@@ -458,9 +454,7 @@ def replay_one(rows, i, table):
     return True
 
 
-def replay(
-    table: ProducerTable, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
-) -> int:
+def replay(table: ProducerTable, rows: Int64sIn, start: cython.Py_ssize_t, count: cython.Py_ssize_t) -> int:
     """Replays rows ``start`` to ``count`` (BATCH_*). Returns the row before which it stopped.
 
     It stops at ``count``; at the first batch that reaches the offset ``stop``; if the table of aborts is full; if the

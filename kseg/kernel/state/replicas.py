@@ -10,9 +10,9 @@ class Side:
 
     def __init__(
         self,
-        payload: cython.const[cython.uchar][::1],
-        rows: cython.const[cython.longlong][::1],
-        headers: cython.const[cython.longlong][::1],
+        payload: BytesIn,
+        rows: Int64sIn,
+        headers: Int64sIn,
         count: cython.Py_ssize_t,
         start: cython.Py_ssize_t = 0,
     ):
@@ -30,7 +30,7 @@ class RecordComparison:
     equal offset before the first difference, or -1. ``is_open``: the last event includes the last record of the call.
     """
 
-    def __init__(self, rows: cython.longlong[::1]):
+    def __init__(self, rows: Int64sOut):
         if len(rows) < EVENT_WIDTH:
             raise ValueError("a buffer is too short")
         self._buffer = rows

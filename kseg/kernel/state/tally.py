@@ -25,7 +25,7 @@ MIX_A = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
 
 
-def add(distinct: cython.longlong[::1], value: cython.const[cython.uchar][::1]) -> None:
+def add(distinct: Int64sOut, value: BytesIn) -> None:
     """Counts one value."""
     check_distinct(distinct)
     add_hash(int64s_out(distinct), hash_of(bytes_in(value), 0, len(value)))
@@ -115,7 +115,7 @@ FORM_07 = cython.declare(cython.Py_ssize_t, 3)
 LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
-def largest_of(tally: cython.longlong[::1], of_records: bool) -> list[tuple[int, int]]:
+def largest_of(tally: Int64sOut, of_records: bool) -> list[tuple[int, int]]:
     """Returns size and offset of the largest records or keys, the largest first; the offset is -1 in format 0.7.
 
     The size of a record is that of its key, value and headers. Raises ValueError if the buffer is too short.
@@ -127,7 +127,7 @@ def largest_of(tally: cython.longlong[::1], of_records: bool) -> list[tuple[int,
     return [(tally[at], tally[at + LARGEST_OFFSET]) for at in columns if tally[at]]
 
 
-def header_keys(tally: cython.longlong[::1]) -> list[tuple[bytes, int, int, int]]:
+def header_keys(tally: Int64sOut) -> list[tuple[bytes, int, int, int]]:
     """Returns the first 64 bytes of each header key, its size, the number of its headers, and the bytes of these.
 
     Raises ValueError if the buffer is too short.
@@ -413,16 +413,16 @@ def count_frame(cursor, v07, tally, producers, keys):
 
 
 def add_frames(
-    buffer: cython.const[cython.uchar][::1],
-    frames: cython.const[cython.longlong][::1],
+    buffer: BytesIn,
+    frames: Int64sIn,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     v07: cython.bint,
-    tally: cython.longlong[::1],
-    producers: cython.longlong[::1],
-    keys: cython.longlong[::1],
-    rows: cython.longlong[::1],
-    headers: cython.longlong[::1],
+    tally: Int64sOut,
+    producers: Int64sOut,
+    keys: Int64sOut,
+    rows: Int64sOut,
+    headers: Int64sOut,
 ) -> int:
     """Counts frames [first, stop) and their records. Returns the first frame that is not plain, or ``stop``.
 
@@ -444,12 +444,7 @@ def add_frames(
     return cursor.frame
 
 
-def add_batch(
-    data: cython.const[cython.uchar][::1],
-    magic: cython.int,
-    tally: cython.longlong[::1],
-    producers: cython.longlong[::1],
-) -> None:
+def add_batch(data: BytesIn, magic: cython.int, tally: Int64sOut, producers: Int64sOut) -> None:
     """Counts one batch without its records. ``data`` begins with its header; ``magic``: 0, 1, 2, or -7 for 0.7."""
     least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
     if magic == MAGIC_V2 or magic == MAGIC_07:
@@ -461,12 +456,12 @@ def add_batch(
 
 
 def add_rows(
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    headers: cython.const[cython.longlong][::1],
+    payload: BytesIn,
+    rows: Int64sIn,
+    headers: Int64sIn,
     count: cython.Py_ssize_t,
-    tally: cython.longlong[::1],
-    keys: cython.longlong[::1],
+    tally: Int64sOut,
+    keys: Int64sOut,
     is_control: cython.bint,
     has_offsets: cython.bint,
 ) -> None:
@@ -486,7 +481,7 @@ def add_rows(
         count_rows(p, row, header, count, counted, known, is_control, has_offsets)
 
 
-def add_size(tally: cython.longlong[::1], which: cython.Py_ssize_t, size: cython.longlong) -> None:
+def add_size(tally: Int64sOut, which: cython.Py_ssize_t, size: cython.longlong) -> None:
     """Adds a number to one of the distributions BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES."""
     if len(tally) < TALLY_WIDTH or which < 0 or which > 3:
         raise ValueError("no such distribution")
@@ -517,7 +512,7 @@ def add_forms(rows, count, is_07, found):
         found[to + 1] += rows[at + BATCH_SIZE]
 
 
-def count_forms(rows: cython.const[cython.longlong][::1], count: int, is_07: bool, found: cython.longlong[::1]) -> None:
+def count_forms(rows: Int64sIn, count: int, is_07: bool, found: Int64sOut) -> None:
     """Adds the valid batches of ``count`` rows to ``found``, FORMS_WIDTH columns.
 
     Raises ValueError if a buffer is too short.

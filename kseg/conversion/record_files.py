@@ -185,6 +185,7 @@ def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None)
         write_statistics=[name for name in schema.names if name in _WITH_STATISTICS],
         data_page_size=_PAGE_BYTES,
         write_batch_size=_BATCH_ROWS,
+        write_page_checksum=True,
     )
 
 

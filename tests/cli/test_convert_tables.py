@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kseg as package
-from cli.command import TESTDATA, Kseg, spawned, unchanged
+from cli.command import TESTDATA, Kseg, flip, spawned, unchanged
 from kernel.rendering import batch, record
 from kseg.conversion import record_files, table_import
 from kseg.errors import KsegError
@@ -224,6 +224,16 @@ def test_damaged_files_give_an_error_or_rows(tmp_path: Path, form: str) -> None:
             texts.add(str(error))
     assert len(texts) > 4
     assert all(text.startswith(str(tmp_path)) and text.endswith("nothing was written") for text in texts)
+
+
+def test_a_flipped_bit_in_a_page_is_found(kseg: Kseg, tmp_path: Path) -> None:
+    """By the checksums that kseg writes. Without a codec pyarrow would read other bytes."""
+    path = tmp_path / "table"
+    kseg("convert", "--to", "parquet", "--codec", "none", "-o", path, TESTDATA / SOURCES[0]).expect(0)
+    intact = path.read_bytes()
+    value = rows(TESTDATA / SOURCES[0])[70][5]
+    flip(path, intact.index(value) + len(value) // 2)
+    kseg("convert", "--from", "parquet", "-o", tmp_path / "new", path).expect(3, "verification failed")
 
 
 def test_lengths_of_an_arrow_file_are_not_taken_on_trust(kseg: Kseg, tmp_path: Path) -> None:

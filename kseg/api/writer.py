@@ -62,9 +62,8 @@ class _NewPartitions:
         writers, self._is_open = self._open_writers(), False
         try:
             known = KnownTopics().settings(self._output) if error is None else None
-            for name, rows in writers.by_name.items() if error is None else ():
-                topic_id = known.ids.get(name.rpartition("-")[0]) if known else None
-                write_side_files(rows.folder or "", rows.finish(), topic_id)
+            for rows in writers.by_name.values() if error is None else ():
+                write_side_files(rows.folder or "", rows.finish(), known.ids if known else None)
         except BaseException as failure:
             writers.close()
             self._opened.__exit__(type(failure), failure, failure.__traceback__)

@@ -1,7 +1,7 @@
 """Writes records with rising offsets as the segments of new partitions: v2 batches without a producer."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kseg.changes.accepted_gaps import record
@@ -203,11 +203,12 @@ class RowsWriter:
         return PartitionRange(self._append(self._first_offset, self._grouper.flush()).finish(), self._gaps)
 
 
-def write_side_files(folder: str, whole: PartitionRange, topic_id: str | None = None) -> None:
+def write_side_files(folder: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None = None) -> None:
     """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them.
 
-    ``topic_id``: a broker that knows the topic by another id, or finds none, takes the partition for a stray one.
+    ``topic_ids``: a broker that knows the topic by another id, or finds none, takes the partition for a stray one.
     """
+    topic_id = (topic_ids or {}).get(os.path.basename(folder).rpartition("-")[0])
     if topic_id is not None:
         metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
         Disk().write_file(os.path.join(folder, PARTITION_METADATA), metadata, folder)

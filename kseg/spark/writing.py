@@ -27,6 +27,7 @@ from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWr
 from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_of
 from kseg.export.arrow import by_partition
 from kseg.formats.suffixes import LOG
+from kseg.logdir.topics import KnownTopics
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
@@ -100,10 +101,11 @@ class LocalOutput:
             _parents_of(self.root),
             new_directories(self.root, takes_lock=True) as made,
         ):
+            known = KnownTopics().settings(self.root)
             for name, whole in partitions.items():
-                self._put(made, name, whole)
+                self._put(made, name, whole, known.ids if known else None)
 
-    def _put(self, made: NewDirectories, name: str, whole: PartitionRange) -> None:
+    def _put(self, made: NewDirectories, name: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None) -> None:
         folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
         for segment in whole.segments:
             for suffix, path in segment.paths.items():
@@ -113,7 +115,7 @@ class LocalOutput:
                 disk.rename(path, target)
                 if not self._is_new:
                     disk.copy_owner_if_allowed(target, folder)
-        write_side_files(folder, whole)
+        write_side_files(folder, whole, topic_ids)
 
     def remove(self) -> None:
         """Removes all that is staged."""

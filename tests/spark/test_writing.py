@@ -262,6 +262,14 @@ def test_existing_files_are_not_changed(tmp_path: Path) -> None:
         KsegDataSource({"path": str(tmp_path / "u-0")}).writer(schema_of("records"), True)
 
 
+def test_partitions_of_a_known_topic_get_its_id(tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    before = (logs / "few-0/partition.metadata").read_bytes()
+    shutil.rmtree(logs / "few-0")
+    write(writer_of(logs / "few-0", ["value"]), [batch([{"value": b"1"}], ["value"])])
+    assert (logs / "few-0/partition.metadata").read_bytes() == before
+
+
 def test_a_lost_attempt_leaves_nothing(tmp_path: Path) -> None:
     writer, rows = writer_of(tmp_path / "t-0"), [batch(numbered(0, 3))]
     pickle.loads(dumps(writer)).write(iter(rows))

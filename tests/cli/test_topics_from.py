@@ -10,7 +10,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, Outcome
 from kseg.formats.record_batch import build_batch
-from kseg.recovery.directory_topics import MAX_MISSING, PRODUCER_ID_MARGIN
+from kseg.recovery.metadata_log import MAX_MISSING, PRODUCER_ID_MARGIN
 from kseg.sidefiles.checkpoints import build_offset_checkpoint
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 

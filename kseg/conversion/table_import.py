@@ -278,7 +278,7 @@ def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:
             count = max(bisect_right(head.offsets, end), 1) if head.offsets else len(head.batch)
             parts.append(pa.Table.from_batches([head.batch[:count]]))
             push(at, head.from_row(count) if count < len(head.batch) else next(rest, None), rest)
-        joined = pa.concat_tables(parts, promote_options="default")
+        joined = pa.concat_tables(parts or [pa.table({})], promote_options="default")
         for batch in (joined.sort_by(OFFSET).combine_chunks() if len(parts) > 1 else joined).to_batches():
             yield _Rows(taken[0][1].name, taken[0][1].place, batch), streams[taken[0][0]].path
 
@@ -300,24 +300,28 @@ def _parquet(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "It
             yield from file.iter_batches(min(max(rows, 1), CHUNK_ROWS), [group], read, use_threads=False)
 
 
-def _arrow(_: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pyarrow.RecordBatch]":
-    """Reads a stream, or a file: its magic, a stream, and its footer."""
+def _arrow(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pyarrow.RecordBatch]":
+    """Reads a stream or a file. On standard input a file is its magic, a stream, and its footer."""
     import pyarrow as pa
 
-    if is_file := cast(BufferedReader, opened).peek(len(_ARROW_MAGIC)).startswith(_ARROW_MAGIC):
-        opened.read(8)
-    with pa.ipc.open_stream(opened) as reader:
-        for batch in reader:
-            if names != COLUMNS:
-                batch = batch.select([name for name in batch.schema.names if name in names])
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                with errors_at(f"column {name}", KsegError, of=pa.ArrowInvalid):
-                    column.validate(full=True)  # pyarrow takes the lengths of a file on trust
-            yield batch
+    is_file = cast(BufferedReader, opened).peek(len(_ARROW_MAGIC)).startswith(_ARROW_MAGIC)
+    if is_file and path != STANDARD_INPUT:
+        reader = pa.ipc.open_file(opened)
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+    else:
+        opened.read(8 * is_file)
+        batches = iter(pa.ipc.open_stream(opened))
+    for batch in batches:
+        if names != COLUMNS:
+            batch = batch.select([name for name in batch.schema.names if name in names])
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            with errors_at(f"column {name}", KsegError, of=pa.ArrowInvalid):
+                column.validate(full=True)  # pyarrow takes the lengths of a file on trust
+        yield batch
     end = b""
-    while block := opened.read(1 << 16):
+    while path == STANDARD_INPUT and (block := opened.read(1 << 16)):
         end = (end + block)[-len(_ARROW_MAGIC) :]
-    if is_file and end != _ARROW_MAGIC:
+    if is_file and path == STANDARD_INPUT and end != _ARROW_MAGIC:
         raise ValueError("is cut off")
 
 

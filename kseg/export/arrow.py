@@ -276,7 +276,10 @@ def record_columns(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
             found[name] = _record_column(name, column)
             found[name].validate()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ValueError(f"column {name} is {column.type}: {error}") from error
+            kind = (
+                getattr(column.type, "value_type", column.type) if pa.types.is_dictionary(column.type) else column.type
+            )
+            raise ValueError(f"column {name} is {kind}: {error}") from error
     return pa.RecordBatch.from_pydict(found)
 
 

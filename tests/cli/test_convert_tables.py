@@ -97,6 +97,22 @@ def test_a_table_of_another_program(kseg: Kseg, tmp_path: Path, options: tuple[s
     kseg("verify", "--level", "deep", tmp_path / "new").expect(0)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_without_rows(kseg: Kseg, tmp_path: Path, form: str) -> None:
+    for name, columns in (("a", {"value": pa.array([], pa.binary())}), ("b", {"offset": pa.array([], pa.int64())})):
+        write(tmp_path / "tables" / name, columns, form if form == "parquet" else "file")
+    kseg("convert", "--from", form, "-o", tmp_path / "new", tmp_path / "tables").expect(0)
+    assert {path.name for path in (tmp_path / "new").iterdir()} <= {".lock"}
+
+
+def test_a_file_of_polars(kseg: Kseg, tmp_path: Path) -> None:
+    """It begins with no stream, and has texts as views."""
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    polars.DataFrame({"key": ["a", None], "value": ["text longer than a view", ""]}).write_ipc(tmp_path / "table")
+    kseg("convert", "--from", "arrow", "-o", tmp_path / "new", tmp_path / "table").expect(0)
+    assert [row[4:6] for row in rows(tmp_path / "new/records-0")] == [(b"a", b"text longer than a view"), (None, b"")]
+
+
 def test_headers_of_a_table_need_v2(kseg: Kseg, tmp_path: Path) -> None:
     write(tmp_path / "table", {"value": ["a"], "headers": pa.array([[("h", "1")]], pa.map_(pa.string(), pa.string()))})
     asked = ("convert", "--from", "parquet", "--to", "v1", "-o", tmp_path / "new", tmp_path / "table")

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
+from kseg.export.arrow import valid_text
 from kseg.export.chunk import Chunk, Chunks
 from kseg.export.pushdown import Bounds
 from kseg.export.records import RUN_BYTES as PREFETCH_RUN_BYTES
@@ -92,7 +93,7 @@ class ScanRequest:
         globs = self.topics
         if globs is not None and (topic is None or not any(fnmatchcase(topic, glob) for glob in globs)):
             return False
-        if self.names is not None and topic not in self.names:
+        if self.names is not None and (topic is None or valid_text(topic) not in self.names):
             return False
         return self.partitions is None or partition in self.partitions
 

@@ -1,6 +1,7 @@
 """Filters of pyarrow give the rows of the whole table, and read only what they can match."""
 
 import datetime
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,14 @@ def test_bounds_of_a_filter(chosen: Any, bounds: Bounds) -> None:
 def test_columns_of_a_filter() -> None:
     assert columns_of((column("offset") == 5) & pc.field("headers", "key").is_valid()) == {"offset", "headers"}
     assert columns_of("offset = 5") is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are text")
+def test_a_topic_is_compared_as_it_is_shown(tmp_path: Path) -> None:
+    shutil.copytree(MANY, tmp_path / os.fsdecode(b"a\xff-0"))
+    scan: Any = kseg.scan(tmp_path)
+    assert set(scan.to_table()["topic"].to_pylist()) == {"a\ufffd"}
+    assert scan.count_rows(column("topic") == "a\ufffd") == scan.count_rows() > 0
 
 
 def unreadable_but(folder: Path, kept: int) -> int:

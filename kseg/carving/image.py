@@ -410,6 +410,11 @@ def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[memory
 _EFFORT = 8
 """The checksums that are tried for cut batches may read so many times the image."""
 
+_MOST_ENDS = 1 << 18
+"""Positions that are held at which files may end."""
+
+_ZEROS = bytes(BLOCK_BYTES)
+
 _LAST_ZEROS = 64
 """A batch ends in fewer zeros: those of its last record."""
 
@@ -444,6 +449,7 @@ class TornBatches:
             alike.sort(key=attrgetter("first_offset"))
         self._size = max((piece.source.size for piece in pieces), default=0)
         self._effort = _EFFORT * self._size
+        self._ends_left = _MOST_ENDS
 
     def mended(self) -> Iterator[tuple[Piece, Piece, Piece | None]]:
         """Yields the piece before, the batch whose rest was found, and the piece behind that rest: None if the batch is
@@ -464,7 +470,7 @@ class TornBatches:
             batch = next(filter(None, tried), None)
             if batch is None:
                 self.count += 1
-                self.given_up += self._effort < 0
+                self.given_up += self._effort < 0 or self._ends_left <= 0
                 piece.continues_at = claim.next_offset
             else:
                 yield piece, batch, None
@@ -481,14 +487,19 @@ class TornBatches:
         for size in wanted:
             for used in range(max(1, size - _LAST_ZEROS), size + 1):
                 by_used[used].append(size)
-        for start, stop in self._between() if by_used else ():
-            for at in range(start, stop - BLOCK_BYTES + 1, WINDOW_BYTES):
-                window = self._pieces[0].source.buffer[at : min(at + WINDOW_BYTES, stop)]
+        for at, stop in self._between() if by_used else ():
+            source: Any = self._pieces[0].source
+            while at + BLOCK_BYTES <= stop and self._ends_left > 0:
+                at += (next_data(source.extent, at, stop) - at) // BLOCK_BYTES * BLOCK_BYTES
+                window = source.buffer[at : min(at + WINDOW_BYTES, stop)]
                 for match in re.finditer(rb"\0", bytes(window[BLOCK_BYTES - 1 :: BLOCK_BYTES])):
                     first = match.start() * BLOCK_BYTES
-                    used = len(bytes(window[first : first + BLOCK_BYTES]).rstrip(b"\0"))
-                    for size in by_used[used]:
+                    block = bytes(window[first : first + BLOCK_BYTES])
+                    sizes = by_used[len(block.rstrip(b"\0"))] if block != _ZEROS else []
+                    for size in sizes:
                         found[size].append(at + first + size)
+                    self._ends_left -= len(sizes)
+                at += WINDOW_BYTES
         return found
 
     def _between(self) -> Iterator[tuple[int, int]]:

@@ -125,6 +125,18 @@ def test_the_last_batch_of_a_file_is_put_together_where_zeros_fill_its_block(kse
     assert (done.objects[-1]["mended"], done.objects[-1]["torn"]) == (1, 0)
 
 
+@pytest.mark.parametrize(("most", "given_up"), [(2, 1), (100, 0)])
+def test_ends_of_files_are_held_up_to_a_limit(
+    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch, most: int, given_up: int
+) -> None:
+    data = batch(0, 300, 1000) + batch(300, 1000, 2000)
+    other = padded(random.Random(3).randbytes(len(data) % BLOCK))
+    image.write_bytes(data[: len(data) // BLOCK * BLOCK] + 3 * other)
+    monkeypatch.setattr("kseg.carving.image._MOST_ENDS", most)
+    found = carve(kseg, image).objects[-1]
+    assert (found["mended"], found["torn"], found["givenUp"]) == (0, 1, given_up)
+
+
 def test_messages_of_old_formats_come_back_and_cut_ones_too(kseg: Kseg, image: Path) -> None:
     truth = truth_of(LEGACY)
     content = files_one_by_one(LEGACY, with_side_files=False)

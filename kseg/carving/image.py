@@ -499,6 +499,7 @@ class TornBatches:
                     for size in sizes:
                         found[size].append(at + first + size)
                     self._ends_left -= len(sizes)
+                source.forget(at, at + len(window))
                 at += WINDOW_BYTES
         return found
 

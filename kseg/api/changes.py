@@ -440,6 +440,8 @@ def convert(
     output, partition_by, exports = change["output"], change["partition_by"], EXPORTS[1:]
     if to is not None and to not in (*FORMATS, *exports):
         raise RequestError(f"to={to!r}: is none of {', '.join((*FORMATS, *exports))}")
+    if output is not None and os.fspath(output) == "-":
+        raise RequestError("output='-': only the command writes to standard output: give a path")
     if output is None and (change["from_"] is not None or to in exports):
         raise RequestError("convert: give an output")
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
@@ -465,10 +467,11 @@ def _converted_to(
     from kseg.conversion.record_files import check_codec, export_to_new
     from kseg.conversion.table_import import import_records
 
-    check_output(output)
+    check_output(output, paths if options.source else ())
     if {options.form, options.source} & {"parquet", "arrow"}:
         need_pyarrow()
-        check_codec(str(options.form), options.packing[0])
+    if options.form in ("parquet", "arrow"):
+        check_codec(options.form, options.packing[0])
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
         change = ChangeOptions(is_dry, lock)

@@ -211,13 +211,19 @@ def run_to_new(
     return Outcome(int(change.is_dry and bool(plans)), change.is_dry, not change.is_dry and bool(plans))
 
 
-def check_output(output: str) -> None:
-    """Raises PathError if the output would be inside a partition or log directory, among the files of brokers."""
-    place = os.path.realpath(output)
+def check_output(output: str, inputs: Sequence[str] = ()) -> None:
+    """Raises PathError if the output would be inside a partition or log directory, among the files of brokers, or
+    inside one of these inputs.
+    """
+    place, where = os.path.realpath(output), ""
     folder = place if os.path.isdir(place) else os.path.dirname(place)
     if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
-        kind = "partition" if holds_segments(folder) else "log directory"
-        raise PathError(f"{output}: is inside the {kind} {folder}; nothing was written: choose a path outside of it")
+        where = f"{'partition' if holds_segments(folder) else 'log directory'} {folder}"
+    for each in inputs:
+        if os.path.isdir(each) and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
+            where = f"input {each}"
+    if where:
+        raise PathError(f"{output}: is inside the {where}; nothing was written: choose a path outside of it")
 
 
 def plan_of_new(directory: str, files: dict[str, int], reason: str) -> Plan:

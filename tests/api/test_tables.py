@@ -36,6 +36,13 @@ def test_out_and_in_again(tmp_path: Path, wanted: dict[str, Any]) -> None:
         kseg.convert(LOGS, output=tmp_path / "out/tables", **wanted).apply()
 
 
+@pytest.mark.parametrize("wanted", [{}, {"to": "v2"}])
+def test_segments_with_a_codec(tmp_path: Path, wanted: dict[str, Any]) -> None:
+    kseg.convert(LOGS, to="parquet", output=tmp_path / "table").apply()
+    kseg.convert(tmp_path / "table", from_="parquet", codec="zstd", output=tmp_path / "new", **wanted).apply()
+    assert set(kseg.scan(tmp_path / "new", mode="batches").to_arrow().column("compression").to_pylist()) == {"zstd"}
+
+
 def test_topics_of_an_export(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for name in ("a-0", "b-0"):
@@ -53,6 +60,8 @@ def test_topics_of_an_export(tmp_path: Path) -> None:
     ({"to": "parquet", "partition_by": ["topic", "day"], "output": "x"}, "not some of"),
     ({"to": "parquet", "lossy": True, "output": "x"}, "lossy does not go"),
     ({"to": "jsonl", "output": "x"}, "is none of"),
+    ({"to": "parquet", "output": "-"}, "give a path"),
+    ({"to": "v2", "output": "-"}, "give a path"),
     ({"from_": "xml", "output": "x"}, "is none of"),
     ({"from_": "parquet", "skip_damage": True, "output": "x"}, "does not go"),
 ], ids=str)  # fmt: skip

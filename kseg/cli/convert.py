@@ -69,22 +69,22 @@ def command(
 
     Segments keep offsets and timestamps; if only the codec changes, also everything else. Fields that an older format
     lacks are refused unless --lossy is given. PATH is a segment file, a partition or log directory, or - for a segment
-    on standard input; with --from, a file of that form, or a directory of such files.
+    on standard input; with --from, files of that form; for Parquet and Arrow also directories of them.
     """
     keep_freed_memory()
     change = change_options(**of_changes)
     _check(options, change, engine)
     if options.output not in (None, "-"):
-        check_output(options.output)
+        check_output(options.output, paths if options.source else ())
     if (options.is_export or options.source) and (presentation.as_page or presentation.report):
-        raise click.UsageError("--format html and --report are for conversions to segments")
+        raise click.UsageError("--format html and --report are not for --from and exports")
     if options.in_place:
         return _convert(paths, options, engine, change, presentation)
     if options.source:
         return _import(paths, options, change, presentation)
     work = partial(_convert, options=options, engine=engine, change=change, presentation=presentation)
     if options.is_export:
-        work = partial(_export, options=options, presentation=presentation, engine=engine)
+        work = partial(_export, options=options, change=change, presentation=presentation, engine=engine)
     return over_archives(paths, spool, presentation.notices(), work)
 
 
@@ -121,7 +121,13 @@ def _convert(
         return write_new(write, change, presentation)
 
 
-def _export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation, engine: Engine) -> int:
+def _export(
+    paths: tuple[str, ...],
+    options: ConvertOptions,
+    change: ChangeOptions,
+    presentation: Presentation,
+    engine: Engine,
+) -> int:
     """Writes the records of all paths to a file, completely or not at all, or to standard output. Returns the status.
 
     On Spark, Parquet is a directory.
@@ -143,7 +149,7 @@ def _export(paths: tuple[str, ...], options: ConvertOptions, presentation: Prese
             write_parquet(spark, paths, options)
             return 0
     if options.partition_by:
-        export_to_new(open_sink, paths, options.output or "", options, ChangeOptions(False), presentation.notices())
+        export_to_new(open_sink, paths, options.output or "", options, change, presentation.notices())
         return 0
     with open_sink(options.output) as sink:
         if sink.is_terminal and options.form != CSV:

@@ -42,7 +42,7 @@ from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
-from kseg.segment.files import SegmentFile, own_name, parse_partition_name, segment_file
+from kseg.segment.files import SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.stores.source import STANDARD_INPUT
@@ -267,7 +267,7 @@ class JsonLines:
         if missing:
             return None
         name = f"{self._text(row, 'topic')}-{self._number_of(row, 'partition', 'int32', least=0)}"
-        if "/" in name or "\0" in name or name.startswith("."):
+        if not is_new_partition(name):
             raise self._bad("has a topic that no directory can be called after")
         folder = os.path.basename(os.path.dirname(self._text(row, "file")))
         return folder if folder.startswith(f"{name}.") and own_name(folder) == name else name
@@ -540,7 +540,13 @@ def _add_lines(work: Import, lines: JsonLines, path: str) -> None:
         except StoppedHalfwayError:
             raise
         except KsegError as error:
-            raise KsegError(f"{path}: line {lines.first_line}: {error}; nothing was written") from error
+            raise nothing_written(f"{path}: line {lines.first_line}", error) from error
+
+
+def nothing_written(place: str, error: Exception) -> KsegError:
+    """Returns the error with its place in the input, and that nothing was written."""
+    kind, end = type(error) if isinstance(error, KsegError) else KsegError, "; nothing was written"
+    return kind(f"{place}: {str(error).removesuffix(end)}{end}")
 
 
 def open_input(path: str, opened: ExitStack) -> BinaryIO:

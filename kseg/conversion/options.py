@@ -10,6 +10,7 @@ from kseg.options import values
 from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, Value, given_in, option, refuse
 from kseg.options.values import BYTES, CODEC
 from kseg.runtime.threads import usable_cores
+from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
 
@@ -60,7 +61,11 @@ class ConvertOptions:
         "--segment-bytes", RULES, "Start new segments as a broker with this setting.", BYTES
     )
     base_offset: int | None = option(
-        "--base-offset", RULES, "Offset of the first record if the lines have no offsets.", Number(), metavar="N"
+        "--base-offset",
+        RULES,
+        "Offset of the first record if the input has no offsets.",
+        Number(0, LAST_OFFSET),
+        metavar="N",
     )
     position_header: str | None = option(
         "--position-header", RULES, "From 0.7: store byte positions in a header of this name.", metavar="NAME"
@@ -100,7 +105,8 @@ class ConvertOptions:
         that are not of this class.
         """
         given = given_in(self) | set(others)
-        of_changes = ("--in-place", "--quarantine", "--no-quarantine", "--dry-run", "--no-lock")
+        lock = () if self.partition_by else ("--no-lock",)
+        of_changes = ("--in-place", "--quarantine", "--no-quarantine", "--dry-run", *lock)
         if self.schemas and not (self.decodes_keys or self.decodes_values):
             raise RequestError("--schemas is for --key-format avro and --value-format avro")
         if not self.is_export:
@@ -133,7 +139,9 @@ class ConvertOptions:
                 raise RequestError("--to parquet on Spark writes a directory: give -o DIR")
 
     def check(self) -> None:
-        """Raises RequestError for a header or codec that the format lacks."""
+        """Raises RequestError for a header or codec that the format lacks, and for segments on standard output."""
+        if self.output == "-" and not self.is_export:
+            raise RequestError("-o - is for exports; segments need -o DIR")
         if self.position_header and self.form in ("v0", "v1"):
             raise RequestError("--position-header needs --to v2: older formats have no headers")
         if self.codec and self.codec.startswith("zstd") and self.form in ("v0", "v1"):

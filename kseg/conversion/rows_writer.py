@@ -13,6 +13,7 @@ from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
+from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
@@ -112,10 +113,14 @@ class RowsWriter:
         self._held_bytes = 0
 
     def numbered(self, offset: int | None) -> int:
-        """Returns the offset of the next record, a given one as it is. Raises KsegError if it does not rise."""
+        """Returns the offset of the next record, a given one as it is. Raises KsegError if it does not rise, or none is
+        left.
+        """
         found = self.next_offset if offset is None else offset
         if found < self.next_offset:
             raise KsegError(f"{self.name}: offset {found} comes behind offset {self.next_offset - 1}{self._hint}")
+        if found > LAST_OFFSET:
+            raise KsegError(f"{self.name}: there is no offset after {LAST_OFFSET}")
         self.next_offset = found + 1
         return found
 
@@ -185,7 +190,7 @@ class RowsWriter:
     def _take(self, offsets: list[int]) -> None:
         """Records missing offsets, for example of rows that were filtered out."""
         if offsets[0] < 0:
-            raise KsegError(f"{self.name}: offset {offsets[0]} is none: they begin at 0")
+            raise KsegError(f"{self.name}: offset {offsets[0]} is invalid: offsets start at 0")
         following = offsets[0] if self._added is None else self._added + 1
         if offsets != list(range(following, following + len(offsets))):
             for offset in offsets:

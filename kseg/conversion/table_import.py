@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from kseg.changes.driver.planner import ChangeOptions, Messages
 from kseg.changes.plan import Plan
-from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, open_input
+from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, nothing_written, open_input
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.record_files import NULL_DIRECTORY
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
@@ -55,10 +55,8 @@ def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> 
         for rows, path in _merged([each for file in files for each in file.streams(len(files) > 1, spilled)]):
             try:
                 work.add_table(rows.name, rows.batch)
-            except KsegError as error:
-                raise type(error)(f"{path}: {error}; nothing was written") from error
-            except ValueError as error:
-                raise KsegError(f"{path}: {error}; nothing was written") from error
+            except (KsegError, ValueError) as error:
+                raise nothing_written(path, error) from error
 
 
 # Files of a directory
@@ -241,7 +239,7 @@ def _errors_of_pyarrow(path: str) -> Iterator[None]:
     try:
         yield
     except KsegError as error:
-        raise type(error)(f"{path}: {error}; nothing was written") from error
+        raise nothing_written(path, error) from error
     except (pa.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
         text = str(error.strerror or error) if isinstance(error, OSError) else str(error)
         reason = re.sub(r"\s+", " ", text)[:_ERROR_CHARACTERS] or type(error).__name__

@@ -14,7 +14,7 @@ from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.limits import CHUNK_ROWS
-from kseg.segment.files import is_new_partition
+from kseg.segment.files import LAST_OFFSET, is_new_partition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -334,7 +334,7 @@ def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.R
     if not batch.num_rows:
         return
     if (least := pc.min(numbers).as_py()) < 0:
-        raise ValueError(f"column partition: {least} is the number of no partition")
+        raise ValueError(f"column partition: {least} is no partition number")
     if pc.all(pc.and_(pc.equal(topics, topics[0]), pc.equal(numbers, numbers[0]))).as_py():
         parts: Iterable[tuple[str, pyarrow.RecordBatch]] = [(f"{topics[0]}-{numbers[0]}", batch)]
     else:  # several: the names of all rows take longer than all else here
@@ -359,11 +359,13 @@ def by_value(batch: "pyarrow.RecordBatch", values: "pyarrow.Array") -> "Iterator
 
 
 def with_offsets(batch: "pyarrow.RecordBatch", first: int) -> "pyarrow.RecordBatch":
-    """Returns the rows with offsets from ``first`` on, if they have none."""
+    """Returns the rows with offsets from ``first`` on, if they have none. Raises ValueError if too few are left."""
     import pyarrow as pa
 
     if OFFSET in batch.schema.names:
         return batch
+    if first + batch.num_rows - 1 > LAST_OFFSET:
+        raise ValueError(f"there is no offset after {LAST_OFFSET}")
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     return pa.RecordBatch.from_pydict(columns | {OFFSET: pa.array(range(first, first + batch.num_rows), pa.int64())})
 

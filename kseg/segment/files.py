@@ -113,6 +113,7 @@ def own_name(directory: str) -> str:
     return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
 
 
+@lru_cache(1 << 14)
 def is_new_partition(name: str) -> bool:
     """Whether a directory of this name would be a partition, and not one that a broker has moved."""
     is_plain = own_name(name) == name and not name.startswith(".") and "\0" not in name

@@ -133,6 +133,12 @@ def test_what_is_no_record_is_refused(tmp_path: Path, given: Any, message: str) 
     assert names_in(tmp_path) == []
 
 
+def test_after_the_last_offset_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(kseg.KsegError, match="a-0: there is no offset after"):
+        write(tmp_path / "new", [{"topic": "a", "partition": 0, "offset": (1 << 63) - 1}, ROWS[0]])
+    assert names_in(tmp_path) == []
+
+
 @pytest.mark.parametrize("columns", [{"value": [b""]}, {"topic": ["a"], "partition": [-1]}, {"topic": [None]}], ids=str)
 def test_tables_without_partitions_are_refused(tmp_path: Path, columns: dict[str, Any]) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

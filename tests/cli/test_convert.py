@@ -13,6 +13,7 @@ import pytest
 from cli.command import TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
 from conversion.conversions import files as files_of_kind
 from kseg.export import scanning
+from kseg.segment.files import LAST_OFFSET
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -140,6 +141,8 @@ def test_records_of_several_partitions_from_standard_input(kseg: Kseg, tmp_path:
         ('{"type": "batch", "magic": 9}', "names no format"),
         ('{"type": "batch", "magic": 2, "compression": "none", "baseOffset": 9, "lastOffset": 3}', "in reach"),
         ('{"topic": "a/../../b", "partition": 1}', "no directory"),
+        ('{"topic": "", "partition": 1}', "no directory"),
+        ('{"topic": "a\\nb", "partition": 1}', "no directory"),
         ('{"topic": "a"}', "has no partition"),
         ('{"ky": "k"}', "the field 'ky', which no record has: is 'key' meant?"),
         ('{"keySiz": 3}', "is 'keySize' meant?"),
@@ -159,6 +162,15 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_written(
     assert (done.status, (tmp_path / "new").exists()) == (3, False)
     assert "line 2" in done.err
     assert told in done.err
+
+
+def test_after_the_last_offset_there_is_none(kseg: Kseg, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("{}\n")
+    options = ("--from", "jsonl", "--base-offset", str(LAST_OFFSET))
+    kseg("convert", *options, "-o", tmp_path / "last", tmp_path / "lines").expect(0)
+    kseg("verify", tmp_path / "last").expect(0)
+    done = kseg("convert", *options, "-o", tmp_path / "new", *[tmp_path / "lines"] * 2)
+    done.expect(3, f"line 1: records-0: there is no offset after {LAST_OFFSET}; nothing was written")
 
 
 def test_empty_batches_are_of_the_partition_of_their_folder(kseg: Kseg, tmp_path: Path) -> None:
@@ -299,6 +311,10 @@ def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
         (("--output", "x", "--quarantine", "y"), "no --quarantine"),
         (("--output", "x", "--to", "v1", "--codec", "zstd"), "has no zstd"),
         (("--output", "x", "--to", "v1", "--position-header", "p"), "needs --to v2"),
+        (("--output", "-", "--codec", "zstd"), "segments need -o DIR"),
+        (("--output", "-", "--from", "jsonl"), "segments need -o DIR"),
+        (("--output", "x", "--from", "jsonl", "--report", "y"), "not for --from and exports"),
+        (("--output", "x", "--from", "jsonl", "--base-offset", str(1 << 63)), "--base-offset"),
         (("--output", "x", "--codec", "brotli"), "is no codec"),
         (("--output", "x", "--codec", "gzip:11"), "is no level of gzip"),
     ],

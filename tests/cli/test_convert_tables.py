@@ -13,6 +13,7 @@ from cli.command import TESTDATA, Kseg, flip, spawned, unchanged
 from kernel.rendering import batch, record
 from kseg.conversion import record_files, table_import
 from kseg.errors import KsegError
+from kseg.segment.files import LAST_OFFSET
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
@@ -182,9 +183,10 @@ def test_rows_in_any_order_are_sorted(
     ({"topic": [None], "partition": [0]}, "column topic"),
     ({"topic": ["a/../b"], "partition": [0]}, "column topic"),
     ({"topic": ["a"], "partition": [-1]}, "column partition"),
-    ({"offset": [-1]}, "offset -1 is none"),
+    ({"offset": [-1]}, "offset -1 is invalid"),
     ({"offset": [1, None]}, "column offset"),
     ({"offset": [2, 2]}, "offset 2 comes behind offset 2"),
+    ({"topic": ["taken"], "partition": [0]}, "taken-0: already exists; nothing was written\n"),
     ({"payload": [b"x"]}, "no column 'payload'"),
     ({"key": [5]}, "column key is int64"),
     ({"headers": [[{"value": b""}]]}, "a header has no key"),
@@ -193,9 +195,26 @@ def test_rows_that_are_no_records_are_refused(
     kseg: Kseg, tmp_path: Path, table: dict[str, list[Any]], told: str
 ) -> None:
     write(tmp_path / "table", table)
+    (tmp_path / "new/taken-0").mkdir(parents=True)
     done = kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "table")
     done.expect(3, str(tmp_path / "table"), told, "nothing was written")
-    assert not (tmp_path / "new").exists()
+    assert [path.name for path in (tmp_path / "new").iterdir() if path.name != ".lock"] == ["taken-0"]
+
+
+def test_after_the_last_offset_there_is_none(kseg: Kseg, tmp_path: Path) -> None:
+    paths = [write(tmp_path / "tables" / name, {"value": ["v"]}) for name in "ab"]
+    options = ("--from", "parquet", "--base-offset", str(LAST_OFFSET), "-o", tmp_path / "new")
+    kseg("convert", *options, *paths).expect(3, f"{paths[1]}: there is no offset after {LAST_OFFSET}")
+
+
+@pytest.mark.parametrize("place", ["tables", "tables/new", "link/new"])
+def test_no_output_goes_into_the_directory_that_is_read(kseg: Kseg, tmp_path: Path, place: str) -> None:
+    write(tmp_path / "tables/a", {"value": ["v"]})
+    (tmp_path / "link").symlink_to("tables")
+    done = kseg("convert", "--from", "parquet", "-o", tmp_path / place, tmp_path / "tables")
+    done.expect(3, f"{tmp_path / place}: is inside the input")
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["a"]
+    kseg("convert", "--from", "parquet", "-o", tmp_path / "tables-2", tmp_path / "tables").expect(0)
 
 
 def test_the_same_rows_twice_are_refused(kseg: Kseg, tmp_path: Path) -> None:
@@ -337,6 +356,13 @@ def test_other_programs_read_the_directories(kseg: Kseg, tmp_path: Path) -> None
                 assert column.statistics.has_min_max
     with unchanged(tmp_path / "hive"):
         kseg("convert", "--to", "parquet", *asked).expect(3, "already exists; nothing was written")
+
+
+def test_directories_on_a_disk_without_locks(kseg: Kseg, tmp_path: Path) -> None:
+    options = ("--to", "parquet", "-o", tmp_path / "new", "--no-lock")
+    kseg("convert", *options, "--partition-by", "topic", TESTDATA / SOURCES[0]).expect(0)
+    assert len(hive(tmp_path / "new")) == 1
+    kseg("convert", *options, TESTDATA / SOURCES[0]).expect(2, "--no-lock does not go with --to parquet")
 
 
 def test_damage_leaves_no_directories(kseg: Kseg, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ schema is refused if few bytes can stand for many values. Source: Apache Avro 1.
 
 import io
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +17,7 @@ from uuid import UUID
 
 from kseg.errors import UnsupportedError
 from kseg.formats.java_text import float_text
-from kseg.formats.json_values import bytes_value
+from kseg.formats.json_values import bytes_value, number_value
 
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """Primitive types, with the least number of bytes of a value."""
@@ -34,16 +33,6 @@ class AvroError(ValueError):
 
 
 # Conversions
-
-
-def _number(value: float) -> Any:
-    """JSON has no numeral for NaN and the infinities."""
-    return value if math.isfinite(value) else float_text(value)
-
-
-def _float(value: float) -> Any:
-    """A float must not be printed as its nearest double."""
-    return float(float_text(value)) if math.isfinite(value) else float_text(value)
 
 
 def _time(per_second: int, zone: str = "") -> Callable[[int], Any]:
@@ -92,8 +81,8 @@ Conversions = Mapping[tuple[str, str | None], Callable[..., Any]]
 JSON: Conversions = {
     ("bytes", None): bytes_value,
     ("fixed", None): bytes_value,
-    ("float", None): _float,
-    ("double", None): _number,
+    ("float", None): lambda value: number_value(float(float_text(value))),
+    ("double", None): number_value,
     ("bytes", "decimal"): lambda data, scale: format(_decimal(data, scale), "f"),
     ("fixed", "decimal"): lambda data, scale: format(_decimal(data, scale), "f"),
     ("fixed", "uuid"): _uuid,
@@ -228,12 +217,15 @@ class _Rewriting:
         return made, excess
 
     def _fields(self, fields: Any, space: str, depth: int, level: int) -> tuple[list[dict[str, Any]], int]:
-        made, excess = [], 1
+        made, excess, names = [], 1, set[str]()
         for each in fields if isinstance(fields, list) else (None,):
             if not isinstance(each, dict) or not isinstance(each.get("name"), str):
                 raise AvroError("the schema has a record without fields, or a field without a name")
+            if (name := each["name"]) in names or not name.isprintable():
+                raise AvroError("the schema has a record with two fields of one name, or with a name that is not text")
+            names.add(name)
             inner, more = self._any(each.get("type"), space, depth + 1, level)
-            made.append({"name": each["name"], "type": inner})
+            made.append({"name": name, "type": inner})
             excess += more
         return made, excess
 
@@ -253,12 +245,11 @@ def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
 
 
 def _loaded(text: str) -> Any:
+    if text in _PRIMITIVES:  # registered as its name, with or without quotes
+        return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        # A primitive type is registered as its name, with or without quotes.
-        if text in _PRIMITIVES:
-            return text
         raise AvroError("the schema is no JSON") from None
 
 
@@ -286,7 +277,7 @@ class AvroReader:
         except AvroError:
             raise
         except Exception as error:  # fastavro raises what it meets
-            raise AvroError(f"the schema cannot be used ({error})"[:200]) from error
+            raise AvroError(f"fastavro: {error}"[:200]) from error
         self.schema, self.definitions, self.is_recursive = written.schema, written.definitions, written.is_recursive
         self.parts = _MAX_PARTS - written.left
         for (kind, logical), convert in conversions.items():

@@ -35,8 +35,8 @@ _KINDS = {".avsc": AVRO, ".json": JSON_SCHEMA, ".proto": PROTOBUF}
 _MAX_SCHEMA_BYTES, _MAX_BYTES = 2 << 20, 64 << 20
 """Size of one record with a schema, and of all of them. A broker accepts records of 1 MiB by default."""
 _MAX_REFERENCES = 256
-_MAX_PARTS = 1 << 20
-"""Parts of all schemas in use, of some 200 bytes each."""
+_MAX_PARTS, _REFUSED_PARTS = 1 << 20, 1 << 14
+"""Parts of all schemas in use, of some 200 bytes each; what one that cannot be used counts."""
 
 SchemaName = int | str
 """An id or a GUID."""
@@ -59,6 +59,7 @@ class Schemas:
         self._schemas: dict[SchemaName, Schema] = {}
         self._versions: dict[tuple[str, int], Schema] = {}
         self._readers: dict[tuple[SchemaName, int], AvroReader | None] = {}
+        self._refused: set[SchemaName] = set()
         self._left, self._parts_left = _MAX_BYTES, _MAX_PARTS
         self._has_warned = False
         self._lock = Lock()
@@ -70,7 +71,7 @@ class Schemas:
             return found.kind
         if not self._has_warned:
             self._has_warned = True
-            self._warn(f"{self._place}: has no schema {name}: what was written with a missing schema stays as it is")
+            self._warn(f"{self._place}: has no schema {name}: keys and values with a missing schema are not decoded")
         return None
 
     def reader(self, name: SchemaName, conversions: Conversions = JSON) -> AvroReader | None:
@@ -86,16 +87,21 @@ class Schemas:
         return self._readers[key]
 
     def _made(self, name: SchemaName, conversions: Conversions) -> AvroReader | None:
-        if self.kind(name) != AVRO:
+        if name in self._refused or self.kind(name) != AVRO:
             return None
+        made = None
         try:
             schema = self._schemas[name]
-            made = AvroReader(schema.text, self._referenced(schema), conversions)
-            self._parts_left -= made.parts
-            if self._parts_left < 0:
+            referenced = self._referenced(schema)
+            if self._parts_left > 0:
+                self._parts_left -= _REFUSED_PARTS
+                made = AvroReader(schema.text, referenced, conversions)
+                self._parts_left += _REFUSED_PARTS - made.parts
+            if made is None or self._parts_left < 0:
                 raise AvroError("those before it take up all memory for schemas")
             return made
         except AvroError as error:
+            self._refused.add(name)
             self._warn(f"{self._place}: schema {name} cannot be used: {error}")
             return None
 
@@ -169,14 +175,20 @@ class Schemas:
             return
         strings = text, kind, subject, *(each for names in used for each in names[:2])
         numbers = number, version, *(each[2] for each in used)
-        if not all(isinstance(each, str) for each in strings) or not all(type(each) is int for each in numbers):
+        if not all(isinstance(each, str) for each in strings) or not all(
+            type(each) is int and abs(each) < 1 << 31 for each in numbers
+        ):
             return
         schema, before = Schema(subject, kind.upper(), text, used), self._versions.get((subject, version))
-        self._left += (0 if before is None else len(before.text)) - len(text)
+        names = number, guid.lower() if isinstance(guid, str) else _guid(schema)
+        if before == schema:
+            schema = before
+        if before != schema or not all(each in self._schemas for each in names):
+            self._left -= len(key) + len(value)
         if self._left < 0:
             raise KsegError(f"{self._place}: has more than {_MAX_BYTES >> 20} MiB of schemas")
         self._versions[subject, version] = schema
-        for each in (number, guid.lower() if isinstance(guid, str) else _guid(schema)):
+        for each in names:
             self._add(each, schema)
 
     def _add(self, name: SchemaName, schema: Schema) -> None:
@@ -187,13 +199,13 @@ class Schemas:
 
 def _context(subject: str) -> str:
     """Returns the prefix for the context of a subject, such as ``:.eu:``; none for the default context."""
-    return f"{subject[: subject.find(':', 1) + 1]}" if subject.startswith(":.") else ""
+    return subject[: subject.find(":", 1) + 1] if subject.startswith(":.") else ""
 
 
 def _guid(schema: Schema) -> str:
     data = schema.text.encode("utf-8", "replace")
     for name, subject, version in schema.references:
-        data += (name + subject).encode("utf-8", "replace") + struct.pack(">I", version & 0xFFFFFFFF)
+        data += (name + subject).encode("utf-8", "replace") + struct.pack(">i", version)
     return str(UUID(bytes=md5(data, usedforsecurity=False).digest()))
 
 
@@ -202,6 +214,8 @@ def schemas_at(path: str, warn: Callable[[str], None]) -> Schemas:
 
     Raises PathError if there are none, and KsegError if they cannot be read.
     """
+    if not path:
+        raise PathError("the path of the schemas is empty")
     with errors_at(path):
         names = trees.listdir(path) if trees.isdir(path) else []
     found = Schemas(path, warn)

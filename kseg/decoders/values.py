@@ -31,10 +31,10 @@ from uuid import UUID
 from kseg.decoders.avro import AvroError, need_fastavro
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.decoders.registry import AVRO, JSON_SCHEMA, PARTITION, PROTOBUF, SchemaName, Schemas, place_beside, schemas_at
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.formats import java_text
 from kseg.formats.java_text import double_text, float_text
-from kseg.formats.json_values import encode
+from kseg.formats.json_values import encode, number_value
 from kseg.segment.files import SegmentFile
 
 SCHEMA_HEADERS = b"__key_schema_id", b"__value_schema_id"
@@ -79,7 +79,7 @@ class ValuesDecoder:
         self.schemas = schemas
         self._names = key_format, value_format
         formats = {"avro": _AvroFormat(schemas)} if schemas is not None else {}
-        self._formats = [formats.get(name) or load(name) for name in self._names]
+        self._formats: list[Format | _AvroFormat] = [formats.get(name) or load(name) for name in self._names]
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """Decodes one record. The formats auto, confluent and avro look for a schema in ``headers``."""
@@ -117,13 +117,16 @@ def by_schemas(
         except KsegError as error:
             if is_needed:
                 raise
-            warn(f"{found}: is not used: {error}")
+            is_lacking = isinstance(error, UnsupportedError)
+            warn(f"{found}: is not used: {error}" if is_lacking else f"{error}; its schemas are not used")
             return None
 
     def choose(file: SegmentFile) -> ValuesDecoder | None:
-        found = place or place_beside(file)
+        found = place_beside(file) if place is None else place
         if found is None and is_needed:
-            raise PathError(f"{file.path}: there is no {PARTITION} in its log directory: --schemas names the schemas")
+            raise PathError(
+                f"{file.path}: there is no {PARTITION} in its log directory: give --schemas (in Python schemas=)"
+            )
         return None if found is None else decoder_at(found)
 
     return choose
@@ -142,7 +145,7 @@ def load(name: str) -> Format:
     raise FormatError(f"{name}: no format; there are {', '.join(FORMATS)} and module:callable")
 
 
-def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: bytes) -> Shown | None:
+def _shown(form: "Format | _AvroFormat", data: bytes | None, headers: Headers, schema_header: bytes) -> Shown | None:
     if data is None:
         return None
     try:
@@ -235,8 +238,7 @@ def _number(name: str, code: str, text: Callable[[Any], str], is_exact: bool = T
         shown = text(number)
         if isinstance(number, int):
             return Shown(shown, number)
-        # JSON has no numeral for NaN and the infinities. A float must not be printed as its nearest double.
-        return Shown(shown, shown if shown.endswith(("NaN", "Infinity")) else float(shown))
+        return Shown(shown, number_value(float(shown)))  # a float must not be printed as its nearest double
 
     return show
 
@@ -349,9 +351,6 @@ class _AvroFormat:
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
-
-    def __call__(self, data: bytes) -> Shown:
-        return self.shown(data, _by_prefix(data))
 
     def shown(self, data: bytes, written: SchemaPayload | None) -> Shown:
         return (None if written is None else self._decoded(written)) or _utf8(data)

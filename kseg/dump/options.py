@@ -277,7 +277,7 @@ class DumpOptions:
             ),
             (self.positions and not self.as_hex, "--position is for --hex"),
             (
-                self.schemas and not (self.needs_schemas or self.decode_by_topic),
+                self.schemas is not None and not (self.needs_schemas or self.decode_by_topic),
                 "--schemas is for --key-format avro, --value-format avro and --decode auto",
             ),
             (self.sample and not self.what_if, "--sample is for --what-if"),
@@ -320,7 +320,10 @@ class DumpOptions:
 
     @property
     def needs_schemas(self) -> bool:
-        return "avro" in (self.key_format, self.value_format)
+        """Whether keys or values are decoded by schemas, to be printed or for a filter."""
+        is_other = self.summary or self.as_hex or self.open_transactions or self.committed_offsets
+        is_shown = self.decoder is None and (self.filters_contents or not is_other)
+        return is_shown and "avro" in (self.key_format, self.value_format)
 
 
 def printer_class(form: str) -> Any:

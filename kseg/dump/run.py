@@ -240,7 +240,8 @@ class Dump:
 
     def _decode_for_filters(self, files: Sequence[SegmentFile]) -> None:
         """Lets the filters compare keys and values that are decoded by schemas, too."""
-        found = self._choose(files[0]) if self._choose is not None and files else None  # before threads ask
+        first = next((file for file in files if not _side_file_at(file)), None)
+        found = self._choose(first) if self._choose is not None and first is not None else None  # before threads ask
         self.filters.selection.decoder = None if getattr(found, "implies_contents", True) else found
 
     def _segments(self, files: list[tuple[SegmentFile, bool]]) -> None:

@@ -1,9 +1,12 @@
 """Objects of JSON: names, keys and values as text where they are UTF-8, else base64; fields under Kafka's names."""
 
 import json
+import math
 import os
 from base64 import b64encode
 from typing import Any
+
+from kseg.formats.java_text import double_text
 
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -34,6 +37,11 @@ def fields_of(found: Any, *names: str) -> dict[str, Any]:
 def unset(number: int) -> int | None:
     """Returns the JSON value for a number that is -1 where it is not set."""
     return None if number == -1 else number
+
+
+def number_value(number: float) -> float | str:
+    """Returns the JSON value for a number; JSON has no numeral for NaN and the infinities."""
+    return number if math.isfinite(number) else double_text(number)
 
 
 def bytes_value(data: bytes | None) -> Any:

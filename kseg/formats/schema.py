@@ -28,7 +28,6 @@ Errors have the texts of the generated ``read`` methods, because kafka-dump-log.
 
 import base64
 import json
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from typing import Any, NamedTuple
 
 from kseg.formats import java_text
 from kseg.formats.java_text import double_text
+from kseg.formats.json_values import number_value
 
 INT16_MAX = 0x7FFF
 MAX_ITEMS = 1 << 20
@@ -401,10 +401,7 @@ class _MessageReader(Wire):
         return self.array(16)
 
     def double(self) -> float | str:
-        number: float = self.number(_DOUBLE)
-        if math.isfinite(number):
-            return number
-        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+        return number_value(self.number(_DOUBLE))
 
 
 _READERS: dict[str, Any] = {

@@ -210,7 +210,10 @@ def private_keys() -> Any:
 
 def schemas() -> Any:
     """--schemas."""
-    text = "Schemas for the format avro: a partition of _schemas, or a folder of ID.avsc; default: _schemas-0 beside."
+    text = (
+        "Schemas for the format avro: a partition of _schemas, or a folder of ID.avsc; default: _schemas-0 in the same "
+        "log directory."
+    )
     return option("--schemas", INPUT, text, PathKind(), metavar="PATH")
 
 

@@ -125,6 +125,8 @@ def test_data_of_an_attacker_is_refused(schema: Any, data: bytes) -> None:
         "[" * 100_000, '{"type":' * 500 + '"int"' + "}" * 500, "{", "[]", "5", '"R"', '{"type":"record","name":"R"}',
         '{"type":"fixed","name":"F","size":-1}', '{"type":"fixed","name":"F","size":true}', '{"type":"array"}',
         '{"type":"enum","name":"E","symbols":[1]}', json.dumps(record("int") | {"name": 5}),
+        json.dumps({**record(), "fields": [{"name": "a", "type": "int"}] * 2}),
+        json.dumps({**record(), "fields": [{"name": "\ud800", "type": "int"}]}),
         json.dumps(record(record("int"))), json.dumps(record(*["int"] * 300_000)),
     ],
     ids=lambda text: text[:30],
@@ -192,6 +194,8 @@ def test_values_behind_ids(schemas_of: Any) -> None:
         (json.loads(json.dumps(registered(4, '"int"', version=2)[0].decode())).encode(), None),
         registered(5, "{"),
         registered(-6, '"int"', version="x"),
+        registered(10, '"int"', "u", version=10**4000),
+        registered(11, "null", "n"),
     )
     found = shown(schemas, behind(1, b"\6Ann"))
     assert (found.payload_text, found.value) == ('"Ann"', "Ann")
@@ -201,8 +205,18 @@ def test_values_behind_ids(schemas_of: Any) -> None:
         "schemaId": 3, "messageIndexes": [1, 2], "payload": "\x08\1",
     }  # fmt: skip
     assert shown(schemas, behind(3, b"\0\x08")).value["messageIndexes"] == [0]
+    assert shown(schemas, behind(11, b"")).marks == {"valueFormat": "avro", "valueSchema": 11}
     assert shown(schemas, behind(4, b"\2")).value == 1, "a deleted schema stays readable"
-    for as_it_is in (b"no avro", behind(1, b"\6An"), behind(2, b"{"), behind(5, b"\2"), behind(6, b""), b"\0\0", b""):
+    for as_it_is in (
+        b"no avro",
+        behind(1, b"\6An"),
+        behind(2, b"{"),
+        behind(5, b"\2"),
+        behind(6, b""),
+        behind(10, b"\2"),
+        b"\0\0",
+        b"",
+    ):
         found = shown(schemas, as_it_is)
         assert (found.value, found.marks) == (as_it_is.decode(), None)
     place, *warned = schemas_of.warnings
@@ -257,12 +271,29 @@ def test_schemas_in_use_are_bounded(schemas_of: Any, monkeypatch: pytest.MonkeyP
     assert "schema 2 cannot be used: those before it take up" in schemas_of.warnings[-1]
 
 
+@pytest.mark.parametrize("first", [record("int"), {"type": "array", "items": "null"}], ids=["used", "refused"])
+def test_no_schema_is_compiled_when_the_bound_is_reached(
+    first: Any, schemas_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_MAX_PARTS", 1)
+    schemas = schemas_of(registered(1, first), registered(2, "{"))
+    for number in (1, 2):
+        shown(schemas, behind(number, b"\0"))
+    assert "schema 2 cannot be used: those before it take up" in schemas_of.warnings[-1]
+
+
 def test_schemas_that_are_read_are_bounded(schemas_of: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(registry, "_MAX_BYTES", 20)
+    monkeypatch.setattr(registry, "_MAX_BYTES", 500)
     schemas_of(*(registered(1, "string") for _ in range(9)))
-    (tmp_path / "_schemas-0").rename(tmp_path / "before")
-    with pytest.raises(KsegError, match="MiB of schemas"):
-        schemas_of(*(registered(1, "string", version=version) for version in range(9)))
+    for name, records in {
+        "versions": [registered(1, "string", version=version) for version in range(9)],
+        "ids of one version": [registered(number, f'"{number}"') for number in range(9)],
+        "GUIDs": [registered(1, "string", guid=f"{number}") for number in range(9)],
+        "references": [registered(1, "{}", references=[{"name": "x" * 500, "subject": "s", "version": 1}])],
+    }.items():
+        (tmp_path / "_schemas-0").rename(tmp_path / f"before {name}")
+        with pytest.raises(KsegError, match="MiB of schemas"):
+            schemas_of(*records)
 
 
 def test_the_default_context_wins(schemas_of: Any) -> None:
@@ -289,7 +320,7 @@ def test_a_folder_of_schemas(tmp_path: Path) -> None:
     schemas = schemas_at(str(tmp_path), pytest.fail)
     assert shown(schemas, behind(7, b"\2x")).value == "x"
     assert shown(schemas, behind(8, b"[1]")).value == [1]
-    for path in (tmp_path / "nothing", tmp_path / "7.avsc", tmp_path / "notes.avsc"):
+    for path in ("", tmp_path / "nothing", tmp_path / "7.avsc", tmp_path / "notes.avsc"):
         with pytest.raises(PathError):
             schemas_at(str(path), pytest.fail)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kseg as package
-from cli.command import Kseg
+from cli.command import TESTDATA, Kseg
 
 ORDER = {
     "type": "record",
@@ -104,7 +104,7 @@ def test_filters_match_the_decoded_form(flags: list[str], offsets: list[int], lo
 
 def test_what_is_missing_is_named(logs: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     (logs / "_schemas-0").rename(logs / "elsewhere")
-    kseg("dump", *BOTH, logs / "orders-0").expect(3, "there is no _schemas-0 in its log directory: --schemas names")
+    kseg("dump", *BOTH, logs / "orders-0").expect(3, "there is no _schemas-0 in its log directory: give --schemas")
     kseg("dump", "--decode", "auto", "--print-data-log", logs / "orders-0").expect(0)
     kseg("dump", "--schemas", logs, logs / "orders-0").expect(2, "--schemas is for")
     kseg("dump", *BOTH, "--schemas", logs / "nothing", logs / "orders-0").expect(
@@ -115,6 +115,19 @@ def test_what_is_missing_is_named(logs: Path, kseg: Kseg, monkeypatch: pytest.Mo
     kseg("dump", *BOTH, logs / "orders-0").expect(3, "pip install 'kseg[avro]'")
     kseg("dump", "--decode", "auto", "--print-data-log", logs / "orders-0").expect(0, "pip install 'kseg[avro]'")
     assert not kseg("dump", "--decode", "auto", logs / "orders-0").expect(0).err, "schemas are not read for nothing"
+
+
+def test_schemas_that_are_not_used_are_not_needed(logs: Path, kseg: Kseg) -> None:
+    (logs / "_schemas-0").rename(logs / "elsewhere")
+    (index,) = (logs / "orders-0").glob("*.index")
+    for flags in (["--summary"], ["--hex"], ["--open-transactions"], ["--offsets-decoder", "--format", "json"]):
+        kseg("dump", *BOTH, *flags, logs / "orders-0").expect(0)
+        kseg("dump", *BOTH, *flags, "--schemas", logs, logs / "orders-0").expect(2, "--schemas is for")
+    kseg("dump", *BOTH, "--verify-index-only", index).expect(0)
+    commits = ["dump", "--committed-offsets", TESTDATA / "kafka-4.3.1/committed"]
+    assert kseg(*commits, *BOTH).expect(0).out == kseg(*commits).out
+    kseg("dump", *BOTH, "--summary", "--key", "Bob", logs / "orders-0").expect(3, "give --schemas")
+    kseg("dump", *BOTH, "--schemas", "", logs / "orders-0").expect(3, "path of the schemas is empty")
 
 
 def test_decoded_lines_do_not_come_back(logs: Path, kseg: Kseg, tmp_path: Path) -> None:

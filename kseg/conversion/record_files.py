@@ -270,16 +270,18 @@ class _Reading:
                 for chunk in reader.chunks(found):
                     yield found.file, chunk
 
-    def decoding(self) -> Decoding:
-        """Returns how keys and values are decoded; with the types of columns that have one schema, for a table."""
+    def decoded(self) -> DecodedColumns:
+        """Returns the decoded keys and values; with the types of columns that have one schema, for a table."""
         options = self._options
-        found = Decoding(options.decodes_keys, options.decodes_values, options.schemas)
-        if not found.columns or options.form == CSV:
+        decoding = Decoding(options.decodes_keys, options.decodes_values, options.schemas)
+        found = DecodedColumns(decoding, self.warn)
+        if not found.names or options.form == CSV:
             return found
         request = ScanRequest(
             tuple(self._paths), is_committed=options.read_committed, max_batch_bytes=options.max_batch_bytes
         )
-        return with_types(found, request, None, self._jobs)
+        found.decoding = with_types(decoding, request, None, self._jobs, found)
+        return found
 
     def _refuse_or_count(self, file: SegmentFile, left_out: LeftOut) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
@@ -296,7 +298,7 @@ class _Reading:
 
 def _as_csv(reading: _Reading, output: TableOutput) -> None:
     output.write(FIRST_LINE)
-    decoded = DecodedColumns(reading.decoding(), reading.warn)
+    decoded = reading.decoded()
     with closing(reading.chunks(1)) as chunks:
         for file, chunk in chunks:
             texts = {name: [_text(each) for each in decoded.texts(chunk, file, name)] for name in decoded.names}
@@ -314,8 +316,8 @@ def _batches(
     reading: _Reading, options: ConvertOptions, names: Sequence[str]
 ) -> tuple[Any, Generator[tuple[SegmentFile, Any], None, None]]:
     """Returns the schema of these columns, and the record batches with the segment that each comes from."""
-    decoding = reading.decoding()
-    wanted, decoded = decoding.schema(schema(names)), DecodedColumns(decoding, reading.warn)
+    decoded = reading.decoded()
+    wanted = decoded.decoding.schema(schema(names))
 
     def batches() -> Generator[tuple[SegmentFile, Any], None, None]:
         with closing(reading.chunks(1000, _CHUNK_BYTES[str(options.form)])) as found:

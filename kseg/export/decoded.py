@@ -55,10 +55,13 @@ class Decoding:
 
 
 class DecodedColumns:
-    """Decodes keys and values of chunks. ``warn`` receives lines about schemas. Raises UnsupportedError, KsegError."""
+    """Decodes keys and values of chunks. ``warn`` receives lines about schemas. Raises UnsupportedError, KsegError.
+
+    ``decoding`` may be replaced by one with types.
+    """
 
     def __init__(self, decoding: Decoding, warn: Callable[[str], None]) -> None:
-        self._decoding = decoding
+        self.decoding = decoding
         self.names = decoding.columns
         self._decoder_of = by_schemas(decoding.schemas, warn, ("avro", "avro")) if decoding.columns else None
 
@@ -67,10 +70,10 @@ class DecodedColumns:
         import pyarrow as pa
 
         found = {}
-        for name in self._decoding.columns:
+        for name in self.names:
             if name in wanted.names:
                 kind = wanted.field(name).type
-                if name not in (self._decoding.types or ()):
+                if name not in (self.decoding.types or ()):
                     found[name] = pa.array(self.texts(chunk, file, name), kind)
                     continue
                 try:
@@ -119,14 +122,23 @@ def _entries(chunk: Chunk, name: str) -> "Iterator[tuple[bytes | None, Any]]":
     return zip(chunk.bytes[name].values(chunk.count), chunk.headers() or repeat(()), strict=False)
 
 
-def with_types(decoding: Decoding, request: ScanRequest, parts: Collection[ScanPart] | None, jobs: int) -> Decoding:
-    """Reads all keys and values of a scan, and returns the decoding with the types of columns that have one schema."""
+def with_types(
+    decoding: Decoding,
+    request: ScanRequest,
+    parts: Collection[ScanPart] | None,
+    jobs: int,
+    columns: DecodedColumns | None = None,
+) -> Decoding:
+    """Reads all keys and values of a scan, and returns the decoding with the types of columns that have one schema.
+
+    ``columns``: those that decode later, too; None: schemas that are missing are not reported.
+    """
     import pyarrow as pa
 
     readers: dict[str, AvroReader | None] = dict.fromkeys(decoding.columns)
     types: dict[str, pa.DataType] = {}
     chunks = PartReader(request, (*readers, HEADERS), 1, lambda *_: None, jobs)
-    columns = DecodedColumns(decoding, lambda _: None)
+    columns = columns or DecodedColumns(decoding, lambda _: None)
     for part, chunk in chunks.chunks_of((part for _, part in parts_of_scan(request)) if parts is None else parts):
         for name, known in list(readers.items()):
             try:

@@ -83,6 +83,7 @@ def logs(tmp_path: Path) -> Path:
         for number, schema in enumerate([*schemas, empty, {"type": "record", "name": "Wide", "fields": levels}]):
             register(writer, number, json.dumps(schema))
         register(writer, 9, "{}", schemaType="JSON")
+        register(writer, 10, "{")
     return tmp_path
 
 
@@ -138,6 +139,11 @@ def test_csv_and_lines(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
             2, "is for --to jsonl"
         )
     kseg("convert", "--schemas", logs, "--to", "csv", logs / "orders-0").expect(2, "--schemas is for")
+    with package.writer(str(logs / "more-0")) as writer:
+        writer.append(key=behind(10, b""), value=behind(99, b""), timestamp=1)
+    flags = ["--key-format", "avro", "--value-format", "avro", "-o", tmp_path / "out"]
+    told = kseg("convert", "--to", "arrow", *flags, logs / "more-0").expect(0).err
+    assert (told.count("has no schema 99"), told.count("schema 10 cannot be used")) == (1, 1)
     (logs / "_schemas-0").rename(logs / "elsewhere")
     kseg(*asked, "csv").expect(3, "no _schemas-0 in its log directory")
     assert kseg(*asked, "csv", "--schemas", logs / "elsewhere").expect(0).out

@@ -1,7 +1,6 @@
 """A partition's segments during cleaning: existing ones, and new ones that are not yet in the partition; their
 groups."""
 
-import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,8 @@ from kseg.errors import UnsupportedError, errors_at
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, LOG, SEGMENT_SUFFIXES, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
+from kseg.logdir.topics import topic_of_place
+from kseg.segment.files import METADATA_TOPIC, file_names, segments_among
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem
@@ -82,7 +82,7 @@ def read_segments(directory: str) -> list[CleanerSegment]:
     Raises UnsupportedError for logs that cannot be cleaned: segments of 0.7, the cluster metadata log, and a log with
     files of an interrupted operation.
     """
-    if segment_file(os.path.join(directory, "0.log")).topic == METADATA_TOPIC:
+    if topic_of_place(directory) == METADATA_TOPIC:
         raise UnsupportedError(f"{directory}: the cluster metadata log is never compacted; it uses snapshots instead")
     names = file_names(directory)
     left = [name for name in names if name.endswith(LEFTOVER_SUFFIXES[1:])]

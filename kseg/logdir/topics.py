@@ -17,7 +17,7 @@ from kseg.logdir.log_directory import (
 )
 from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.quantities import plural
-from kseg.segment.files import METADATA_TOPIC, parse_partition_name, segment_file
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, parse_partition_name, segment_file
 from kseg.segment.paths import expand_path
 from kseg.stores import trees
 
@@ -208,9 +208,14 @@ def of_topics(paths: Iterable[str], globs: tuple[str, ...]) -> list[str]:
     return found
 
 
+def file_of_place(place: str) -> SegmentFile:
+    """Returns a segment, for a partition one that stands for all of it."""
+    return segment_file(os.path.join(place, "0.log") if trees.isdir(place) else place)
+
+
 def topic_of_place(place: str) -> str | None:
     """Returns the topic of a partition or segment by its directory's name; None if that is no partition's."""
-    return segment_file(os.path.join(place, "0.log") if trees.isdir(place) else place).topic
+    return file_of_place(place).topic
 
 
 def is_of_topics(place: str, globs: Collection[str]) -> bool:

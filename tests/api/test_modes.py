@@ -164,6 +164,8 @@ def test_entries_are_those_of_the_side_files() -> None:
     rows = rows_of(COMMITTED, mode="entries")
     assert {"offsetIndexEntry", "timeIndexEntry"} & {row["type"] for row in rows}
     assert rows_of(COMMITTED, mode="entries", topics="orders") == [row for row in rows if row["topic"] == "orders"]
+    states = [row for row in rows if row["type"] == "producerState"]
+    assert {row["currentTxnFirstOffset"] for row in states} == {None, 15}, "as in the JSON of a dump"
     with pytest.raises(kseg.UnsupportedError, match=r"mode entries reads \.index"):
         rows_of(COMMITTED / "orders-0" / LOG, mode="entries")
 

@@ -8,6 +8,7 @@ from kseg.export.records import LeftOut, runs_between, sought
 from kseg.export.scanning import ReportDamage, ScanPart, ScanRequest
 from kseg.export.scanning import parts_of_scan as works
 from kseg.formats.compression import codec_name
+from kseg.formats.json_values import unset
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.segment.items import TIMESTAMP_TYPES, Damage
@@ -55,7 +56,7 @@ def _row(batch: BatchRow, reader: SegmentReader) -> dict[str, Any]:
         batch = batch._replace(first_offset=offset, last_offset=offset)
     has_time = batch.magic != 0 and not reader.is_07
     is_v2 = batch.magic >= MAGIC_V2
-    unset = {
+    numbers = {
         "baseOffset": batch.first_offset, "count": batch.records, "producerId": batch.producer_id,
         "producerEpoch": batch.producer_epoch, "baseSequence": batch.base_sequence, "partitionLeaderEpoch": batch.epoch,
     }  # fmt: skip
@@ -70,4 +71,4 @@ def _row(batch: BatchRow, reader: SegmentReader) -> dict[str, Any]:
         "maxTimestamp": batch.max_timestamp if has_time else None,
         "isTransactional": is_v2 and bool(attributes & TRANSACTIONAL),
         "isControl": is_v2 and bool(attributes & CONTROL),
-    } | {name: None if number == -1 else number for name, number in unset.items()}
+    } | {name: unset(number) for name, number in numbers.items()}

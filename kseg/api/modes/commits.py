@@ -1,7 +1,6 @@
 """Mode ``commits``: the offsets that consumer groups have committed, as `kseg dump --committed-offsets` lists them."""
 
 import logging
-import os
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -14,13 +13,12 @@ from kseg.export.scanning import ReportDamage, ScanRequest, readable_segments_at
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.logdir.coordinators import CommitTable
-from kseg.logdir.topics import topic_of_place
+from kseg.logdir.topics import file_of_place, topic_of_place
 from kseg.segment.batches import Batch
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile
 from kseg.segment.items import READABLE_CODES, Damage, Problem
 from kseg.segment.paths import expand_path, segment_bytes
 from kseg.segment.reader import open_segment
-from kseg.stores import trees
 
 Work = tuple[str, ...]
 """The copies of a partition of __consumer_offsets, which hold the same groups: their newest commits count."""
@@ -35,16 +33,12 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
         for place in expand_path(root):
             topic = topic_of_place(place)
             if topic == OFFSETS_TOPIC or (topic is None and place == root):
-                copies[_number(place) if topic else place].append(place)
+                copies[file_of_place(place).partition or 0 if topic else place].append(place)
     if not copies:
         text = f"no path holds a partition of {OFFSETS_TOPIC}: there are no commits"
         warnings.warn(text, SelectionWarning, stacklevel=2)
     for places in copies.values():
         yield sum(map(segment_bytes, places)), tuple(places)
-
-
-def _number(place: str) -> int:
-    return segment_file(os.path.join(place, "0.log") if trees.isdir(place) else place).partition or 0
 
 
 def rows(works: Iterable[Work], request: ScanRequest, report: ReportDamage) -> Iterator[dict[str, Any]]:

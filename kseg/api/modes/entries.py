@@ -6,8 +6,8 @@ from typing import Any
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import location_columns
 from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
-from kseg.formats.json_values import camel_case
 from kseg.formats.suffixes import SIDE_SUFFIXES
+from kseg.output.side_files import fields
 from kseg.segment.files import segment_file
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
@@ -42,5 +42,4 @@ def rows(files: Iterable[SideFile], _request: ScanRequest, _report: ReportDamage
             items = read_items(file.kind, source.buffer, file.base_offset)
             entries = (item for item in items if not isinstance(item, SideFileProblem))
             for number, entry in enumerate(entries):
-                fields = {camel_case(name): value for name, value in entry._asdict().items()}
-                yield fields | location | {"number": number}
+                yield fields(entry) | location | {"number": number}

@@ -11,8 +11,7 @@ TYPE_CHECKING = False  # as in typing, which takes longer to import than all els
 
 if TYPE_CHECKING:
     from kseg.api.changes import Action, Lost, Plan, Result, compact, convert, recover, reindex, retain, undo
-    from kseg.api.log import Batch, Damage, Log, Record
-    from kseg.api.log import open_log as open
+    from kseg.api.log import Batch, Damage, Log, Record, open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
     from kseg.api.writer import LogDirectoryWriter, Writer, log_writer, writer
@@ -73,7 +72,7 @@ _MODULES = {
     "kseg.api.changes": (
         "Action", "Lost", "Plan", "Result", "compact", "convert", "recover", "reindex", "retain", "undo",
     ),
-    "kseg.api.log": ("Batch", "Damage", "Log", "Record"),
+    "kseg.api.log": ("Batch", "Damage", "Log", "Record", "open"),
     "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
     "kseg.api.writer": ("LogDirectoryWriter", "Writer", "log_writer", "writer"),
@@ -84,8 +83,7 @@ _MODULES = {
     "kseg.segment.items": ("Problem",),
     "kseg.verification.report": ("Finding",),
 }  # fmt: skip
-_HOMES = {name: (module, name) for module, names in _MODULES.items() for name in names}
-_HOMES["open"] = ("kseg.api.log", "open_log")
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 if not TYPE_CHECKING:
@@ -95,8 +93,7 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module 'kseg' has no attribute {name!r}")
         from importlib import import_module
 
-        module, attribute = _HOMES[name]
-        value = getattr(import_module(module), attribute)
+        value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
 

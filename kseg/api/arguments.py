@@ -88,11 +88,6 @@ def keys_of(given: Keys | None) -> PrivateKeys:
     return PrivateKeys({key: os.path.abspath(path) for key, path in (given or {}).items()})
 
 
-def one_path(given: Path) -> str:
-    """Returns the path as text, that of a ``file:`` URL too."""
-    return local_path(os.fspath(given))
-
-
 def words_of(given: str | Iterable[str]) -> tuple[str, ...]:
     """Returns one word, or several, as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
@@ -147,13 +142,18 @@ def _offset(given: int) -> int:
 
 def milliseconds_of(given: datetime) -> int:
     """Returns a time in ms since the epoch; a naive one is in local time."""
-    return (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    if given.utcoffset() is None:
+        try:
+            given = given.astimezone()
+        except (ValueError, OverflowError):  # the first or last day of `datetime`, whose local time has no other name
+            given = given.replace(tzinfo=UTC)
+    return (given - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _moments(given: Time) -> tuple[int, int]:
     """Returns the first and last ms of a time; they differ only for a day or a minute."""
     if isinstance(given, datetime):
-        return milliseconds_of(given), milliseconds_of(given)
+        given = milliseconds_of(given)
     if isinstance(given, str) and (found := parse_time_expression(given, time_ns() // 1_000_000)) is not None:
         return found
     if isinstance(given, int) and not isinstance(given, bool) and _SMALLEST <= given <= LAST_TIMESTAMP:
@@ -171,9 +171,10 @@ Check = Callable[[Any], Any]
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public function: arguments whose annotation is in the table below are checked when it is called.
 
-    The function gets tuples for iterables, and text for paths. Flags are not checked: whatever is true is True. Keyword
-    arguments of a TypedDict (``**reading: Unpack[Reading]``) are listed by the function's signature, each with the
-    default of its ``Annotated`` type, with which the function gets those that are not given.
+    The function gets tuples for iterables, and text for paths, those of ``file:`` URLs too. Flags are not checked:
+    whatever is true is True. Keyword arguments of a TypedDict (``**reading: Unpack[Reading]``) are listed by the
+    function's signature, each with the default of its ``Annotated`` type, with which the function gets those that are
+    not given.
     """
     parameters, defaults = list[Parameter](), dict[str, Any]()
     declared = signature(function)
@@ -189,8 +190,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> R:
-        for name in named.keys() - kinds.keys():
-            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+        if (unknown := next((name for name in named if name not in kinds), None)) is not None:
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
         right = [_right(name, value, kinds[name]) for name, value in zip(kinds, arguments, strict=False)]
         others = {name: _right(name, value, kinds[name]) for name, value in named.items()}
         return function(*right, *arguments[len(right) :], **defaults | others)
@@ -232,8 +233,16 @@ def _real(value: Any) -> float:
     return value if isinstance(value, float) else _number(value)
 
 
-def _path(value: Any) -> str:
+def _place(value: Any) -> str:
     return _text(os.fspath(value))
+
+
+def _path(value: Any) -> str:
+    """Returns the path as text, that of a ``file:`` URL too."""
+    path = local_path(_place(value))
+    if not path or "\0" in path:
+        raise ValueError
+    return path
 
 
 def _keep(value: Any) -> bool | str:
@@ -265,7 +274,7 @@ _CHECKS: dict[Any, tuple[Check, str]] = {
     **dict.fromkeys(_with_none(int), (_number, "whole number")),
     **dict.fromkeys(_with_none(float), (_real, "number")),
     **dict.fromkeys(_with_none(Path), (_path, "path")),
-    Paths: (_several(_path), "path, and no iterable of paths"),
+    Paths: (_several(_place), "path, and no iterable of paths"),
     **dict.fromkeys(
         (Iterable[str] | None, str | Iterable[str] | None), (_several(_text), "text, and no iterable of it")
     ),

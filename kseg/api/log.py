@@ -330,7 +330,7 @@ def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
 
 
 @checked
-def open_log(path: Paths, **reading: Unpack[Reading]) -> Log:
+def open(path: Paths, **reading: Unpack[Reading]) -> Log:  # noqa: A001 - its public name
     """Opens segments, partitions, log directories, or ``-`` (standard input) for reading: one path, several, or globs.
 
     ``live``: a partial batch at the end of a file is being written and is not damage. ``max_batch_bytes`` limits the

@@ -1,11 +1,13 @@
 """``kseg.scan``: records as Arrow columns, and as a dataset of pyarrow."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from kseg.api.archives import readable
@@ -21,7 +23,6 @@ from kseg.api.arguments import (
     is_second,
     keys_of,
     one_of,
-    one_path,
     paths_of,
     wanted_of,
     words_of,
@@ -327,6 +328,8 @@ class ScanScanner:
     """
 
     def __init__(self, scan: Scan, columns: Columns, condition: Any, batch_size: int | None = None) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise RequestError(f"batch_size={batch_size!r}: is no number of rows")
         self._columns = [*scan.columns] if columns is None else columns
         self._read = scan.within(ALL_ROWS if condition is None else bounds_of_filter(condition))
         self._read = self._read.with_columns(scan.needed(self._columns, condition))
@@ -365,7 +368,7 @@ class ScanScanner:
 
     def take(self, indices: Any) -> "pa.Table":
         """Returns the rows at these places."""
-        return self.to_table().take(indices)
+        return self.to_table().take(indices if len(indices) else pa.array([], pa.int64()))
 
     def count_rows(self) -> int:
         """Counts the rows."""
@@ -413,18 +416,23 @@ class ScanArguments(RecordSelection, Reading, total=False):
     now: Annotated[int | None, None]
 
 
-_OF_RECORDS = {
-    "offsets": None, "time": None, "key": None, "isolation": "read_uncommitted", "keys": "bytes", "values": "bytes",
+_MODES = {
+    "offsets": ("records", "batches"), "level": ("findings",), "now": ("findings",),
+    **dict.fromkeys(("time", "key", "isolation", "keys", "values"), ("records",)),
 }  # fmt: skip
+"""The modes that have an argument; other arguments are of all modes."""
 
 
 def _check_mode(reading: ScanArguments) -> None:
     """Raises RequestError for an unknown mode or level, and for arguments that the mode does not have."""
     mode = one_of("mode", reading["mode"], Mode)
     one_of("level", reading["level"], Level)
-    for name, default in _OF_RECORDS.items():
-        if dict(reading)[name] != default and mode != "records" and (mode, name) != ("batches", "offsets"):
+    defaults = signature(scan).parameters
+    for name, modes in _MODES.items():
+        if mode not in modes and dict(reading)[name] != defaults[name].default:
             raise RequestError(f"{name}: not in mode {mode}")
+    if reading["schemas"] is not None and "decoded" not in (reading["keys"], reading["values"]):
+        raise RequestError("schemas: needs keys or values 'decoded'")
 
 
 @checked
@@ -477,7 +485,7 @@ def scan(
         is_second("isolation", reading["isolation"], Isolation), reading["live"], reading["max_batch_bytes"],
         keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
     )  # fmt: skip
-    schemas = None if reading["schemas"] is None else one_path(reading["schemas"])
+    schemas = None if reading["schemas"] is None else os.fspath(reading["schemas"])
     decoding = Decoding(is_second("keys", reading["keys"], Form), is_second("values", reading["values"], Form), schemas)
     if decoding.columns:
         need_fastavro()

@@ -1,11 +1,12 @@
 """The findings of ``kseg verify`` as data: the result of ``kseg.verify``."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Unpack
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, one_path, paths_of
+from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, paths_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.options.declaration import filled
@@ -104,7 +105,7 @@ def verify(
     True
     """
     given = locals() | reading
-    other = None if against is None else one_path(against)
+    other = None if against is None else os.fspath(against)
     options = filled(VerifyOptions, given, paths=paths_of(path), against=other, private_keys=())
     for code in options.ignored:
         if code not in KINDS:

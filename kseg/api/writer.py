@@ -8,10 +8,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from kseg.api.arguments import Codec, Path, checked, milliseconds_of, one_path
+from kseg.api.arguments import Codec, Path, checked, milliseconds_of
 from kseg.api.log import Record
-from kseg.changes.new_directories import new_directories
+from kseg.changes.new_directories import check_local, new_directories
 from kseg.conversion.options import codec_target
+from kseg.conversion.planner import check_output
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, unescaped
@@ -45,6 +46,7 @@ class _NewPartitions:
     def __enter__(self) -> Self:
         if self._writers is not None:
             raise RequestError(f"{self._name}: a writer writes once")
+        check_output(self._output, may_be_log_directory=True)
         made = self._opened.enter_context(new_directories(self._output, takes_lock=True))
         try:
             writers = PartitionWriters(lambda name: self._make(name, made.add(name)))
@@ -288,7 +290,8 @@ def writer(
 
     ``codec``: none, gzip, snappy, lz4 or zstd, with a level as in "zstd:3". ``segment_bytes``, ``batch_bytes`` (before
     compression) and ``index_interval_bytes`` are those of a broker and a producer. Raises RequestError for invalid
-    arguments; in its ``with`` block PathError if the path exists, BrokerRunningError if a broker holds its directory.
+    arguments; in its ``with`` block PathError if the path exists or is inside a partition, BrokerRunningError if a
+    broker holds its directory.
 
     >>> with kseg.writer("new/orders-2") as w:
     ...     w.append(key=b"k", value=b"v")
@@ -296,7 +299,8 @@ def writer(
     >>> kseg.verify("new/orders-2").ok
     True
     """
-    text = one_path(path)
+    text = os.fspath(path)
+    check_local(text)
     output, name = os.path.split(os.path.abspath(text))
     if parse_partition_name(name) is None:
         raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
@@ -324,7 +328,7 @@ def log_writer(
     True
     """
     make = _maker(codec, segment_bytes, batch_bytes, index_interval_bytes)
-    return LogDirectoryWriter(one_path(path), os.path.basename(os.path.abspath(one_path(path))), make, is_one=False)
+    return LogDirectoryWriter(os.fspath(path), os.path.basename(os.path.abspath(path)), make, is_one=False)
 
 
 def _maker(

@@ -211,13 +211,14 @@ def run_to_new(
     return Outcome(int(change.is_dry and bool(plans)), change.is_dry, not change.is_dry and bool(plans))
 
 
-def check_output(output: str, inputs: Sequence[str] = ()) -> None:
+def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: bool = False) -> None:
     """Raises PathError if the output would be inside a partition or log directory, among the files of brokers, or
-    inside one of these inputs.
+    inside one of these inputs. ``may_be_log_directory``: the output itself may be one that a broker has used.
     """
     place, where = os.path.realpath(output), ""
     folder = place if os.path.isdir(place) else os.path.dirname(place)
-    if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
+    foreign = frozenset() if may_be_log_directory and folder == place else LOG_DIRECTORY_FILES
+    if os.path.isdir(folder) and (holds_segments(folder) or foreign & {*file_names(folder)}):
         where = f"{'partition' if holds_segments(folder) else 'log directory'} {folder}"
     for each in inputs:
         if os.path.isdir(each) and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):

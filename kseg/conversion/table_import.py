@@ -69,9 +69,12 @@ _FOREIGN = {
 
 
 def _files_at(path: str) -> Iterator[str]:
-    """Yields the files below a directory in order of their names, without hidden ones; or the path itself."""
+    """Yields the files below a directory in order of their names, without hidden ones; or the path itself.
+
+    Links to files are followed. Raises PathError for one to a directory, and for what is no file.
+    """
     if not os.path.isdir(path):
-        yield path
+        yield _file(path)
         return
     found = False
     for folder, folders, names in os.walk(path, onerror=_refuse):
@@ -80,12 +83,21 @@ def _files_at(path: str) -> Iterator[str]:
             if name != "metadata" or any(each.endswith(".metadata.json") for each in inside):
                 raise UnsupportedError(f"{folder}: is {_FOREIGN[name]} (kseg-python-recipes(7))")
         folders[:] = sorted(each for each in folders if not each.startswith(("_", ".")))
+        for each in (os.path.join(folder, name) for name in folders):
+            if os.path.islink(each):
+                raise PathError(f"{each}: is a symbolic link to a directory: give its path")
         for name in sorted(names):
             if not name.startswith(("_", ".")):
                 found = True
-                yield os.path.join(folder, name)
+                yield _file(os.path.join(folder, name))
     if not found:
         raise PathError(f"{path}: holds no files of a table")
+
+
+def _file(path: str) -> str:
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a FIFO would wait for its writer
+        raise PathError(f"{path}: is no file")
+    return path
 
 
 def _refuse(error: OSError) -> None:

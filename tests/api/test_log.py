@@ -207,6 +207,17 @@ def test_a_time_without_a_zone_is_local(monkeypatch: pytest.MonkeyPatch) -> None
     assert counts[0] == counts[1] == counts[2] == sum(each >= round(moment.timestamp() * 1000) for each in stamps)
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
+def test_the_ends_of_datetime_are_times(monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    timed = [record for record in kseg.open(TXN).records() if record.timestamp is not None]
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", zone)
+        tzset()
+        for time in ((datetime.min, None), (None, datetime.max), (datetime.min.replace(tzinfo=UTC), datetime.max)):
+            assert [*kseg.open(TXN).records(time=time)] == timed
+    tzset()
+
+
 def test_path_is_text_or_like_a_path() -> None:
     assert list(kseg.open(str(TXN)).records()) == list(kseg.open(TXN).records())
 

@@ -121,6 +121,7 @@ def test_one_partition_takes_rows_of_any(tmp_path: Path) -> None:
         ([{"topic": f"x-0.{'0' * 32}-delete", "partition": ""}], "partition=''"),
         ([ROWS[0] | {"value": "text"}], "value 'text'"),
         ([ROWS[0] | {"timestamp": "today"}], "timestamp='today'"),
+        ([ROWS[0] | {"timestamp": datetime.min}], "timestamp="),
         ([ROWS[0] | {"timestampType": "Never"}], "timestampType='Never'"),
         ([ROWS[0] | {"headers": [{"key": "h"}]}], "headers"),
         ([ROWS[2], ROWS[2]], "offset 7 is below the next offset, 8"),
@@ -167,6 +168,21 @@ def test_what_exists_is_refused_and_nothing_else_written(tmp_path: Path) -> None
         write(tmp_path / "new", [{"topic": "c", "partition": 0}, *ROWS[1:]])
     assert records(tmp_path / "new") == before
     assert names_in(tmp_path / "new") == ["a-0", "a-1", "b-3"]
+
+
+def test_nothing_is_written_among_the_files_of_brokers(tmp_path: Path) -> None:
+    write(tmp_path / "new", ROWS)
+    (tmp_path / "new/meta.properties").touch()
+    before = sorted(tmp_path.rglob("*"))
+    for place in ("new/a-0", "new/a-0/deeper", "new/deeper"):
+        with pytest.raises(kseg.PathError, match="is inside the"):
+            write(tmp_path / place, ROWS)
+        with pytest.raises(kseg.PathError, match="is inside the"), kseg.writer(tmp_path / place / "z-0"):
+            pass
+    assert sorted(tmp_path.rglob("*")) == before
+    with kseg.writer(tmp_path / "new/z-0"):
+        pass
+    assert names_in(tmp_path / "new") == ["a-0", "a-1", "b-3", "meta.properties", "z-0"]
 
 
 def test_partitions_of_a_known_topic_get_its_id(tmp_path: Path) -> None:

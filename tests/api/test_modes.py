@@ -180,6 +180,9 @@ def test_entries_are_those_of_the_side_files() -> None:
         ({"mode": "batches", "key": b"k"}, "key: not in mode batches"),
         ({"mode": "commits", "isolation": "read_committed"}, "isolation: not in mode commits"),
         ({"mode": "findings", "topics": "nope"}, "nope"),
+        ({"level": "deep"}, "level: not in mode records"),
+        ({"mode": "batches", "now": 3}, "now: not in mode batches"),
+        ({"schemas": "schemas"}, "schemas: needs keys or values"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:

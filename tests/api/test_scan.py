@@ -94,7 +94,11 @@ def test_scanners_project_and_filter() -> None:
     scanner = scan.scanner(columns={"next": ds.field("offset") + 1})
     assert (scanner.dataset_schema, scanner.projected_schema.names) == (scan.schema, ["next"])
     assert scan.scanner(columns=names, batch_size=7).to_table().equals(table.select(names))
+    assert scan.take([], columns=names).equals(table.select(names).slice(0, 0))
     assert {batch.num_rows for batch in scan.to_batches(filter=large, batch_size=7)} >= {7}
+    for size in (0, -1):
+        with pytest.raises(kseg.RequestError, match="batch_size"):
+            scan.to_batches(batch_size=size)
     with pytest.raises(pa.ArrowInvalid, match="absent"):
         scan.scanner(columns=["absent"])
 

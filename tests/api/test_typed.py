@@ -23,6 +23,7 @@ FUNCTIONS = (
     kseg.writer, kseg.log_writer,
 )  # fmt: skip
 NEEDED = {kseg.convert: {"codec": "zstd"}}
+HEALTHY = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 WRONG = (5, 2.8, object(), [5], {}, b"x", "x", {"x": 5}, [None])
 
 
@@ -34,7 +35,7 @@ def arguments() -> Iterator[Any]:
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    return Path(shutil.copytree(HEALTHY, tmp_path / "dplain-0"))
 
 
 @pytest.mark.parametrize(("function", "name"), [*arguments()])
@@ -164,6 +165,31 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_a_path_that_cannot_be_is_a_path_error(call: Callable[[str], object]) -> None:
     with pytest.raises(kseg.PathError, match="no file has such a name"):
         call("orders\0-0")
+
+
+OUTPUTS: list[Callable[[Any], object]] = [
+    kseg.writer, kseg.log_writer, lambda path: kseg.convert(HEALTHY, codec="gzip", output=path),
+    lambda path: kseg.reindex(HEALTHY, output=path), lambda path: kseg.compact(HEALTHY, keep=path),
+    lambda path: kseg.recover(HEALTHY, mode="salvage", from_replica=path),
+    lambda path: kseg.verify(HEALTHY, against=path),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", OUTPUTS)
+@pytest.mark.parametrize("path", ["", "a\0-0"], ids=["empty", "nul"])
+def test_what_names_no_file_is_no_path(call: Callable[[Any], object], path: str) -> None:
+    with pytest.raises(kseg.RequestError, match="is no path"):
+        call(path)
+
+
+def test_an_output_may_be_a_url_of_a_file(tmp_path: Path) -> None:
+    kseg.convert(HEALTHY, codec="gzip", output=(tmp_path / "converted").as_uri()).apply()
+    kseg.reindex(HEALTHY, index_interval_bytes=100, output=(tmp_path / "indexed").as_uri()).apply()
+    with kseg.log_writer((tmp_path / "written").as_uri()) as log:
+        log.append(topic="a", partition=0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["converted", "indexed", "written"]
+    with pytest.raises(kseg.UnsupportedError, match="object stores"):
+        kseg.writer("s3://bucket/a-0")
 
 
 CALLER = """

@@ -1,6 +1,7 @@
 """``kseg convert --from parquet|arrow``: the records that kseg wrote come back, other tables are read or refused."""
 
 import itertools
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -230,7 +231,13 @@ def test_the_same_rows_twice_are_refused(kseg: Kseg, tmp_path: Path) -> None:
     (lambda path: path.write_bytes(b"PAR1 nonsense PAR1"), ""),
     (lambda path: write(path, {"value": ["a"]}, "file"), ""),
     (lambda path: None, "No such file"),
-], ids=["empty", "delta", "iceberg", "void", "nonsense", "arrow", "missing"])  # fmt: skip
+    (os.mkfifo, "is no file"),
+    (lambda path: (path.mkdir(), os.mkfifo(path / "fifo")), "is no file"),
+    (lambda path: (path.mkdir(), (path / "topic=b").symlink_to(path)), "is a symbolic link to a directory"),
+    (lambda path: (path.mkdir(), (path / "gone").symlink_to("nowhere")), "No such file"),
+], ids=[
+    "empty", "delta", "iceberg", "void", "nonsense", "arrow", "missing", "fifo", "with-fifo", "link", "dangling",
+])  # fmt: skip
 def test_paths_that_hold_no_table(kseg: Kseg, tmp_path: Path, made: Callable[[Path], Any], told: str) -> None:
     made(tmp_path / "table")
     done = kseg("convert", "--from", "parquet", "-o", tmp_path / "new", tmp_path / "table")

@@ -141,8 +141,11 @@ def _offset(given: int) -> int:
 
 
 def milliseconds_of(given: datetime) -> int:
-    """Returns a time in ms since the epoch; a naive one is in local time."""
+    """Returns a time in ms since the epoch; a naive one is in local time. Raises RequestError for NaT of pandas."""
+    if given != given:
+        raise RequestError(f"{given!r} is no time")
     if given.utcoffset() is None:
+        given = datetime.combine(given.date(), given.time())  # a Timestamp of pandas has no local time
         try:
             given = given.astimezone()
         except (ValueError, OverflowError):  # the first or last day of `datetime`, whose local time has no other name

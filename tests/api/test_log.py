@@ -218,6 +218,15 @@ def test_the_ends_of_datetime_are_times(monkeypatch: pytest.MonkeyPatch, zone: s
     tzset()
 
 
+def test_times_of_pandas() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    times = datetime(2020, 1, 1), pd.Timestamp(2020, 1, 1), pd.Timestamp(datetime(2020, 1, 1).astimezone(UTC))
+    counts = [len([*kseg.open(TXN).records(time=(each, None))]) for each in times]
+    assert counts[0] == counts[1] == counts[2] > 0
+    with pytest.raises(kseg.RequestError, match="NaT is no time"):
+        kseg.open(TXN).records(time=(pd.NaT, None))
+
+
 def test_path_is_text_or_like_a_path() -> None:
     assert list(kseg.open(str(TXN)).records()) == list(kseg.open(TXN).records())
 

@@ -55,7 +55,6 @@ from kseg.kernel.scan.pieces import (
     PIECE_RECORDS,
     KeyIndex,
     breaks,
-    common_prefix,
     summarize,
 )
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES, WINDOW_BYTES
@@ -64,6 +63,7 @@ from kseg.segment.survey import BatchRow, HeaderRows, headers_of
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import NEAR_BYTES, next_data
 from kseg.stores.source import Source
+from kseg.stores.windows import equal_bytes
 
 HELD_BYTES = 64 << 20
 """Bytes of tables of batches that are held in memory: half a million batches."""
@@ -694,15 +694,12 @@ def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int
     """Returns how many batches, at most so many, are the same in both pieces from i and from k on."""
     start, other_start = piece[i].position, other[k].position
     size = min(piece.end - start, other.end_of(k + most - 1) - other_start)
-    same, chunk = 0, piece[i].size
-    while same < size:
-        wanted = min(chunk, size - same)
-        mine = piece.source.buffer[start + same : start + same + wanted]
-        found = common_prefix(mine, other.source.buffer[other_start + same : other_start + same + wanted])
-        same += found
-        if found < wanted:
-            break
-        chunk = min(2 * chunk, WINDOW_BYTES)
+    same = equal_bytes(
+        lambda wanted, at: piece.source.buffer[start + at : start + at + wanted],
+        lambda wanted, at: other.source.buffer[other_start + at : other_start + at + wanted],
+        size,
+        piece[i].size,
+    )
     for source, at in ((piece.source, start), (other.source, other_start)):
         if isinstance(source, Source):
             source.forget(at, at + same)

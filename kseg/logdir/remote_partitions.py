@@ -94,9 +94,19 @@ class LiveSegments(NamedTuple):
     segments whose offsets are all taken from other segments."""
 
     pieces: list[SegmentOffsets]
-    holes: list[MissingOffsets]
     abandoned: list[Candidate]
     superseded: list[Candidate]
+
+    @property
+    def holes(self) -> list[MissingOffsets]:
+        return holes_between(self.pieces)
+
+
+def holes_between(pieces: Sequence[SegmentOffsets], end: int | None = None) -> list[MissingOffsets]:
+    """Returns the offsets that are missing between pieces, and from the last one to ``end``, if it is given."""
+    starts = [piece.first for piece in pieces[1:]] + ([] if end is None else [end])
+    holes = [MissingOffsets(piece.last + 1, start - 1) for piece, start in zip(pieces, starts, strict=False)]
+    return [hole for hole in holes if hole.first <= hole.last]
 
 
 def lineage_of(candidates: Iterable[Candidate]) -> Lineage:
@@ -118,12 +128,12 @@ def live_segments(candidates: Sequence[Candidate], lineage: Lineage, log_start: 
         if sum(last - first + 1 for first, last in ranges) < candidate.end_offset - candidate.start_offset + 1:
             abandoned.append(candidate)
         usable += [SegmentOffsets(candidate, first, last) for first, last in ranges if last >= log_start]
-    pieces, holes = _covering(usable)
+    pieces = _covering(usable)
     used = {id(piece.candidate) for piece in pieces}
     lost = {id(candidate) for candidate in abandoned}
     live = {id(piece.candidate): piece.candidate for piece in usable}
     superseded = [found for key, found in live.items() if key not in used and key not in lost]
-    return LiveSegments(pieces, holes, abandoned, superseded)
+    return LiveSegments(pieces, abandoned, superseded)
 
 
 def _in_lineage(candidate: Candidate, lineage: Lineage) -> list[tuple[int, int]]:
@@ -170,10 +180,9 @@ def epochs_within(epochs: Lineage, start: int, end: int) -> list[tuple[int, int,
     return found
 
 
-def _covering(usable: list[SegmentOffsets]) -> tuple[list[SegmentOffsets], list[MissingOffsets]]:
+def _covering(usable: list[SegmentOffsets]) -> list[SegmentOffsets]:
     """Covers all offsets with as few pieces as possible, each cut to begin where the one before ends."""
     pieces: list[SegmentOffsets] = []
-    holes: list[MissingOffsets] = []
     waiting = sorted(usable, key=lambda piece: piece.first, reverse=True)
     open_pieces: list[SegmentOffsets] = []
     offset = waiting[-1].first if waiting else 0
@@ -182,14 +191,12 @@ def _covering(usable: list[SegmentOffsets]) -> tuple[list[SegmentOffsets], list[
             open_pieces.append(waiting.pop())
         open_pieces = [piece for piece in open_pieces if piece.last >= offset]
         if not open_pieces:
-            if waiting:
-                holes.append(MissingOffsets(offset, waiting[-1].first - 1))
-                offset = waiting[-1].first
+            offset = waiting[-1].first if waiting else offset
             continue
         best = max(open_pieces, key=lambda piece: (piece.last, piece.first == offset, piece.candidate.end_offset))
         pieces.append(best._replace(first=offset))
         offset = best.last + 1
-    return pieces, holes
+    return pieces
 
 
 # Lists the segments of a remote partition with their offsets and leader epochs; unreadable segments with the reason.
@@ -202,28 +209,6 @@ class Unusable(NamedTuple):
 
     segment: RemoteSegment
     reason: str
-
-
-class LivePartition(NamedTuple):
-    """The segments that consumers read: ``pieces`` by offset; ``holes``: offsets between them that no segment has.
-
-    ``log_start``: the log start offset when the newest segment was copied.
-    """
-
-    pieces: list[SegmentOffsets]
-    holes: list[MissingOffsets]
-    unusable: list[Unusable]
-    lineage: Lineage
-    log_start: int
-
-
-def live_partition(partition: RemotePartition) -> LivePartition:
-    """Selects the live segments by the store alone. Raises KeyMissingError, PathError, UnsupportedError."""
-    candidates, unusable = candidates_of(partition)
-    lineage = lineage_of(candidates)
-    log_start = lineage[0].start_offset if lineage else 0
-    live = live_segments(candidates, lineage, log_start)
-    return LivePartition(live.pieces, live.holes, unusable, lineage, log_start)
 
 
 def newest_partitions(
@@ -476,23 +461,26 @@ class RemoteTree(Tree):
         """Returns the names of a partition's files."""
         with self._lock:
             if name not in self._listed:
-                self._add_partition(name, live_partition(self._names()[name]))
+                self._add_partition(name, *candidates_of(self._names()[name]))
                 self._listed[name] = [inner.rpartition("/")[2] for inner in self._files if inner.startswith(name + "/")]
             return self._listed[name]
 
-    def _add_partition(self, name: str, found: LivePartition) -> None:
-        for segment, reason in found.unusable:
+    def _add_partition(self, name: str, candidates: list[Candidate], unusable: list[Unusable]) -> None:
+        for segment, reason in unusable:
             _warn("%s: left out: %s", segment.path(), reason)
+        lineage = lineage_of(candidates)
+        log_start = lineage[0].start_offset if lineage else 0
+        found = live_segments(candidates, lineage, log_start)
         for hole in found.holes:
             _warn("%s: no segment has offsets %s to %s", self._store.path(name), hole.first, hole.last)
         for piece in found.pieces:
             segment, base = piece.candidate.segment, max(piece.first, piece.candidate.start_offset)
             chunk_bytes = segment.chunks.original_chunk_bytes
-            live = LiveSegment(segment.objects, base, piece.last, piece.is_whole, found.log_start, chunk_bytes)
+            live = LiveSegment(segment.objects, base, piece.last, piece.is_whole, log_start, chunk_bytes)
             self._add(f"{name}/{segment_stem(base)}{LOG}", live, segment)
             if piece.is_whole:
                 self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = side_file_of(segment, SNAPSHOT)
-        self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(found.lineage))
+        self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(lineage))
 
     def _add(self, inner: str, live: LiveSegment, segment: RemoteSegment) -> None:
         self._live[inner] = live

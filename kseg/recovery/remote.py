@@ -21,6 +21,7 @@ from kseg.logdir.remote_partitions import (
     MissingOffsets,
     SegmentOffsets,
     candidates_of,
+    holes_between,
     last_event_ms,
     lineage_of,
     live_segments,
@@ -42,6 +43,7 @@ from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetad
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import is_wanted
 from kseg.stores.remote.segment import ChunkError, RemoteSegment
+from kseg.stores.remote.source import write_chunks
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
 
 # Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
@@ -157,9 +159,7 @@ def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], loc
         pieces = [
             piece._replace(last=min(piece.last, local_start - 1)) for piece in pieces if piece.first < local_start
         ]
-    ends = [piece.last + 1 for piece in pieces]
-    starts = [piece.first for piece in pieces[1:]] + ([] if local_start is None else [local_start])
-    selection.holes = [MissingOffsets(end, start - 1) for end, start in zip(ends, starts, strict=False) if start > end]
+    selection.holes = holes_between(pieces, local_start)
     selection.pieces = pieces
     first = pieces[0].first if pieces else (local_start or 0)
     if first > selection.log_start:
@@ -191,16 +191,11 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
 
     Such a chunk is filled with zeros. Raises OSError, and as `RemoteSegment.read_chunks`.
     """
-    failures: list[str] = []
     with disk.new_file(path) as descriptor:
         disk.set_default_mode(descriptor)
-        for number, data in segment.read_chunks():
-            if isinstance(data, ChunkError):
-                begin, end = segment.chunks.original_range(number)
-                failures.append(f"{segment.path()}: chunk {number}: {data}")
-                data = bytes(end - begin)
-            disk.write(descriptor, data)
-    return failures
+        disk.truncate(descriptor, segment.size)
+        failures = write_chunks(segment, descriptor)
+    return [f"{segment.path()}: chunk {number}: {text}" for number, text in failures.items()]
 
 
 def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:

@@ -22,7 +22,6 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
-from kseg.kernel.scan.pieces import common_prefix
 from kseg.logdir.coordinators import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
@@ -46,14 +45,15 @@ from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown
+from kseg.stores.windows import equal_bytes
 
 # Compares two replicas of a partition: where they have the same records, and which batches only the other one has.
 #
 # Bytes are compared first, many batches at a time. If they differ (cleaned separately, other batch bounds or codecs),
 # records are compared: leader epoch, key, value, timestamp, headers.
 
-_FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
-"""Bytes compared at a time."""
+_FIRST_BYTES = 1 << 14
+"""Bytes compared at first."""
 
 _MAX_UNMATCHED = 250_000
 """Limit of reported parts that only this replica has, of about 200 bytes each."""
@@ -157,19 +157,25 @@ class Cursor:
             self._records = {record.offset: record for record in batch_of(self.source, self.batch, scratch)}
         return self._records
 
-    def read(self, start: int, size: int) -> bytes:
+    def read(self, size: int, start: int) -> bytes:
         """Returns bytes of the part."""
         return self.source.extent.pread(size, self.part.start + start)
+
+    def before(self, other: "Cursor") -> SalvagedBatches | None:
+        """Returns batches from the position on that end before those of the other side: all of the part, or one."""
+        if other.is_at_end or self.part.last < other.part.first:
+            return self.part
+        return self.batch if self.batch.last < other.batch.first else None
 
     def step(self) -> None:
         """Moves to the next batch."""
         self.skip(self.batch.size, self.batch.last + 1)
 
-    def skip(self, size: int | None = None, next_offset: int = 0) -> None:
-        """Moves behind ``size`` bytes of whole batches, to ``next_offset``; without ``size`` to the next part."""
+    def skip(self, size: int, next_offset: int) -> None:
+        """Moves behind ``size`` bytes of whole batches, to ``next_offset``."""
         self._batch = self._records = None
         part = self.part
-        if size is None or size >= part.size:
+        if size >= part.size:
             self._next_part()
         else:
             self.part = part._replace(start=part.start + size, first=next_offset)
@@ -208,20 +214,11 @@ class Agreement:
             while not b.is_at_end:
                 if b.part.first <= self._reached and (a.is_at_end or b.batch.last < a.part.first):
                     b.step()  # A has a part of it
-                elif a.is_at_end or b.part.last < a.part.first:
-                    self._offer(b.part)
-                    b.skip()
-                elif a.part.last < b.part.first:
+                elif theirs := b.before(a):
+                    self._offer(theirs)
+                elif ours := a.before(b):
                     yield from self._border(False)
-                    self._pass_unmatched(a.part)
-                    a.skip()
-                elif b.batch.last < a.batch.first:
-                    self._offer(b.batch)
-                    b.step()
-                elif a.batch.last < b.batch.first:
-                    yield from self._border(False)
-                    self._pass_unmatched(a.batch)
-                    a.step()
+                    self._pass_unmatched(ours)
                 elif size := self._same_bytes():
                     yield from self._border(True)
                     self._pass_same(size)
@@ -229,18 +226,15 @@ class Agreement:
                     is_common = self._same_records()
                     yield from self._border(is_common)
                     self._pass_apart(is_common)
-            if self._offers and not a.is_at_end:
-                yield from self._border(False)
-            elif self._offers:
-                yield MissingBatches(self._last_border(), None, tuple(self._offers))
+            yield from self._border(False)
             while not a.is_at_end:
                 self._pass_unmatched(a.part)
-                a.skip()
 
     def _border(self, is_common: bool) -> Iterator[MissingBatches]:
-        """Yields the hole that ends at the batch of A, if there is one."""
+        """Yields the hole that ends at the batch of A, or at the end of A, if there is one."""
+        a = self._a
         if self._offers:
-            behind = Border(self._a.batch, epoch_of(self._a.source, self._a.batch), is_common)
+            behind = None if a.is_at_end else Border(a.batch, epoch_of(a.source, a.batch), is_common)
             yield MissingBatches(self._last_border(), behind, tuple(self._offers))
             self._offers.clear()
 
@@ -256,6 +250,7 @@ class Agreement:
         if len(self.unmatched) < _MAX_UNMATCHED:
             self.unmatched.append(Unmatched(part, self._is_joined(part)))
         self._pass(part, False)
+        self._a.skip(part.size, part.last + 1)
 
     def _is_joined(self, part: SalvagedBatches) -> bool:
         """Whether the current batch of A continues a neighbour without a gap."""
@@ -277,6 +272,7 @@ class Agreement:
                 )
             first, last = epoch if first < 0 else first, max(epoch, last)
         self._offers.append(Offer(part, first, last))
+        self._b.skip(part.size, part.last + 1)
 
     def _same_bytes(self) -> int:
         """Returns the size of the next batches that are equal on both sides; 0 if the next one differs."""
@@ -290,14 +286,8 @@ class Agreement:
             if mine != other:
                 self.heads[a.part.first] = other
             return a.part.size
-        common_bytes, size, chunk = min(a.part.size, b.part.size), 0, _FIRST_BYTES
-        while size < common_bytes:
-            wanted, chunk = min(chunk, common_bytes - size), min(2 * chunk, _LAST_BYTES)
-            mine, other = a.read(size, wanted), b.read(size, wanted)
-            if mine != other or len(mine) < wanted:
-                size += common_prefix(mine, other)
-                break
-            size += wanted
+        common_bytes = min(a.part.size, b.part.size)
+        size = equal_bytes(a.read, b.read, common_bytes, _FIRST_BYTES)
         if size == common_bytes:
             return size
         if self._has_wrong_epoch():

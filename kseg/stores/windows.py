@@ -9,11 +9,12 @@ from threading import local
 
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
-from kseg.formats.rows import int64s
+from kseg.formats.rows import BytesLike, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
 from kseg.kernel.scan.frames import find
+from kseg.kernel.scan.pieces import common_prefix
 from kseg.kernel.scan.windowed_scan import ENDED, NEEDS_CHECK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.stores.buffers import Buffers
@@ -218,3 +219,22 @@ def next_frame(extent: Extent, start: int, end: int, stop: int | None = None) ->
             return -1
         size *= 2
     return -1
+
+
+def equal_bytes(
+    one: Callable[[int, int], BytesLike], other: Callable[[int, int], BytesLike], size: int, first: int
+) -> int:
+    """Returns how many bytes at the start of two ranges of ``size`` bytes are equal.
+
+    ``one`` and ``other`` return the bytes of a length and a position in the range. They are read in windows, at first
+    of ``first`` bytes, then of twice as many each time.
+    """
+    same, window = 0, first
+    while same < size:
+        wanted = min(window, size - same)
+        found = common_prefix(one(wanted, same), other(wanted, same))
+        same += found
+        if found < wanted:
+            break
+        window = min(2 * window, WINDOW_BYTES)
+    return same

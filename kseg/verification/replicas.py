@@ -19,7 +19,6 @@ from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.scan import chain
-from kseg.kernel.scan.pieces import common_prefix
 from kseg.kernel.state import replicas as kernel
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.log_directory import COMPACTED_TOPICS, checkpoint_offsets
@@ -32,6 +31,7 @@ from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
 from kseg.stores import trees
 from kseg.stores.source import Source
+from kseg.stores.windows import WINDOW_BYTES, equal_bytes
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
 # Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
@@ -119,10 +119,10 @@ class Replica:
         """Position after the last batch of the span."""
         return self._headers.end
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int, start: int = 0) -> bytes:
         """Returns bytes from the batch on."""
         assert self._source is not None
-        return self._source.extent.pread(size, self.batch.position)
+        return self._source.extent.pread(size, self.batch.position + start)
 
     def batches_within(self, size: int) -> int:
         """Returns the number of batches of the span that end within ``size`` bytes of the batch's position."""
@@ -159,7 +159,6 @@ class Replica:
             self._pass_damage(position, size)
 
 
-WINDOW_BYTES = 1 << 20
 EVENT_LIMIT = 512
 """Limit of differences that one step returns."""
 
@@ -236,7 +235,7 @@ class ReplicaComparison:
         self._sides = {True: here, False: there}
         self._is_compacted = is_compacted
         self._report = report
-        self._window = 0
+        self._were_same = False
         self._compared = kernel.RecordComparison(int64s(EVENT_LIMIT * kernel.EVENT_WIDTH))
         self._lacking = {True: _Lacking(), False: _Lacking()}
         self._tails = {True: 0, False: 0}
@@ -273,11 +272,9 @@ class ReplicaComparison:
         """Skips batches that are equal on both sides, if the next one is. Returns whether it is."""
         a, b = self._sides[True], self._sides[False]
         left = min(a.span_end - a.batch.position, b.span_end - b.batch.position)
-        wanted = min(max(a.batch.size, self._window), left)
-        mine, other = a.read(wanted), b.read(wanted)
-        length = common_prefix(mine, other)
+        length = equal_bytes(a.read, b.read, left, WINDOW_BYTES if self._were_same else a.batch.size)
         count = a.batches_within(length)
-        self._window = 0 if length < wanted else min(max(2 * wanted, 1 << 14), WINDOW_BYTES)
+        self._were_same = length == left
         if count == 0:
             return False
         self._end_ranges()

@@ -79,12 +79,12 @@ class Chunks:
 class Segment:
     """A segment of three chunks, of which the second one is damaged."""
 
-    chunks = Chunks()
+    chunks, size = Chunks(), 15
 
     def path(self) -> str:
         return "a/segment.log"
 
-    def read_chunks(self) -> Iterator[tuple[int, Any]]:
+    def read_chunks(self, _first: int, _stop: int | None) -> Iterator[tuple[int, Any]]:
         yield 0, b"first"
         yield 1, ChunkError("is encrypted with another key")
         yield 2, b"third"

@@ -19,6 +19,7 @@ from kseg.recovery import replica
 from kseg.recovery.replica import Agreement, MissingBatches, ReplicasDivergeError, plan_from_replica, replica_of
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches
+from kseg.stores import windows
 from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, with_examples, write
 from recovery.partitions import (
     PLAIN,
@@ -362,7 +363,7 @@ def joined(parts: list[SalvagedBatches]) -> set[int]:
 def test_holes_are_what_only_the_other_replica_has(chunk: int, here: list[Span], there: list[Span]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replica, "_FIRST_BYTES", chunk)
-        patch.setattr(replica, "_LAST_BYTES", 4 * chunk)
+        patch.setattr(windows, "WINDOW_BYTES", 4 * chunk)
         found, holes = compared(list(map(batch_of, here)), list(map(batch_of, there)))
     mine, other = offsets(here), offsets(there)
     offered = [offer.part for hole in holes for offer in hole.offers]

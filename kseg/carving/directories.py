@@ -21,23 +21,16 @@ from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_OLDEST_TIME
+from kseg.logdir.coordinators import topic_id_at
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
 from kseg.sidefiles.meta_properties import META_PROPERTIES
-from kseg.sidefiles.partition_metadata import (
-    PARTITION_METADATA,
-    PartitionMetadata,
-    build_partition_metadata,
-    read_partition_metadata,
-)
-from kseg.sidefiles.problems import problems_of
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import read_regular
 from kseg.stores.source import Source, open_source
 
-_MAX_PARTITION_METADATA_BYTES = 4096
 _SIDE_FILE_SHARE = 64
 """Side files take at most so small a share of a log's size, and one block each."""
 
@@ -188,15 +181,9 @@ def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
 
 def _pairs(joining: Joining, logs: list[CarvedLog]) -> tuple[tuple[str, str], ...]:
     """Returns the directories of logs that may belong together."""
-    by_log: dict[int, str] = {}
-    for log in logs:
-        by_log.setdefault(id(log.log), log.directory)
-    found = set()
-    for one, two in joining.undecided:
-        names = by_log.get(id(joining.logs[one])), by_log.get(id(joining.logs[two]))
-        if names[0] and names[1] and names[0] != names[1]:
-            found.add((names[0], names[1]))
-    return tuple(sorted(found))
+    names = {log.log: log.directory for log in reversed(logs)}
+    pairs = {tuple(names.get(joining.logs[piece], "") for piece in pair) for pair in joining.undecided}
+    return tuple(sorted((one, two) for one, two in pairs if one and two and one != two))
 
 
 def _write(
@@ -265,13 +252,8 @@ def _contents(log: CarvedLog) -> Iterator[Any]:
 
 def _partition_metadata(log: CarvedLog, likes: Sequence[str], topic_ids: Mapping[str, str]) -> bytes | None:
     """Returns the bytes of the file with the topic's id, as --like or carved metadata have it."""
-    for like in likes if log.log.like == log.directory else ():
-        path = os.path.join(like, log.directory, PARTITION_METADATA)
-        if trees.isfile(path):
-            content = read_regular(path, _MAX_PARTITION_METADATA_BYTES)
-            if not problems_of(list(read_partition_metadata(content))):
-                return content
-    topic_id = topic_ids.get(log.topic)
+    alike = [os.path.join(like, log.directory) for like in likes if log.log.like == log.directory]
+    topic_id = next(filter(None, map(topic_id_at, alike)), topic_ids.get(log.topic))
     return None if topic_id is None else build_partition_metadata(PartitionMetadata(0, topic_id))
 
 

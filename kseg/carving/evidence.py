@@ -447,7 +447,7 @@ class Joining:
 
     def _bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
         """Returns the weight of ``other`` as the continuation of ``piece``; None if something contradicts it."""
-        if 0 <= other.first_epoch < piece.last_epoch or other.magic < piece.magic:
+        if 0 <= other[0].epoch < piece[-1].epoch or other.magic < piece.magic:
             return None
         if self._internal_topic(piece) != self._internal_topic(other):
             return None
@@ -457,7 +457,7 @@ class Joining:
         bits = alike.offset_bits + producers + alike.time_bits(piece, other) + self._presence_bits
         if _is_near(piece, other):
             bits += max(0.0, log2(self._nearness * len(self.pieces) / NEAR_PIECES))
-        if piece.codec != other.codec:
+        if (piece[0].attributes ^ other[0].attributes) & CODEC:
             bits -= 2
         if bool(piece.producers) != bool(other.producers):
             bits -= 4
@@ -692,7 +692,6 @@ class CarvedLog:
     keys: list[str] = field(default_factory=list)
     newest: list[Piece] = field(default_factory=list)
     snapshots: dict[str, "CarvedLog"] = field(default_factory=dict)
-    _taken: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def directory(self) -> str:
@@ -756,15 +755,14 @@ class CarvedLog:
     def has_room(self, runs: list[Piece]) -> bool:
         """Whether no batch overlaps those that are there."""
         for run in runs:
-            i = bisect_left(self._taken, (run.next_offset,))
-            if i and self._taken[i - 1][1] > run.first_offset:
+            i = bisect_left(self.runs, run.next_offset, key=_first_offset)
+            if i and self.runs[i - 1].next_offset > run.first_offset:
                 return False
         return True
 
     def add(self, runs: list[Piece]) -> None:
         for run in runs:
-            insort(self._taken, (run.first_offset, run.next_offset))
-            insort(self.runs, run, key=lambda found: found.first_offset)
+            insort(self.runs, run, key=_first_offset)
 
 
 def _inside(run: Piece, i: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import accumulate, chain, groupby, islice, takewhile
+from itertools import accumulate, chain, groupby, islice, pairwise, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +21,6 @@ from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import BytesLike, int64s, sparse_int64s
 from kseg.kernel.layout.headers import (
-    CODEC,
     ENTRY_MAGIC,
     ENTRY_OVERHEAD,
     ENTRY_SIZE,
@@ -284,20 +283,8 @@ class Piece(HeaderRows):
         return self[-1].last_offset + 1
 
     @property
-    def first_epoch(self) -> int:
-        return self[0].epoch
-
-    @property
-    def last_epoch(self) -> int:
-        return self[-1].epoch
-
-    @property
     def magic(self) -> int:
         return self[0].magic
-
-    @property
-    def codec(self) -> int:
-        return self[0].attributes & CODEC
 
     @cached_property
     def summary(self) -> list[int]:
@@ -335,43 +322,43 @@ class Piece(HeaderRows):
 
     def _span(self, producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
         """Returns what batches ``first`` to ``last`` have of a producer; markers at either end have no sequence."""
-        last_offset = self.last_offset(last)
-        while first <= last and not self._counts(first, producer):
-            first += 1
-        while first <= last and not self._counts(last, producer):
-            last -= 1
-        if first > last:
-            return ProducerSpan(-1, -1, last_offset)
-        delta = self[last].last_offset - self[last].first_offset
-        return ProducerSpan(self._sequence(first), (self._sequence(last) + delta) % SEQUENCES, last_offset)
+        start, end = (
+            next((row for row in map(self.__getitem__, numbers) if _has_sequence(row, producer)), None)
+            for numbers in (range(first, last + 1), range(last, first - 1, -1))
+        )
+        if start is None or end is None:
+            return ProducerSpan(-1, -1, self.last_offset(last))
+        last_sequence = (end.base_sequence + end.last_offset - end.first_offset) % SEQUENCES
+        return ProducerSpan(start.base_sequence, last_sequence, self.last_offset(last))
 
-    def _counts(self, i: int, producer: tuple[int, int]) -> bool:
-        """Whether batch i has a sequence of the producer."""
-        row = self[i]
-        return row.base_sequence >= 0 and (row.producer_id, row.producer_epoch) == producer
 
-    def _sequence(self, i: int) -> int:
-        return self[i].base_sequence
+def _has_sequence(row: BatchRow, producer: tuple[int, int]) -> bool:
+    return row.base_sequence >= 0 and (row.producer_id, row.producer_epoch) == producer
 
 
 def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None = None) -> list[Piece]:
     """Divides tables of batches, in order of position, into pieces. Many tables are moved to the spool."""
-    starts, held = [0], bytearray()
-    divided = _divided(tables, starts)
-    rows: memoryview | None = None
-    for table in divided:
+    rows = _together(table.cast("B") for table in tables)
+    count = len(rows) // BATCH_WIDTH
+    if not count:
+        return []
+    starts = sparse_int64s(count)
+    bounds = [0, *starts[: breaks(rows, count, SMALLEST_BLOCK_BYTES, starts)], count]
+    pieces = (Piece(source, rows[i * BATCH_WIDTH : k * BATCH_WIDTH], like=like) for i, k in pairwise(bounds))
+    return [part for piece in pieces for part in _with_plausible_offsets(piece)]
+
+
+def _together(tables: Iterator[memoryview]) -> memoryview:
+    """Returns all rows of tables as one."""
+    held = bytearray()
+    for table in tables:
         held += table
         if len(held) > HELD_BYTES:
-            extent = current_spool().add(chain([memoryview(held)], divided))
+            extent = current_spool().add(chain([memoryview(held)], tables))
             mapped = mmap.mmap(extent.descriptor, extent.size or 0, access=mmap.ACCESS_READ, offset=extent.start)
             extent.close()
-            rows = memoryview(mapped).cast("q")
-            break
-    rows = memoryview(held).cast("q") if rows is None else rows
-    stops = [*starts[1:], len(rows) // BATCH_WIDTH]
-    spans = zip(starts, stops, strict=True)
-    pieces = [Piece(source, rows[i * BATCH_WIDTH : k * BATCH_WIDTH], like=like) for i, k in spans if k > i]
-    return [part for piece in pieces for part in _with_plausible_offsets(piece)]
+            return memoryview(mapped).cast("q")
+    return memoryview(held).cast("q")
 
 
 def _is_plausible(row: BatchRow) -> bool:
@@ -388,20 +375,6 @@ def _with_plausible_offsets(piece: Piece) -> Iterator[Piece]:
         start, stop = stop, stop + len(list(group))
         if is_plausible:
             yield piece.part(start, stop)
-
-
-def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[memoryview]:
-    """Yields the bytes of the tables, and adds the numbers of batches that begin a piece to ``starts``."""
-    last, before = int64s(0), 0
-    for table in tables:
-        count = len(table) // BATCH_WIDTH
-        numbers = int64s(count)
-        if last:
-            pair = memoryview(bytes(last) + bytes(table[:BATCH_WIDTH])).cast("q")
-            starts += [before] * breaks(pair, 2, SMALLEST_BLOCK_BYTES, int64s(2))
-        starts += [before + i for i in numbers[: breaks(table, count, SMALLEST_BLOCK_BYTES, numbers)]]
-        last, before = table[-BATCH_WIDTH:], before + count
-        yield table.cast("B")
 
 
 # Cut batches
@@ -586,7 +559,7 @@ def _claim(piece: Piece) -> _Claim | None:
     if min(size, len(head)) < HEADER_BYTES:
         return None
     delta = be32(head, V2_LAST_OFFSET_DELTA)
-    if delta < 0 or be32(head, V2_LEADER_EPOCH) < piece.last_epoch:
+    if delta < 0 or be32(head, V2_LEADER_EPOCH) < piece[-1].epoch:
         return None
     stored = int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
     return _Claim(size, first + delta + 1, HEADER_BYTES, V2_ATTRIBUTES, stored, crc32c)

@@ -160,7 +160,7 @@ def _last_batch_of_snapshot(log: CarvedLog) -> tuple[int, int] | None:
     with suppress(UndecodableError):
         for record in batch_of(first, 0, Scratch()):
             time = parse_control(record.key, record.value).fields.get("lastContainedLogTimestamp")
-            return None if time is None else (time, first.first_epoch)
+            return None if time is None else (time, first[0].epoch)
     return None
 
 

@@ -195,11 +195,12 @@ class SideFileSearch:
         """An index of times, or of positions. A block in the middle of one is no beginning."""
         if at >= self._index_end:
             times = self._rising(at, _TIME_ENTRY) if any(self._source.buffer[at : at + 3]) else []
-            positions = [] if times else self._rising(at, _POSITION_ENTRY)
-            if times and self._is_new(repr(times).encode()) and self._found.take(len(times)):
-                self._found.time_indexes.append([TimeIndexEntry(*entry) for entry in times])
-            if positions and self._is_new(repr(positions).encode()) and self._found.take(len(positions)):
-                self._found.indexes.append([OffsetIndexEntry(*entry) for entry in positions])
+            entries = times or self._rising(at, _POSITION_ENTRY)
+            if entries and self._is_new(repr(entries).encode()) and self._found.take(len(entries)):
+                if times:
+                    self._found.time_indexes.append([TimeIndexEntry(*entry) for entry in times])
+                else:
+                    self._found.indexes.append([OffsetIndexEntry(*entry) for entry in entries])
 
     def _rising(self, at: int, layout: struct.Struct) -> list[tuple[int, int]]:
         """Returns entries whose fields rise, up to zeros at the end of a block; at least FEWEST_ENTRIES or none."""

@@ -27,8 +27,8 @@ cdef class KeyIndex:
 
 cdef unsigned long long mixed(unsigned long long state, long long value) noexcept nogil
 cdef unsigned long long key_of(
-    KeyIndex index, const unsigned char* p, long long origin, const long long* rows, Py_ssize_t i
-) noexcept nogil
+    KeyIndex index, BytesIn buffer, long long origin, Int64sIn rows, Py_ssize_t i
+) except? 0
 cdef bint put(KeyIndex index, unsigned long long key, long long number, bint beside) noexcept nogil
 
 cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil

@@ -7,12 +7,8 @@ INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _NUMBER_BITS = cython.declare(cython.int, 40)
 _NUMBERS = cython.declare(cython.longlong, (1 << 40) - 1)
-_AHEAD = cython.declare(cython.Py_ssize_t, 8)
-"""How many batches ahead a slot is prefetched. A power of two."""
 _MAX_STEPS = cython.declare(cython.int, 512)
 """More slots are not compared: a table that is two thirds full has no such run of them, unless keys collide."""
-_CHECKED_ROWS = cython.declare(cython.Py_ssize_t, 256)
-"""Rows checked at a time: `KeyIndex.add` is called again behind each known batch."""
 
 
 class KeyIndex:
@@ -45,29 +41,13 @@ class KeyIndex:
         Returns the row of that one, ``stop`` if there is none. ``buffer`` has the bytes of the image from ``origin``
         on; only those of v0 and v1 messages are read. Raises ValueError if a buffer is too short.
         """
-        keys = cython.declare(cython.ulonglong[8])
-        k: cython.Py_ssize_t
-        end: cython.Py_ssize_t
-        p, row = bytes_in(buffer), int64s_in(rows)
-        while True:
-            end = min(start + _CHECKED_ROWS, stop)
-            self.check(buffer, origin, rows, start, end)
-            with cython.nogil:
-                for k in range(start, min(start + _AHEAD, end)):
-                    keys[k & (_AHEAD - 1)] = key_of(self, p, origin, row, k)
-                    prefetch(self.table, keys[k & (_AHEAD - 1)] & self.mask)
-                while start < end and put(self, keys[start & (_AHEAD - 1)], number + start, False):
-                    if start + _AHEAD < end:
-                        keys[start & (_AHEAD - 1)] = key_of(self, p, origin, row, start + _AHEAD)
-                        prefetch(self.table, keys[start & (_AHEAD - 1)] & self.mask)
-                    start += 1
-            if start < end or end == stop:
-                return start
+        while start < stop and put(self, key_of(self, buffer, origin, rows, start), number + start, False):
+            start += 1
+        return start
 
     def alike(self, buffer: BytesIn, origin: cython.longlong, rows: Int64sIn, i: cython.Py_ssize_t) -> list:
         """Returns the numbers of the batches with the key of batch i, in the order in which they were added."""
-        self.check(buffer, origin, rows, i, i + 1)
-        key: cython.ulonglong = key_of(self, bytes_in(buffer), origin, int64s_in(rows), i)
+        key: cython.ulonglong = key_of(self, buffer, origin, rows, i)
         at: cython.longlong = cython.cast(cython.longlong, key & self.mask)
         _step: cython.int
         found = []
@@ -83,26 +63,7 @@ class KeyIndex:
         self, buffer: BytesIn, origin: cython.longlong, rows: Int64sIn, i: cython.Py_ssize_t, number: cython.longlong
     ) -> None:
         """Adds batch i beside those of the same key."""
-        self.check(buffer, origin, rows, i, i + 1)
-        put(self, key_of(self, bytes_in(buffer), origin, int64s_in(rows), i), number, True)
-
-    def check(
-        self,
-        buffer: BytesIn,
-        origin: cython.longlong,
-        rows: Int64sIn,
-        start: cython.Py_ssize_t,
-        stop: cython.Py_ssize_t,
-    ) -> None:
-        """Raises ValueError if rows or the v0 and v1 messages among them lie outside the buffers."""
-        i: cython.Py_ssize_t
-        if start < 0 or stop < start or len(rows) < stop * BATCH_WIDTH:
-            raise ValueError("a buffer is too short")
-        for i in range(start * BATCH_WIDTH, stop * BATCH_WIDTH, BATCH_WIDTH):
-            if rows[i + BATCH_MAGIC] < MAGIC_V2 and not (
-                origin <= rows[i + BATCH_POSITION] <= origin + len(buffer) - V0_HEADER_BYTES
-            ):
-                raise ValueError("batches lie outside the buffer")
+        put(self, key_of(self, buffer, origin, rows, i), number, True)
 
 
 def mixed(state, value):
@@ -110,11 +71,16 @@ def mixed(state, value):
     return state ^ state >> 29
 
 
-def key_of(index, p, origin, rows, i):
+def key_of(index, buffer, origin, rows, i):
+    """Raises ValueError if the row, or a v0 or v1 message, lies outside its buffer."""
     row: cython.Py_ssize_t = i * BATCH_WIDTH
     state: cython.ulonglong = index.seed
+    if i < 0 or len(rows) < row + BATCH_WIDTH:
+        raise ValueError("a buffer is too short")
     if rows[row + BATCH_MAGIC] < MAGIC_V2:
-        state = mixed(state, stored_crc(p, rows[row + BATCH_POSITION] - origin + LEGACY_CRC))
+        if not origin <= rows[row + BATCH_POSITION] <= origin + len(buffer) - V0_HEADER_BYTES:
+            raise ValueError("a batch lies outside the buffer")
+        state = mixed(state, stored_crc(bytes_in(buffer), rows[row + BATCH_POSITION] - origin + LEGACY_CRC))
         return mixed(mixed(state, rows[row + BATCH_LAST_OFFSET]), 0)
     state = mixed(mixed(state, rows[row + BATCH_FIRST_OFFSET]), rows[row + BATCH_LAST_OFFSET])
     state = mixed(mixed(state, rows[row + BATCH_LEADER_EPOCH]), rows[row + BATCH_PRODUCER_ID])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations, groupby, islice, pairwise
 from math import log2
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from kseg.carving.image import BLOCK_BYTES, MAX_VERSIONS, SEQUENCES, SMALLEST_BLOCK_BYTES, CopiedRun, Copies, Piece
 from kseg.carving.side_files import SideFiles
@@ -28,7 +28,7 @@ from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.columns import Collector
 from kseg.kernel.scan.pieces import PIECE_FEWEST_RECORDS, PIECE_GAPS, PIECE_HASH, PIECE_RECORDS
 from kseg.kernel.scan.pieces import contradict as rows_contradict
-from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
+from kseg.limits import FIRST_WINDOW_BYTES
 from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.items import records_of as records
@@ -244,32 +244,31 @@ class Joining:
                     found.update((offset, (key, value)) for offset, key, value in rows.entries())
         return found
 
+    def _batches_with(self, wanted: set[int], first: str, *others: str) -> Iterator[tuple[Piece, tuple[int, ...]]]:
+        """Yields columns of the batches that have a wanted value in the first, and their pieces."""
+        for piece in self.pieces if wanted else ():
+            values = getattr(piece, first)
+            if not wanted.isdisjoint(values):
+                for row in zip(values, *(getattr(piece, name) for name in others), strict=True):
+                    if row[0] in wanted:
+                        yield piece, row
+
     # Producer snapshots
 
     def _join_snapshots(self, snapshots: Iterable[list[ProducerStateEntry]]) -> None:
-        entries = [[entry for entry in snapshot if entry.has_batch] for snapshot in snapshots]
-        wanted = {(entry.producer_id, entry.last_offset) for snapshot in entries for entry in snapshot}
-        where: dict[tuple[int, int, int, int, int], list[Piece]] = defaultdict(list)
-        for piece in self.pieces if wanted else ():
-            producers, lasts = piece.producer_ids, piece.lasts
-            if not wanted.isdisjoint(zip(producers, lasts, strict=True)):
-                others = piece.producer_epochs, piece.sequences, piece.max_timestamps
-                for row in zip(producers, lasts, *others, strict=True):
-                    if row[:2] in wanted:
-                        where[row].append(piece)
+        fields = attrgetter("last_offset", "producer_id", "producer_epoch", "timestamp", "first_sequence")
+        entries = [[fields(entry) for entry in snapshot if entry.has_batch] for snapshot in snapshots]
+        where: dict[tuple[int, ...], list[Piece]] = {entry: [] for snapshot in entries for entry in snapshot}
+        columns = "lasts", "producer_ids", "producer_epochs", "max_timestamps", "sequences"
+        for piece, row in self._batches_with({entry[0] for entry in where}, *columns):
+            if row in where:
+                where[row].append(piece)
         for snapshot in entries:
             matches: list[tuple[Piece, int]] = []
             for entry in snapshot:
-                key = (
-                    entry.producer_id,
-                    entry.last_offset,
-                    entry.producer_epoch,
-                    entry.first_sequence,
-                    entry.timestamp,
-                )
-                found = where.get(key, [])
-                if found and len({id(self.logs[piece]) for piece in found}) == 1:
-                    matches.append((found[0], entry.first_sequence))
+                found = where[entry]
+                if len({id(self.logs[piece]) for piece in found}) == 1:
+                    matches.append((found[0], entry[-1]))
             # A producer begins in several partitions at once: its first batch in another one can have the same offset.
             count = Counter(id(self.logs[piece]) for piece, _ in matches)
             named = [piece for piece, sequence in matches if sequence or count[id(self.logs[piece])] > 1]
@@ -287,15 +286,12 @@ class Joining:
             for entry in index:
                 place = (start.position + entry.position) % BLOCK_BYTES
                 wanted[start.first_offset + entry.offset, place].append((start, entry))
-        offsets = {offset for offset, _ in wanted}
         fit: dict[Piece, dict[tuple[Piece, int], list[OffsetIndexEntry]]] = defaultdict(lambda: defaultdict(list))
-        for piece in self.pieces if wanted else ():
-            if not offsets.isdisjoint(piece.lasts):
-                for last, position in zip(piece.lasts, piece.positions, strict=True):
-                    for start, entry in wanted.get((last, position % BLOCK_BYTES), ())[:MAX_VERSIONS]:
-                        at = entry.position - (position - piece.position)
-                        if at >= start.end - start.position:
-                            fit[start][piece, at].append(entry)
+        for piece, (last, position) in self._batches_with({offset for offset, _ in wanted}, "lasts", "positions"):
+            for start, entry in wanted.get((last, position % BLOCK_BYTES), ())[:MAX_VERSIONS]:
+                at = entry.position - (position - piece.position)
+                if at >= start.end - start.position:
+                    fit[start][piece, at].append(entry)
         for start, matches in fit.items():
             found = [piece for (piece, _), entries in matches.items() if _steps_differ(entries)]
             if len({id(self.logs[piece]) for piece in found}) == 1:
@@ -328,12 +324,9 @@ class Joining:
         matches one of these."""
         wanted = {entry.timestamp for index in indexes for entry in index}
         where: dict[int, list[tuple[Piece, int]]] = defaultdict(list)
-        for piece in self.pieces if wanted else ():
-            times = piece.max_timestamps
-            if not wanted.isdisjoint(times):
-                for time, last in zip(times, piece.lasts, strict=True):
-                    if time in wanted and len(where[time]) <= MAX_VERSIONS:
-                        where[time].append((piece, last))
+        for piece, (time, last) in self._batches_with(wanted, "max_timestamps", "lasts"):
+            if len(where[time]) <= MAX_VERSIONS:
+                where[time].append((piece, last))
         for index in indexes:
             by_base: dict[int, dict[TimeIndexEntry, set[Piece]]] = defaultdict(lambda: defaultdict(set))
             for entry in index:
@@ -435,15 +428,13 @@ class Joining:
             if piece.next_offset in self.logs[piece].starts:
                 proved += 1
                 others = (by_place.get((piece.source, piece.number + i)) for i in range(1, NEAR_PIECES + 1))
-                near += any(other and self._is_next(piece, other) for other in others if piece.number >= 0)
+                continuing = (other for other in others if other and other.first_offset == piece.next_offset)
+                near += any(self.logs[other] is self.logs[piece] for other in continuing if piece.number >= 0)
         self._nearness = (near + 0.5) / (proved + 1)
         starts = {piece.first_offset for piece in self.pieces}
         without = sum(piece.next_offset not in starts for piece in self.pieces)
         bits = log2((len(self.pieces) + 1) / (without + 1))
         self._presence_bits = bits if bits >= PRESENCE_BITS else 0.0
-
-    def _is_next(self, piece: Piece, other: Piece) -> bool:
-        return other.first_offset == piece.next_offset and self.logs[other] is self.logs[piece]
 
     def _bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
         """Returns the weight of ``other`` as the continuation of ``piece``; None if something contradicts it."""
@@ -455,7 +446,7 @@ class Joining:
         if producers is None:
             return None
         bits = alike.offset_bits + producers + alike.time_bits(piece, other) + self._presence_bits
-        if _is_near(piece, other):
+        if piece.source is other.source and 0 < other.number - piece.number <= NEAR_PIECES:
             bits += max(0.0, log2(self._nearness * len(self.pieces) / NEAR_PIECES))
         if (piece[0].attributes ^ other[0].attributes) & CODEC:
             bits -= 2
@@ -528,10 +519,6 @@ def roundness(offset: int) -> int:
     while offset and offset % (10 * round_by) == 0:
         round_by *= 10
     return round_by
-
-
-def _is_near(piece: Piece, other: Piece) -> bool:
-    return piece.source is other.source and 0 < other.number - piece.number <= NEAR_PIECES
 
 
 def _is_strong(row: BatchRow) -> bool:
@@ -626,10 +613,8 @@ def records_of(runs: list[Piece]) -> Iterator[Record]:
 def rows_of(run: Piece, scratch: Scratch) -> Iterator[tuple[int, Rows | None]]:
     """Yields the records of v2 batches that are neither compressed nor of a producer, many batches at once, and for
     each other batch its number with None. Rows must be used before the next are asked for."""
-    first, window = 0, FIRST_WINDOW_BYTES
-    while first < len(run):
-        limit = run.end_of(first) + window
-        part = run.part(first, max(first + 1, run.first_ending_behind(limit, first)))
+    first = 0
+    for part in run.windows(FIRST_WINDOW_BYTES):
         columns = zip(part.magics, part.attributes, part.producer_ids, strict=True)
         is_plain = [each[0] == MAGIC_V2 and not each[1] & (CODEC | CONTROL) and each[2] < 0 for each in columns]
         for plain, group in groupby(range(len(part)), key=is_plain.__getitem__):
@@ -639,7 +624,7 @@ def rows_of(run: Piece, scratch: Scratch) -> Iterator[tuple[int, Rows | None]]:
                     yield first + numbers[i], rows
             else:
                 yield from ((first + i, None) for i in numbers)
-        first, window = first + len(part), min(2 * window, WINDOW_BYTES)
+        first += len(part)
 
 
 def _plain_rows(run: Piece, scratch: Scratch) -> Iterator[tuple[int, Rows | None]]:

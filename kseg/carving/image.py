@@ -255,13 +255,13 @@ class Piece(HeaderRows):
         """Returns the number of the first batch, from ``first`` on, that ends behind a position."""
         return bisect_right(range(len(self)), position, lo=first, key=self.end_of)
 
-    def windows(self) -> Iterator["Piece"]:
-        """Yields the batches in parts of about WINDOW_BYTES."""
+    def windows(self, size: int = WINDOW_BYTES) -> Iterator["Piece"]:
+        """Yields the batches in parts: the first of about ``size``, each other twice as large up to WINDOW_BYTES."""
         first = 0
         while first < len(self):
-            stop = max(first + 1, self.first_ending_behind(self[first].position + WINDOW_BYTES, first))
+            stop = max(first + 1, self.first_ending_behind(self[first].position + size, first))
             yield self.part(first, stop)
-            first = stop
+            first, size = stop, min(2 * size, WINDOW_BYTES)
 
     def data(self, i: int) -> bytes:
         """Returns the bytes of batch i."""
@@ -612,8 +612,11 @@ class Copies:
         there; if there is none, the batches of which it may be a version."""
         index = KeyIndex(_table(self._starts[-1]), random.getrandbits(62))
         for piece, number in zip(self._pieces, self._starts, strict=False):
-            i = 0
-            for stop, *data in _windows(piece):
+            i = stop = 0
+            for window in piece.windows():
+                is_told = piece.summary[PIECE_LEAST_MAGIC] >= MAGIC_V2  # by the rows
+                data = b"" if is_told else piece.source.buffer[window.position : window.end], window.position
+                stop += len(window)
                 while i < stop and (i := index.add(*data, piece.rows, i, stop, number)) < stop:
                     known = [self._batch(found) for found in index.alike(*data, piece.rows, i)]
                     run = self._run(piece, i, known)
@@ -650,17 +653,6 @@ def _table(count: int) -> memoryview:
         return memoryview(mmap.mmap(descriptor, 8 * slots)).cast("q")
     finally:
         os.close(descriptor)
-
-
-def _windows(piece: Piece) -> Iterator[tuple[int, memoryview | bytes, int]]:
-    """Yields where a window of batches ends, its bytes, and their position; no bytes where rows tell enough."""
-    if piece.summary[PIECE_LEAST_MAGIC] >= MAGIC_V2:
-        yield len(piece), b"", 0
-        return
-    stop = 0
-    for window in piece.windows():
-        stop += len(window)
-        yield stop, piece.source.buffer[window.position : window.end], window.position
 
 
 def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int:

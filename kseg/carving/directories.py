@@ -5,6 +5,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any
 
 from kseg.carving.evidence import CarvedLog, Joining, carved_logs
@@ -75,27 +76,24 @@ def carve(
     """
     with ExitStack() as stack:
         sources = [stack.enter_context(open_image(path)) for path in images]
-        pieces, mended, side_files = [], [], SideFiles()
-        torn = given_up = 0
+        pieces, torn, side_files = [], [], SideFiles()
+        mended: list[tuple[Piece, ...]] = []
         for source in sources:
             found = _pieces_of_image(source, side_files, jobs, advance)
-            torn_batches = TornBatches(found)
-            mended += list(torn_batches.mended())
-            torn += torn_batches.count
-            given_up += torn_batches.given_up
+            torn.append(TornBatches(found))
+            mended += torn[-1].mended()
             pieces += found
         for number, piece in enumerate(pieces):
             piece.number = number
         held = [piece for like in likes for piece in _pieces_of_directory(like, jobs)]
-        joining = Joining([*held, *pieces, *(batch for _, batch, _ in mended)])
-        for before, batch, after in mended:
-            joining.join(before, batch, "checksum")
-            if after is not None:
-                joining.join(batch, after, "checksum")
+        joining = Joining([*held, *pieces, *(found[1] for found in mended)])
+        for one, two in chain.from_iterable(map(pairwise, mended)):
+            joining.join(one, two, "checksum")
         logs = list(carved_logs(joining, joining.run(side_files)))
         topic_ids = name_logs(logs, side_files)
         logs.sort(key=lambda log: log.directory)
-        carved = CarvedImages([], torn=torn, given_up=given_up, mended=len(mended))
+        carved = CarvedImages([], mended=len(mended))
+        carved.torn, carved.given_up = sum(each.count for each in torn), sum(each.given_up for each in torn)
         carved.batches = sum(len(run) for log in logs for run in log.runs)
         carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
         carved.undecided = _pairs(joining, logs)
@@ -150,8 +148,6 @@ class _BlockDevice(Source):
 
 class _Reopened:
     """The bytes of a segment of --like, which is opened for each range: there may be more segments than descriptors."""
-
-    like = True
 
     def __init__(self, path: str, size: int) -> None:
         self.path, self.size, self.buffer = path, size, self

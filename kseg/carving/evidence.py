@@ -99,7 +99,7 @@ class LogPieces:
         self.pieces = [piece]
         self.different = [piece]
         self._known = {piece.summary[PIECE_HASH]}
-        self.evidence: dict[str, int] = defaultdict(int)
+        self.evidence: Counter[str] = Counter()
         self.like = piece.like
         self.older: set[Piece] = set()
         self.starts, self.ends = {piece.first_offset}, {piece.next_offset}
@@ -142,8 +142,7 @@ class LogPieces:
         self.ends |= other.ends
         self._longest = max(self._longest, other._longest)
         self.like = self.like or other.like
-        for kind, count in other.evidence.items():
-            self.evidence[kind] += count
+        self.evidence += other.evidence
 
 
 def _steps_differ(entries: list[OffsetIndexEntry]) -> bool:
@@ -485,7 +484,7 @@ class _Alike:
     def __init__(self, by_start: list[Piece], first: int, stop: int, offset: int) -> None:
         self._step = (stop - first) // SAMPLE + 1
         self._pieces = by_start[first : stop : self._step]
-        self.offset_bits = max(0.0, log2(1.5 * offset / (stop - first) / roundness(offset)))
+        self.offset_bits = offset_bits(offset, stop - first)
 
     @cached_property
     def _times(self) -> list[int]:
@@ -513,12 +512,15 @@ class _Alike:
         return max(0.0, log2((1.5 * sequence + 1) / max(1, near)))
 
 
-def roundness(offset: int) -> int:
-    """Returns how much more often than others such an offset is where programs stop: 100 for 500."""
+def offset_bits(offset: int, alike: int) -> float:
+    """The weight of an offset above 0: the more, the larger it is, and the fewer are of its size.
+
+    Programs stop at round ones: at 500 a hundred times as often as at others.
+    """
     round_by = 1
-    while offset and offset % (10 * round_by) == 0:
+    while offset % (10 * round_by) == 0:
         round_by *= 10
-    return round_by
+    return max(0.0, log2(1.5 * offset / max(1, alike) / round_by))
 
 
 def _is_strong(row: BatchRow) -> bool:

@@ -424,8 +424,8 @@ class TornBatches:
         self._effort = _EFFORT * self._size
         self._ends_left = _MOST_ENDS
 
-    def mended(self) -> Iterator[tuple[Piece, Piece, Piece | None]]:
-        """Yields the piece before, the batch whose rest was found, and the piece behind that rest: None if the batch is
+    def mended(self) -> Iterator[tuple[Piece, ...]]:
+        """Yields the piece before, the batch whose rest was found, and the piece behind that rest, unless the batch is
         the last of a file."""
         torn: list[tuple[Piece, _Claim]] = []
         for piece in self._pieces:
@@ -446,7 +446,7 @@ class TornBatches:
                 self.given_up += self._effort < 0 or self._ends_left <= 0
                 piece.continues_at = claim.next_offset
             else:
-                yield piece, batch, None
+                yield piece, batch
 
     def _used_bytes(self, piece: Piece, claim: "_Claim") -> int:
         """Returns how much of its last block a batch takes that is cut at blocks."""

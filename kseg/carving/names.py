@@ -23,8 +23,8 @@ from kseg.carving.evidence import (
     batch_of,
     decoding,
     internal_topic,
+    offset_bits,
     records_of,
-    roundness,
     rows_of,
 )
 from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
@@ -362,11 +362,9 @@ class _Matching:
         return not ends_early and not self._commits.contradict(log, partition)
 
     def _bits(self, partition: Partition, offset: int) -> float:
-        """The weight of an offset: the more, the larger it is, and the fewer are told of the partition. Programs choose
-        round ones."""
+        """The weight of an offset that is told of a partition."""
         known = self._offsets[partition]
-        alike = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
-        return max(0.0, log2(max(1.0, 1.5 * offset / max(1, alike) / roundness(offset))))
+        return offset_bits(offset, bisect_left(known, 2 * offset) - bisect_left(known, offset // 2))
 
 
 def _edges(log: CarvedLog) -> Iterator[int]:

@@ -137,12 +137,16 @@ def live_segments(candidates: Sequence[Candidate], lineage: Lineage, log_start: 
 
 
 def _in_lineage(candidate: Candidate, lineage: Lineage) -> list[tuple[int, int]]:
-    """Returns the offsets of a segment that were written in the epochs that the lineage has for them."""
+    """Returns the offsets of a segment that were written in the epochs that the lineage has for them.
+
+    The lineage begins at the log start offset. Lower offsets of a segment across the log start count as part of it:
+    they are never read.
+    """
     found: list[tuple[int, int]] = []
+    spans = {epoch: (first, last) for epoch, first, last in epochs_within(lineage, 0, MAX_OFFSET)}
     for epoch, first, last in epochs_within(candidate.epochs, candidate.start_offset, candidate.end_offset):
-        span = _span(lineage, epoch)
-        if span is None:
-            continue
+        is_before = lineage and epoch < lineage[0].epoch
+        span = (0, lineage[0].start_offset - 1) if is_before else spans.get(epoch, (MAX_OFFSET, -1))
         first, last = max(first, span[0]), min(last, span[1])
         if first > last:
             continue
@@ -150,20 +154,6 @@ def _in_lineage(candidate: Candidate, lineage: Lineage) -> list[tuple[int, int]]
             first = found.pop()[0]
         found.append((first, last))
     return found
-
-
-def _span(lineage: Lineage, epoch: int) -> tuple[int, int] | None:
-    """Returns the offsets that the lineage gives to an epoch, None if it has no such epoch.
-
-    The lineage begins at the log start offset. Lower offsets of a segment across the log start count as part of it:
-    they are never read.
-    """
-    if lineage and epoch < lineage[0].epoch:
-        return 0, lineage[0].start_offset - 1
-    for number, (entry, following) in enumerate(zip_longest(lineage, lineage[1:])):
-        if entry.epoch == epoch:
-            return entry.start_offset if number else 0, MAX_OFFSET if following is None else following.start_offset - 1
-    return None
 
 
 def epochs_within(epochs: Lineage, start: int, end: int) -> list[tuple[int, int, int]]:

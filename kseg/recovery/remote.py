@@ -9,7 +9,7 @@ from functools import partial
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
-from kseg.changes.plan import DELETE
+from kseg.changes.plan import DELETE, Pieces
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
@@ -262,8 +262,8 @@ class PartitionBuilder:
             self._rebuild_side_files()
         epochs = self._epochs(resets_epochs)
         self.rebuilt.last_epoch = epochs[-1].epoch if epochs else 0
-        self._add_file(LEADER_EPOCHS, build_leader_epochs(epochs))
-        self._add_file(PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
+        self._add_file(LEADER_EPOCHS, (build_leader_epochs(epochs),))
+        self._add_file(PARTITION_METADATA, (build_partition_metadata(PartitionMetadata(0, topic_id)),))
         self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in self._names(LOG))
         return self.rebuilt
 
@@ -298,7 +298,7 @@ class PartitionBuilder:
                 self._needs_rebuild = True
                 continue
             if content is not None:
-                self._add_file(name, content)
+                self._add_file(name, (content,))
 
     def _add_local(self) -> None:
         selection = self._selection
@@ -339,14 +339,12 @@ class PartitionBuilder:
             if os.path.lexists(path):
                 self._disk.unlink(path)
             if step.action != DELETE:
-                with self._disk.new_file(path) as descriptor:
-                    self._disk.set_default_mode(descriptor)
-                    write_pieces(step.pieces, self._folder, descriptor, self._disk)
+                self._add_file(step.file, step.pieces)
 
-    def _add_file(self, name: str, content: bytes) -> None:
+    def _add_file(self, name: str, pieces: Pieces) -> None:
         with self._disk.new_file(self._path(name)) as descriptor:
             self._disk.set_default_mode(descriptor)
-            self._disk.write(descriptor, content)
+            write_pieces(pieces, self._folder, descriptor, self._disk)
 
     def _names(self, suffix: str) -> list[str]:
         return sorted(name for name in regular_and_other_names(self._folder)[0] if name.endswith(suffix))

@@ -8,11 +8,11 @@ replica is not changed.
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from kseg.changes.plan import ReplicaOffsets
@@ -383,14 +383,10 @@ def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[byt
     """Returns the first offsets of batches with these fingerprints, without those at several offsets."""
     found: dict[bytes, int] = {}
     several: set[bytes] = set()
-    with ExitStack() as stack:
-        cursor = Cursor(parts, stack)
-        while not cursor.is_at_end:
-            mark = fingerprint(cursor.source, cursor.batch)
-            if mark in prints:
-                several |= {mark} & found.keys()
-                found[mark] = cursor.batch.first
-            cursor.step()
+    for mark, batch, _ in _marked(Unmatched(part, False) for part in parts):
+        if mark in prints:
+            several |= {mark} & found.keys()
+            found[mark] = batch.first
     return {mark: first for mark, first in found.items() if mark not in several}
 
 
@@ -422,12 +418,13 @@ def offsets_here(unmatched: list[Unmatched], holes: list[MissingBatches]) -> dic
     return {offered[mark]: batch.first for mark, batch, is_joined in ours if is_joined and mark in offered}
 
 
-def _marked(unmatched: list[Unmatched]) -> Iterator[tuple[bytes, SalvagedBatches, bool]]:
+def _marked(unmatched: Iterable[Unmatched]) -> Iterator[tuple[bytes, SalvagedBatches, bool]]:
     """Yields each batch with its fingerprint, and whether it continues a neighbour without a gap."""
-    for one in unmatched:
-        with open_source(one.part.path) as source:
-            for batch in batches_of(source, one.part):
-                yield fingerprint(source, batch), batch, one.is_joined or batch.size < one.part.size
+    for path, group in groupby(unmatched, key=lambda one: one.part.path):
+        with open_source(path) as source:
+            for one in group:
+                for batch in batches_of(source, one.part):
+                    yield fingerprint(source, batch), batch, one.is_joined or batch.size < one.part.size
 
 
 def _is_joined(hole: MissingBatches, i: int) -> bool:

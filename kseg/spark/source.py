@@ -171,7 +171,7 @@ def configured(settings: Settings, plans_apart: bool, pushes_filters: bool = Fal
     )
 
     class ConfiguredDataSource(DataSource):
-        def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
+        def __new__(cls, options: dict[str, str]) -> Any:
             return source(options)
 
         @classmethod

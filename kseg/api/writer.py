@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypedDict, Unpack
 
 from kseg.api.arguments import Codec, Path, checked, milliseconds_of
 from kseg.api.log import Record
@@ -276,16 +276,17 @@ def _pair(key: str | bytes, value: bytes | None, is_of_arrow: bool = False) -> t
     return key, _bytes("value of a header", value)
 
 
+class WriterSettings(TypedDict, total=False):
+    """How records become batches and segments."""
+
+    codec: Annotated[Codec, "none"]
+    segment_bytes: Annotated[int, DEFAULT_SEGMENT_BYTES]
+    batch_bytes: Annotated[int, BATCH_BYTES]
+    index_interval_bytes: Annotated[int, DEFAULT_INTERVAL_BYTES]
+
+
 @checked
-def writer(
-    path: Path,
-    *,
-    codec: Codec = "none",
-    segment_bytes: int = DEFAULT_SEGMENT_BYTES,
-    batch_bytes: int = BATCH_BYTES,
-    index_interval_bytes: int = DEFAULT_INTERVAL_BYTES,
-    first_offset: int = 0,
-) -> Writer:
+def writer(path: Path, *, first_offset: int = 0, **settings: Unpack[WriterSettings]) -> Writer:
     """Returns a writer of a new partition for a broker; ``path`` has the name of one, such as ``new/orders-0``.
 
     ``codec``: none, gzip, snappy, lz4 or zstd, with a level as in "zstd:3". ``segment_bytes``, ``batch_bytes`` (before
@@ -304,19 +305,12 @@ def writer(
     output, name = os.path.split(os.path.abspath(text))
     if parse_partition_name(name) is None:
         raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
-    make = _maker(codec, segment_bytes, batch_bytes, index_interval_bytes, first_offset)
+    make = _maker(settings, first_offset)
     return Writer(output, name, make, is_one=True)
 
 
 @checked
-def log_writer(
-    path: Path,
-    *,
-    codec: Codec = "none",
-    segment_bytes: int = DEFAULT_SEGMENT_BYTES,
-    batch_bytes: int = BATCH_BYTES,
-    index_interval_bytes: int = DEFAULT_INTERVAL_BYTES,
-) -> LogDirectoryWriter:
+def log_writer(path: Path, **settings: Unpack[WriterSettings]) -> LogDirectoryWriter:
     """Returns a writer of new partitions in a log directory, which is created if necessary.
 
     The arguments are those of `writer`. Any number of writers, of threads and processes, may write different partitions
@@ -327,19 +321,17 @@ def log_writer(
     >>> kseg.verify("new").ok
     True
     """
-    make = _maker(codec, segment_bytes, batch_bytes, index_interval_bytes)
+    make = _maker(settings)
     return LogDirectoryWriter(os.fspath(path), os.path.basename(os.path.abspath(path)), make, is_one=False)
 
 
-def _maker(
-    codec: str, segment_bytes: int, batch_bytes: int, index_interval_bytes: int, first_offset: int = 0
-) -> Callable[[str, str], RowsWriter]:
+def _maker(settings: WriterSettings, first_offset: int = 0) -> Callable[[str, str], RowsWriter]:
     with errors_at("codec", RequestError, of=ValueError):
-        target = codec_target(codec)
-    _integer("batch_bytes", batch_bytes, 1, LARGEST_SEGMENT_BYTES)
+        target = codec_target(settings["codec"])
+    batch_bytes = _integer("batch_bytes", settings["batch_bytes"], 1, LARGEST_SEGMENT_BYTES)
     limits = RollLimits(
-        _integer("segment_bytes", segment_bytes, 1, LARGEST_SEGMENT_BYTES),
-        interval_bytes=_integer("index_interval_bytes", index_interval_bytes, 0, LARGEST_SEGMENT_BYTES),
+        _integer("segment_bytes", settings["segment_bytes"], 1, LARGEST_SEGMENT_BYTES),
+        interval_bytes=_integer("index_interval_bytes", settings["index_interval_bytes"], 0, LARGEST_SEGMENT_BYTES),
     )
     _integer("first_offset", first_offset, 0, LAST_OFFSET)
     return partial(RowsWriter, target=target, batch_bytes=batch_bytes, limits=limits, first_offset=first_offset)

@@ -5,30 +5,27 @@ the compiled kernel can guard the mapping (`kseg.kernel.files.system`: lost page
 used.
 """
 
+import errno
 import mmap
 import os
 import stat
 import sys
+from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
 
-from kseg.errors import PathError, errors_at
+from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
-from kseg.stores.extent import Extent, end_of_data
+from kseg.stores.extent import Extent, end_of_data, next_data
 from kseg.stores.regular_files import is_expected_pipe, open_with_status
 
 if TYPE_CHECKING:
     from kseg.stores.windows import ProvenBatches
-import errno
-from bisect import bisect_right
-from collections.abc import Iterator
-from operator import itemgetter
-
-from kseg.errors import UnreadableError
-from kseg.stores.extent import next_data
 
 # Reads around bytes that a failing disk cannot read, and lists their ranges.
 #

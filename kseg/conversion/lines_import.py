@@ -193,7 +193,7 @@ class JsonLines:
 
     def _record(self, row: dict[str, Any], is_bare: bool) -> RecordLine:
         self._check_fields(row, _RECORD_FIELDS, "record")
-        if form := row.get("keyFormat", row.get("valueFormat")):
+        if form := row.get("keyFormat") or row.get("valueFormat"):
             raise self._bad(f"has a key or value that was decoded as {form}: convert the log without formats")
         if not is_bare and "value" not in row:
             raise self._bad("has no value: kseg dump writes it with --print-data-log")

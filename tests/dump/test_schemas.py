@@ -136,5 +136,7 @@ def test_decoded_lines_do_not_come_back(logs: Path, kseg: Kseg, tmp_path: Path) 
     for flags in (["--key-format", "avro"], ["--value-format", "avro"], ["--value-format", "string"]):
         lines.write_bytes(kseg("dump", "--format", "json", "--print-data-log", *flags, logs / "orders-0").out)
         kseg("convert", "--from", "jsonl", "-o", tmp_path / "new", lines).expect(3, f"was decoded as {flags[1]}")
+    lines.write_text('{"key":"a","value":"b","keyFormat":null,"valueFormat":"avro"}')
+    kseg("convert", "--from", "jsonl", "-o", tmp_path / "new", lines).expect(3, "was decoded as avro")
     lines.write_bytes(kseg("dump", "--format", "json", "--print-data-log", logs / "orders-0").out)
     kseg("convert", "--from", "jsonl", "-o", tmp_path / "new", lines).expect(0)

@@ -427,18 +427,21 @@ class _PartitionedTables:
     def __enter__(self) -> "_PartitionedTables":
         return self
 
-    def __exit__(self, kind: Any = None, error: Any = None, trace: Any = None) -> None:
-        while self._tables:
-            _, opened = self._tables.pop(next(iter(self._tables)))
-            opened.__exit__(kind, error, trace)
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._close_tables(kind, error, trace)
         if kind is None and not self._is_dry:
             for folder in reversed(self._folders.values()):
                 Disk().sync_directory(folder)
 
+    def _close_tables(self, kind: Any = None, error: Any = None, trace: Any = None) -> None:
+        while self._tables:
+            _, opened = self._tables.pop(next(iter(self._tables)))
+            opened.__exit__(kind, error, trace)
+
     def add(self, file: SegmentFile, batch: Any) -> None:
         """Writes rows of a segment."""
         if self._place != (file.topic, file.partition):
-            self.__exit__()
+            self._close_tables()
             self._place = file.topic, file.partition
         values = {"topic": file.topic and quote(valid_text(file.topic), safe=""), "partition": file.partition}
         for day, rows in _by_day(batch) if DATE in self._by else ((None, batch),):

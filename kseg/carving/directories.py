@@ -5,7 +5,6 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain, pairwise
 from typing import Any
 
 from kseg.carving.evidence import CarvedLog, Joining, carved_logs
@@ -87,8 +86,8 @@ def carve(
             piece.number = number
         held = [piece for like in likes for piece in _pieces_of_directory(like, jobs)]
         joining = Joining([*held, *pieces, *(found[1] for found in mended)])
-        for one, two in chain.from_iterable(map(pairwise, mended)):
-            joining.join(one, two, "checksum")
+        for joined in mended:
+            joining.join_all(joined, "checksum")
         logs = list(carved_logs(joining, joining.run(side_files)))
         topic_ids = name_logs(logs, side_files)
         logs.sort(key=lambda log: log.directory)

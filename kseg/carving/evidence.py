@@ -164,7 +164,7 @@ class Joining:
         self.undecided: list[tuple[Piece, Piece]] = []
         self._internal: dict[Piece, str] = {}
         self._scratch = Scratch()
-        self._effort = LEAST_COMPARED_BYTES + COMPARED_SHARE * sum(piece.end - piece.position for piece in pieces)
+        self._effort = LEAST_COMPARED_BYTES + COMPARED_SHARE * sum(piece.byte_count for piece in pieces)
 
     def run(self, found: SideFiles) -> list[LogPieces]:
         """Joins by all evidence but that of torn batches, which `join` has taken before."""
@@ -177,6 +177,14 @@ class Joining:
             if not self._join_continuations():
                 break
         return list({id(log): log for log in self.logs.values()}.values())
+
+    def join_all(self, pieces: Iterable[Piece], why: str) -> None:
+        """Joins each piece with the next one."""
+        for one, two in pairwise(pieces):
+            self.join(one, two, why)
+
+    def _are_of_one_log(self, pieces: Iterable[Piece]) -> bool:
+        return len({self.logs[piece] for piece in pieces}) == 1
 
     def join(self, one: Piece, two: Piece, why: str, times: int = 1) -> bool:
         """Takes the logs of two pieces for one, unless something contradicts it. Returns whether they are one now."""
@@ -266,13 +274,12 @@ class Joining:
             matches: list[tuple[Piece, int]] = []
             for entry in snapshot:
                 found = where[entry]
-                if len({id(self.logs[piece]) for piece in found}) == 1:
+                if self._are_of_one_log(found):
                     matches.append((found[0], entry[-1]))
             # A producer begins in several partitions at once: its first batch in another one can have the same offset.
-            count = Counter(id(self.logs[piece]) for piece, _ in matches)
-            named = [piece for piece, sequence in matches if sequence or count[id(self.logs[piece])] > 1]
-            for one, two in pairwise(named):
-                self.join(one, two, "snapshot")
+            count = Counter(self.logs[piece] for piece, _ in matches)
+            named = [piece for piece, sequence in matches if sequence or count[self.logs[piece]] > 1]
+            self.join_all(named, "snapshot")
 
     # Indexes, and leader epochs
 
@@ -289,11 +296,11 @@ class Joining:
         for piece, (last, position) in self._batches_with({offset for offset, _ in wanted}, "lasts", "positions"):
             for start, entry in wanted.get((last, position % BLOCK_BYTES), ())[:MAX_VERSIONS]:
                 at = entry.position - (position - piece.position)
-                if at >= start.end - start.position:
+                if at >= start.byte_count:
                     fit[start][piece, at].append(entry)
         for start, matches in fit.items():
             found = [piece for (piece, _), entries in matches.items() if _steps_differ(entries)]
-            if len({id(self.logs[piece]) for piece in found}) == 1:
+            if self._are_of_one_log(found):
                 self.join(start, found[0], "index")
 
     def _starts_of(self, indexes: list[list[OffsetIndexEntry]]) -> Iterator[tuple[Piece, list[OffsetIndexEntry]]]:
@@ -314,7 +321,7 @@ class Joining:
                     if indexes[number][1] in known:
                         starts[number].append(piece)
         for number, found in starts.items():
-            if len({id(self.logs[piece]) for piece in found}) == 1:
+            if self._are_of_one_log(found):
                 yield found[0], indexes[number]
 
     def _join_time_indexes(self, indexes: list[list[TimeIndexEntry]]) -> None:
@@ -334,10 +341,9 @@ class Joining:
                     by_base[last - entry.offset][entry].add(piece)
             matches = max(by_base.values(), key=len, default={})
             count = Counter(self.logs[piece] for pieces in matches.values() for piece in pieces)
-            if all(len({id(self.logs[piece]) for piece in pieces}) == 1 for pieces in matches.values()):
+            if all(self._are_of_one_log(pieces) for pieces in matches.values()):
                 named = [piece for pieces in matches.values() for piece in pieces if count[self.logs[piece]] > 1]
-                for one, two in pairwise(sorted(set(named), key=_first_offset)):
-                    self.join(one, two, "time index")
+                self.join_all(sorted(set(named), key=_first_offset), "time index")
 
     def _join_epochs(self, files: list[list[EpochEntry]]) -> None:
         """Joins the pieces in which epochs begin at the offsets of a leader-epoch-checkpoint, if by chance hardly
@@ -357,10 +363,9 @@ class Joining:
             for entry in file:
                 found, offset = where.get(entry, []), entry.start_offset
                 alike = bisect_left(starts, 2 * offset) - bisect_left(starts, offset // 2)
-                if len({id(self.logs[piece]) for piece in found}) == 1 and 1.5 * offset >= alike << CONFIDENCE_BITS:
+                if self._are_of_one_log(found) and 1.5 * offset >= alike << CONFIDENCE_BITS:
                     named.append(found[0])
-            for one, two in pairwise(named):
-                self.join(one, two, "leader epochs")
+            self.join_all(named, "leader epochs")
 
     # Continuation
 
@@ -690,7 +695,7 @@ class CarvedLog:
 
     @property
     def size(self) -> int:
-        return sum(run.end - run.position for run in self.runs)
+        return sum(run.byte_count for run in self.runs)
 
     @cached_property
     def first_offset(self) -> int:
@@ -727,7 +732,7 @@ class CarvedLog:
             if size <= 0:
                 break
             found.insert(0, run.part(run.first_ending_behind(run.end - size, 0), len(run)))
-            size -= run.end - run.position
+            size -= run.byte_count
         return found
 
     def epoch_at(self, offset: int) -> int | None:

@@ -272,6 +272,11 @@ class Piece(HeaderRows):
     def position(self) -> int:
         return self[0].position
 
+    @property
+    def byte_count(self) -> int:
+        """The bytes of all batches."""
+        return self.end - self.position
+
     @cached_property
     def first_offset(self) -> int:
         """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
@@ -295,7 +300,7 @@ class Piece(HeaderRows):
     def record_bytes(self) -> float:
         """The mean size of records, compressed; 0 if headers do not tell their number."""
         is_known = self.summary[PIECE_FEWEST_RECORDS] > 0
-        return (self.end - self.position) / self.summary[PIECE_RECORDS] if is_known else 0.0
+        return self.byte_count / self.summary[PIECE_RECORDS] if is_known else 0.0
 
     @property
     def last_timestamp(self) -> int:
@@ -613,8 +618,8 @@ class Copies:
         index = KeyIndex(_table(self._starts[-1]), random.getrandbits(62))
         for piece, number in zip(self._pieces, self._starts, strict=False):
             i = stop = 0
+            is_told = piece.summary[PIECE_LEAST_MAGIC] >= MAGIC_V2  # by the rows
             for window in piece.windows():
-                is_told = piece.summary[PIECE_LEAST_MAGIC] >= MAGIC_V2  # by the rows
                 data = b"" if is_told else piece.source.buffer[window.position : window.end], window.position
                 stop += len(window)
                 while i < stop and (i := index.add(*data, piece.rows, i, stop, number)) < stop:

@@ -117,7 +117,7 @@ def _choose_newest(logs: list[CarvedLog]) -> None:
             log.newest = log.runs if log.size <= MAX_METADATA_BYTES else []
         else:
             log.newest = log.newest_within(left // (len(internal) - number))
-            left -= sum(run.end - run.position for run in log.newest)
+            left -= sum(run.byte_count for run in log.newest)
 
 
 def _name_by_itself(log: CarvedLog, sampled: int) -> None:

@@ -15,7 +15,7 @@ from kseg.conversion.options import codec_target
 from kseg.conversion.planner import check_output
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at
-from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, unescaped
+from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
 from kseg.limits import CHUNK_ROWS
 from kseg.logdir.topics import KnownTopics
 from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
@@ -104,7 +104,6 @@ class _NewPartitions:
         import pyarrow as pa  # after the check, whose error names the package
 
         from kseg.api.scan import Scan
-        from kseg.export.arrow import record_columns
 
         if isinstance(table, Scan):
             table = table.batches()  # a stream of C would turn its errors into texts

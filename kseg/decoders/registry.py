@@ -11,7 +11,6 @@ import json
 import os
 import struct
 from collections.abc import Callable, Sequence
-from hashlib import md5
 from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
@@ -203,6 +202,8 @@ def _context(subject: str) -> str:
 
 
 def _guid(schema: Schema) -> str:
+    from hashlib import md5  # few dumps read schemas
+
     data = schema.text.encode("utf-8", "replace")
     for name, subject, version in schema.references:
         data += (name + subject).encode("utf-8", "replace") + struct.pack(">i", version)

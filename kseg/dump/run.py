@@ -66,7 +66,7 @@ class Dump:
         self.options = options
         self.notices = Notices(options.color, options.quiet, options.verbose)
         self.scratch = Scratch(options.max_batch_bytes)
-        self._choose = decoder_by_file(options, lambda text: self.notices.warning(text))
+        self._choose = decoder_by_file(options, self.notices.warning)
         style = Style(
             options.shows_records, options.shows_contents, options.skip_record_metadata, sink.is_terminal,
             decoder_of(options), self._choose,
@@ -239,7 +239,7 @@ class Dump:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
 
     def _decode_for_filters(self, files: Sequence[SegmentFile]) -> None:
-        """Lets the filters compare keys and values that are decoded by schemas, too."""
+        """Lets the filters match keys and values that are decoded by schemas, too."""
         first = next((file for file in files if not _side_file_at(file)), None)
         found = self._choose(first) if self._choose is not None and first is not None else None  # before threads ask
         self.filters.selection.decoder = None if getattr(found, "implies_contents", True) else found

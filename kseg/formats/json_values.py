@@ -6,8 +6,6 @@ import os
 from base64 import b64encode
 from typing import Any
 
-from kseg.formats.java_text import double_text
-
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -41,7 +39,9 @@ def unset(number: int) -> int | None:
 
 def number_value(number: float) -> float | str:
     """Returns the JSON value for a number; JSON has no numeral for NaN and the infinities."""
-    return number if math.isfinite(number) else double_text(number)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def bytes_value(data: bytes | None) -> Any:

@@ -103,7 +103,8 @@ class CommittedOffsetsPrinter(Printer):
         self.sink.flush()
 
     def _row(self, commit: Commit) -> Row:
-        now, time = self._commits.newest if self._now is None else self._now, commit["commitTimestamp"]
+        now = self._commits.newest if self._now is None else self._now
+        time = commit["commitTimestamp"]
         age = None if time is None or time < 0 else now - time
         error = commit.pop("error")
         row = {"type": "committedOffset"} | commit | {"ageMs": age}

@@ -229,7 +229,7 @@ class DirectoryTopics:
         """Takes metadata.version, with the features beside it, from a bootstrap snapshot."""
         for path in (
             os.path.join(directory, BOOTSTRAP),
-            os.path.join(directory, METADATA_PARTITION, f"{0:020}-{0:010}{CHECKPOINT}"),
+            os.path.join(directory, METADATA_PARTITION, snapshot_name(0, 0)),
         ):
             with suppress(KsegError):
                 image = snapshot_image(path)
@@ -374,16 +374,16 @@ def _usable(producer_ids: Iterable[int]) -> list[int]:
     return [producer_id for producer_id in producer_ids if producer_id < _LARGEST_PRODUCER_ID]
 
 
-def _ranges(numbers: list[int], most: int = 10) -> str:
-    """Returns rising numbers as text, such as "0, 2 to 4", shortened behind ``most`` ranges."""
+def _ranges(numbers: list[int]) -> str:
+    """Returns rising numbers as text, such as "0, 2 to 4", shortened behind _MAX_NAMES ranges."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:
             ranges[-1] = ranges[-1][0], number
         else:
             ranges.append((number, number))
-    shown = [f"{first}" if first == last else f"{first} to {last}" for first, last in ranges[:most]]
-    return ", ".join(shown) + ", ..." * (len(ranges) > most)
+    shown = [f"{first}" if first == last else f"{first} to {last}" for first, last in ranges[:_MAX_NAMES]]
+    return ", ".join(shown) + ", ..." * (len(ranges) > _MAX_NAMES)
 
 
 MARGIN_OFFSETS = 1000
@@ -482,7 +482,7 @@ def new_snapshot(
     directory: str | None,
     end: int | None,
     voters: list[dict[str, Any]] | None = None,
-    topics: "DirectoryTopics | None" = None,
+    topics: DirectoryTopics | None = None,
 ) -> NewSnapshot:
     """Makes a snapshot of all records below ``end`` that can be read and replayed. ``voters``: of a new quorum, whose
     controllers are not yet registered; None: the last ones. ``topics``: those of log directories, for what the log

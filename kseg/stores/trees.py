@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, errors_at
 from kseg.stores.extent import Extent
 
 FILE, DIRECTORY, LINK, OTHER = modes.S_IFREG, modes.S_IFDIR, modes.S_IFLNK, modes.S_IFCHR
@@ -311,7 +311,5 @@ def getsize(path: str) -> int:
 
 def size_of(path: str) -> int:
     """Returns the size of a file in bytes. Raises PathError."""
-    try:
+    with errors_at(path):
         return getsize(path)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror or os.fspath(path)}") from error

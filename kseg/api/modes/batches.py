@@ -10,7 +10,7 @@ from kseg.export.scanning import parts_of_scan as works
 from kseg.formats.compression import codec_name
 from kseg.formats.json_values import unset
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL, V07_CODEC
 from kseg.segment.items import TIMESTAMP_TYPES, Damage
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.survey import BatchRow, HeaderRows
@@ -66,7 +66,7 @@ def _row(batch: BatchRow, reader: SegmentReader) -> dict[str, Any]:
         "magic": batch.magic,
         "isValid": batch.has_right_crc,
         "lastOffset": batch.last_offset,
-        "compression": codec_name(attributes & (3 if reader.is_07 else CODEC)),
+        "compression": codec_name(attributes & (V07_CODEC if reader.is_07 else CODEC)),
         "timestampType": TIMESTAMP_TYPES[1 + bool(attributes & LOG_APPEND_TIME)] if has_time else TIMESTAMP_TYPES[0],
         "maxTimestamp": batch.max_timestamp if has_time else None,
         "isTransactional": is_v2 and bool(attributes & TRANSACTIONAL),

@@ -100,7 +100,7 @@ class Scan(Dataset):
     def schema(self) -> "pa.Schema":
         """The columns with the types of the Spark source; timestamps are ``timestamp[ms, UTC]``.
 
-        With keys or values decoded, all are read at the first time, because their types depend on all of them.
+        If keys or values are decoded, the first use reads all of them, because the types depend on all.
         """
         return self._typed.schema(self._plain_schema)
 
@@ -459,7 +459,7 @@ def scan(
     partition of that topic or a folder of ID.avsc files. A column has the type of its Avro schema, such as a struct, if
     all values have the same one; otherwise it is JSON text. Needs ``pip install 'kseg[avro]'``.
 
-    Other rows than records, with the columns of kseg-spark(7), by ``mode``: "batches", headers of batches (with
+    ``mode`` selects other rows, with the columns of kseg-spark(7): "batches", headers of batches (with
     ``offsets``); "findings" of `kseg.verify` with ``level`` and ``now``; "entries" of side files; "commits", the
     committed offsets of groups, whose ``topics`` and ``partitions`` are those of the commits.
 

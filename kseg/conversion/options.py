@@ -79,7 +79,7 @@ class ConvertOptions:
     output: str | None = option(
         "-o --output",
         CHANGES,
-        "Segments: write DIR/PARTITION, completely or not at all. Exports: the file, - is standard output.",
+        "Segments: write DIR/PARTITION, completely or not at all. Exports: the file; - is standard output.",
         PathKind(is_checked=True),
         metavar="PATH",
     )

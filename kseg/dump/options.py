@@ -147,7 +147,7 @@ class DumpOptions:
     decode_by_topic: bool = option(
         "--decode",
         CONTENTS,
-        "auto: decode the records of internal topics, and others by the schemas of _schemas in their log directory.",
+        "auto: decode the records of internal topics, and others by the schemas of _schemas-0 or --schemas.",
         ("auto",),
         is_switch=True,
     )

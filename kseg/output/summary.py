@@ -1,11 +1,12 @@
 """``--summary``: statistics of each partition (or of its given files): text, a panel on a terminal, or JSON."""
 
 import os
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.formats.compressing import Target
-from kseg.formats.json_values import bytes_value, fields_of, name_value
+from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Spans, Style
@@ -17,15 +18,12 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
-from kseg.segment.summary import Cardinality, Distribution, Form, LogSummary
+from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour
 from kseg.segment.times import show_span
 
 if TYPE_CHECKING:
     from kseg.output.fleet_table import FleetTable
 
-
-MAX_HEADER_KEYS = 100
-"""Header keys that JSON lists."""
 
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
 """Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
@@ -140,19 +138,22 @@ class SummaryPrinter(Printer):
                 savings.append(recompression.finish())
         self._recompressions = []
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
-        found = summary_object(self._summary, path, savings)
-        found["cleaner"] = cleaner = self._backlog(path, self._obstacle()) if self._is_whole else None
+        found = {"type": "summary", "path": name_value(path), **self._summary.as_object()}
+        if savings:
+            found["whatIf"] = _saving_object(savings[0])
+        if len(savings) > 1:
+            found["whatIfs"] = [_saving_object(saving) for saving in savings]
+        found["cleaner"] = self._backlog(path, self._obstacle()) if self._is_whole else None
         if self._as_json:
             self.sink.put_row(found)
         elif self._fleet is not None:
             self._fleet.add(found)
         elif self.sink.is_terminal:
-            text = summary_panel(self._summary, path, savings, self._paint, cleaner)
-            self.sink.write(text.encode("utf-8", "surrogateescape"))
+            self.sink.write(summary_panel(found, path, savings, self._paint).encode("utf-8", "surrogateescape"))
         else:
-            lines = summary_lines(self._summary, path, savings, self._paint, cleaner)
-            between = "" if self._is_first else "\n"
-            self.sink.write((between + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
+            between = [""] * (not self._is_first)
+            for line in [*between, *summary_lines(found, path, savings, self._paint)]:
+                self.sink.put(line)
         self.sink.flush()
         self._is_first = False
         self._directory, self._paths = None, []
@@ -162,104 +163,13 @@ class SummaryPrinter(Printer):
         return self._damaged[1] if self._damaged is not None and self._damaged[0] != self._paths[-1] else ""
 
 
-def summary_object(summary: LogSummary, path: str, savings: Sequence[Saving] = ()) -> dict[str, Any]:
-    """Returns the summary as JSON: sizes in bytes, times in ms since the epoch, absent values null."""
-    count = summary.counters()
-    first, last = (count["first_offset"], count["last_offset"]) if count["has_offset"] else (None, None)
-    has_time = count["with_timestamp"] > 0
-    shares, names, rate = summary.shares(), summary.header_keys(), summary.records_per_hour()
-    found: dict[str, Any] = {
-        "type": "summary",
-        "path": name_value(path),
-        "files": summary.files,
-        "bytes": summary.bytes,
-        "batches": count["batches"],
-        "records": count["records"],
-        "controlRecords": count["control_records"],
-        "forms": [_form_object(form) for form in summary.forms()],
-        "batchSize": _distribution_object(summary.distribution("batch_sizes")),
-        "recordsPerBatch": _distribution_object(summary.distribution("record_counts")),
-        "keySize": _distribution_object(summary.distribution("key_sizes")),
-        "valueSize": _distribution_object(summary.distribution("value_sizes")),
-        "nullKeys": count["null_keys"],
-        "nullValues": count["null_values"],
-        "tombstones": count["tombstones"],
-        "emptyKeys": count["empty_keys"],
-        "emptyValues": count["empty_values"],
-        "distinctKeys": _cardinality_object(summary.distinct_keys()),
-        "headers": count["headers"],
-        "recordsWithHeaders": count["with_headers"],
-        "keyBytes": shares.keys,
-        "valueBytes": shares.values,
-        "headerBytes": shares.headers,
-        "framingBytes": shares.framing,
-        "batchHeaderBytes": shares.batch_headers,
-        "headerKeys": [
-            {"key": bytes_value(each.key), "keySize": each.size, "count": each.count, "bytes": each.bytes}
-            for each in names[:MAX_HEADER_KEYS]
-        ],
-        "distinctHeaderKeys": _cardinality_object(Cardinality(len(names), not count["other_headers"])),
-        "otherHeaders": count["other_headers"],
-        "otherHeaderBytes": count["other_header_bytes"],
-        "largestKeys": [{"bytes": size, "offset": offset} for size, offset in summary.largest(of_records=False)],
-        "largestRecords": [{"bytes": size, "offset": offset} for size, offset in summary.largest(of_records=True)],
-        "firstOffset": first,
-        "lastOffset": last,
-        "gaps": count["gaps"],
-        "missingOffsets": count["missing_offsets"],
-        "offsetsNotRising": count["steps_back"],
-        "leastTimestamp": count["least_timestamp"] if has_time else None,
-        "maxTimestamp": count["largest_timestamp"] if has_time else None,
-        "leastBaseTimestamp": count["least_base_timestamp"] if count["with_base_timestamp"] else None,
-        "recordsWithTimestamp": count["with_timestamp"],
-        "recordsPerHour": None if rate is None else round(rate, 1),
-        "logAppendTimeBatches": count["log_append_time"],
-        "producers": _cardinality_object(summary.distinct_producers()),
-        "batchesWithProducer": count["with_producer"],
-        "transactionalBatches": count["transactional"],
-        "commits": count["commits"],
-        "aborts": count["aborts"],
-        "controlBatches": count["control"],
-        "headerOnlyBatches": count["header_only"],
-        "deleteHorizonBatches": count["with_delete_horizon"],
-        "damagedRanges": summary.damaged_ranges,
-        "damagedBytes": summary.damaged_bytes,
-        "damage": dict(sorted(summary.damage.items())),
-        "problems": dict(sorted(summary.problems.items())),
-    }
-    if savings:
-        found["whatIf"] = _saving_object(savings[0])
-    if len(savings) > 1:
-        found["whatIfs"] = [_saving_object(saving) for saving in savings]
-    return found
-
-
-def _form_object(form: Form) -> dict[str, Any]:
-    ratio = None if form.ratio is None else round(form.ratio, 3)
-    return {
-        "format": form.format, "compression": form.compression, "batches": form.batches, "records": form.records,
-        "bytes": form.bytes, "recordBytes": form.packed, "uncompressedRecordBytes": form.unpacked, "ratio": ratio,
-    }  # fmt: skip
-
-
-def _distribution_object(sizes: Distribution | None) -> dict[str, Any] | None:
-    return None if sizes is None else fields_of(sizes, "total", "count", "least", "median", "largest")
-
-
-def _cardinality_object(number: Cardinality) -> dict[str, Any]:
-    return fields_of(number, "count", "is_exact")
-
-
-def _rounded(speed: float | None) -> float | None:
-    return None if speed is None else round(speed, 1)
-
-
-def _saving_object(saving: Saving) -> dict[str, Any]:
+def _saving_object(saving: Saving) -> Row:
+    speed = saving.megabytes_per_second
     return {
         "compression": saving.target.name, "level": saving.target.level, "batches": saving.batches,
         "sampledBatches": saving.sampled, "bytesBefore": saving.before, "bytesAfter": saving.after,
         "bytesSaved": saving.before - saving.after, "isExact": saving.is_exact, "error": saving.error,
-        "bytesUntouched": saving.untouched, "megabytesPerSecond": _rounded(saving.megabytes_per_second),
+        "bytesUntouched": saving.untouched, "megabytesPerSecond": None if speed is None else round(speed, 1),
     }  # fmt: skip
 
 
@@ -278,171 +188,169 @@ class Fact(NamedTuple):
     color: str | None = None
 
 
-def summary_lines(
-    summary: LogSummary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
-) -> list[str]:
-    """Returns the summary as text, at most 80 columns wide except for the path. ``cleaner``: see `cleaner_facts`."""
-    counted, contained = summary_facts(summary)
-    contained += cleaner_facts(cleaner)
-    lines = [f"{paint(on_one_line(path), bold=True)}: {summary_size(summary)}", *map(_line, counted)]
-    lines += _form_lines(summary.forms())
+def summary_lines(row: Row, path: str, savings: Sequence[Saving], paint: Paint) -> list[str]:
+    """Returns the summary as text, at most 80 columns wide except for the path."""
+    counted, contained = summary_facts(row)
+    lines = [f"{paint(on_one_line(path), bold=True)}: {summary_size(row)}", *map(_line, counted)]
+    lines += _form_lines(row["forms"])
     lines += [paint(_line(fact), fact.color) if fact.color else _line(fact) for fact in contained]
     return lines + savings_lines(savings, paint)
 
 
-def cleaner_facts(cleaner: dict[str, Any] | None) -> list[Fact]:
-    """Returns the state of the log cleaner, from `SummaryPrinter`'s JSON."""
-    return [] if cleaner is None else [Fact("log cleaner", "", on_one_line(cleaner["state"]))]
-
-
-def summary_size(summary: LogSummary) -> str:
+def summary_size(row: Row) -> str:
     """Returns the number of files, if there are several, and their size."""
-    files = "" if summary.files == 1 else f"{summary.files} files, "
-    return f"{files}{shown_bytes(summary.bytes)} ({summary.bytes:,} bytes)"
+    files = "" if row["files"] == 1 else f"{row['files']} files, "
+    return f"{files}{shown_bytes(row['bytes'])} ({row['bytes']:,} bytes)"
 
 
-def summary_facts(summary: LogSummary) -> tuple[list[Fact], list[Fact]]:
+def summary_facts(row: Row) -> tuple[list[Fact], list[Fact]]:
     """Returns the facts above the table of formats (batches, records), and those below it."""
-    count = summary.counters()
-    counted = [Fact("batches", f"{count['batches']:,}", _sizes(summary.distribution("batch_sizes"), shown_bytes))]
-    per_batch = _sizes(summary.distribution("record_counts"), "{:,}".format, " a batch")
-    counted.append(Fact("records", f"{count['records']:,}", per_batch))
-    if count["control_records"]:
-        counted.append(Fact("control records", f"{count['control_records']:,}"))
-    facts = _content_facts(summary, count) + _share_facts(summary) + _header_facts(summary, count)
-    facts += _offset_facts(summary, count) + _producer_facts(summary, count)
-    for name, label in (
-        ("control", "control batches"), ("header_only", "header-only batches"),
-        ("with_delete_horizon", "with delete horizon"),
-    ):  # fmt: skip
-        if count[name]:
-            facts.append(Fact(label, f"{count[name]:,}"))
-    for code, times in sorted(summary.problems.items()):
+    counted = [
+        Fact("batches", f"{row['batches']:,}", _sizes(row["batchSize"], shown_bytes)),
+        Fact("records", f"{row['records']:,}", _sizes(row["recordsPerBatch"], "{:,}".format, " a batch")),
+        *_counts(row, ("controlRecords", "control records")),
+    ]
+    facts = _content_facts(row) + _share_facts(row) + _header_facts(row) + _offset_facts(row) + _producer_facts(row)
+    facts += _counts(
+        row,
+        ("controlBatches", "control batches"),
+        ("headerOnlyBatches", "header-only batches"),
+        ("deleteHorizonBatches", "with delete horizon"),
+    )
+    for code, times in row["problems"].items():
         facts.append(Fact(code, f"{times:,}", "batches; their records are not counted above", "red"))
-    if summary.damaged_ranges:
-        shown = f"{plural(summary.damaged_ranges, 'range', 'ranges', ',')}, {shown_bytes(summary.damaged_bytes)}"
-        kinds = ", ".join(f"{code} {times:,}" for code, times in sorted(summary.damage.items()))
+    if row["damagedRanges"]:
+        shown = f"{plural(row['damagedRanges'], 'range', 'ranges', ',')}, {shown_bytes(row['damagedBytes'])}"
+        kinds = ", ".join(f"{code} {times:,}" for code, times in row["damage"].items())
         facts += [Fact("damage", shown, color="red"), Fact("", kinds, color="red")]
     else:
         facts.append(Fact("damage", "none"))
+    if row["cleaner"] is not None:
+        facts.append(Fact("log cleaner", "", on_one_line(row["cleaner"]["state"])))
     return counted, facts
+
+
+def _counts(row: Row, *labels: tuple[str, str]) -> list[Fact]:
+    """Returns the numbers of these fields that are not 0."""
+    return [Fact(label, f"{row[name]:,}") for name, label in labels if row[name]]
 
 
 def _line(fact: Fact) -> str:
     return f"  {fact.label:<{_LABEL_WIDTH}}{fact.number:<11} {fact.more}".rstrip()
 
 
-def _sizes(sizes: Distribution | None, shown: Callable[[int], str], unit: str = "") -> str:
+def _sizes(sizes: Row | None, shown: Callable[[int], str], unit: str = "") -> str:
     if sizes is None:
         return ""
-    if sizes.least == sizes.largest:
-        return f"{shown(sizes.least)}{unit or ' each'}"
-    return f"{shown(sizes.least)} to {shown(sizes.largest)}, median {shown(sizes.median)}{unit}"
+    if sizes["least"] == sizes["largest"]:
+        return f"{shown(sizes['least'])}{unit or ' each'}"
+    return f"{shown(sizes['least'])} to {shown(sizes['largest'])}, median {shown(sizes['median'])}{unit}"
 
 
-def _form_lines(forms: list[Form]) -> list[str]:
+def _distinct(number: Row) -> str:
+    return f"{number['count']:,}" if number["isExact"] else f"~{number['count']:,}"
+
+
+def _form_cells(form: Row) -> tuple[str, ...]:
+    """Returns format, codec, batches, records, bytes and ratio."""
+    ratio = ratio_of(form)
+    numbers = f"{form['batches']:,}", f"{form['records']:,}", shown_bytes(form["bytes"])
+    return form["format"], form["compression"], *numbers, "-" if ratio is None else f"{ratio:.2f}"
+
+
+def _form_lines(forms: list[Row]) -> list[str]:
     if not forms:
         return []
-    lines = ["", f"  {'format':<7}{'codec':<9}{'batches':>12}{'records':>14}{'bytes':>12}{'ratio':>8}"]
-    for form in forms:
-        ratio = "-" if form.ratio is None else f"{form.ratio:.2f}"
-        size = shown_bytes(form.bytes)
-        codec = form.compression
-        lines.append(f"  {form.format:<7}{codec:<9}{form.batches:>12,}{form.records:>14,}{size:>12}{ratio:>8}")
-    return [*lines, ""]
+    rows = [("format", "codec", "batches", "records", "bytes", "ratio"), *map(_form_cells, forms)]
+    return ["", *("  {:<7}{:<9}{:>12}{:>14}{:>12}{:>8}".format(*row) for row in rows), ""]
 
 
-def _content_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
-    if not count["records"]:
+def _content_facts(row: Row) -> list[Fact]:
+    if not row["records"]:
         return []
-    keys = summary.distinct_keys()
+    keys, values = row["distinctKeys"], row["valueSize"]
     facts = []
-    if keys.count:
-        number = f"{keys.count:,}" if keys.is_exact else f"~{keys.count:,}"
-        how = "" if keys.is_exact else " (an estimate, 1 % off or so)"
-        facts.append(Fact("different keys", number, _sizes(summary.distribution("key_sizes"), shown_bytes) + how))
-    values = summary.distribution("value_sizes")
+    if keys["count"]:
+        how = "" if keys["isExact"] else " (an estimate, 1 % off or so)"
+        facts.append(Fact("different keys", _distinct(keys), _sizes(row["keySize"], shown_bytes) + how))
     if values is not None:
-        facts.append(Fact("values", f"{values.count:,}", _sizes(values, shown_bytes)))
-    for name, label in (("null_keys", "null keys"), ("empty_keys", "empty keys")):
-        if count[name]:
-            facts.append(Fact(label, f"{count[name]:,}"))
-    if count["null_values"] or count["empty_values"]:
-        tombstones = f"{count['tombstones']:,} of them tombstones" if count["null_values"] else ""
-        facts.append(Fact("null values", f"{count['null_values']:,}", tombstones))
-        facts.append(Fact("empty values", f"{count['empty_values']:,}"))
-    for label, of_records in (("largest keys", False), ("largest records", True)):
-        for size, offset in summary.largest(of_records)[:_LARGEST]:
-            facts.append(Fact(label, shown_bytes(size), "" if offset is None else f"at offset {offset}"))
+        facts.append(Fact("values", f"{values['count']:,}", _sizes(values, shown_bytes)))
+    facts += _counts(row, ("nullKeys", "null keys"), ("emptyKeys", "empty keys"))
+    if row["nullValues"] or row["emptyValues"]:
+        tombstones = f"{row['tombstones']:,} of them tombstones" if row["nullValues"] else ""
+        facts.append(Fact("null values", f"{row['nullValues']:,}", tombstones))
+        facts.append(Fact("empty values", f"{row['emptyValues']:,}"))
+    for label, largest in (("largest keys", row["largestKeys"]), ("largest records", row["largestRecords"])):
+        for each in largest[:_LARGEST]:
+            place = "" if each["offset"] is None else f"at offset {each['offset']}"
+            facts.append(Fact(label, shown_bytes(each["bytes"]), place))
             label = ""
     return facts
 
 
-def _share_facts(summary: LogSummary) -> list[Fact]:
+def _share_facts(row: Row) -> list[Fact]:
     """Returns what the decompressed bytes are."""
-    shares = summary.shares()
-    if not shares.total:
+    shares = (
+        ("keys", row["keyBytes"], ""), ("values", row["valueBytes"], ""),
+        ("headers", row["headerBytes"], "keys and values"),
+        ("framing", row["framingBytes"], "lengths, times, control records"),
+        ("batch headers", row["batchHeaderBytes"], ""),
+    )  # fmt: skip
+    total = sum(size for _, size, _ in shares)
+    if not total:
         return []
-    facts = [Fact("decompressed", shown_bytes(shares.total), "of which are")]
-    for label, size, what in (
-        ("keys", shares.keys, ""), ("values", shares.values, ""), ("headers", shares.headers, "keys and values"),
-        ("framing", shares.framing, "lengths, times, control records"),
-        ("batch headers", shares.batch_headers, ""),
-    ):  # fmt: skip
-        if size:
-            facts.append(Fact(f"  {label}", shown_bytes(size), f"{size / shares.total:6.1%}  {what}".rstrip()))
-    return facts
-
-
-def _header_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
-    """Returns the commonest header keys."""
-    names = summary.header_keys()
-    if not names:
-        return []
-    keys = plural(len(names), "different key", "different keys")
-    facts = [
-        Fact(
-            "headers", f"{count['headers']:,}", f"in {plural(count['with_headers'], 'record', 'records', ',')}; {keys}"
-        )
+    facts = [Fact("decompressed", shown_bytes(total), "of which are")]
+    return facts + [
+        Fact(f"  {label}", shown_bytes(size), f"{size / total:6.1%}  {what}".rstrip())
+        for label, size, what in shares
+        if size
     ]
-    for name in names[:_SHOWN]:
-        key = clipped(on_one_line(name.key.decode(errors="surrogateescape")), _KEY_WIDTH)
-        facts.append(Fact(f"  {key}", f"{name.count:,}", shown_bytes(name.bytes)))
-    if count["other_headers"]:
-        size = shown_bytes(count["other_header_bytes"])
-        facts.append(
-            Fact("  uncounted keys", f"{count['other_headers']:,}", f"{size}; beyond the first {len(names):,}")
-        )
-    return facts
 
 
-def _offset_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
-    facts = []
-    if count["has_offset"]:
-        facts.append(Fact("offsets", f"{count['first_offset']} to {count['last_offset']}"))
-        gaps = f"in {plural(count['gaps'], 'gap', 'gaps', ',')}" if count["gaps"] else ""
-        facts.append(Fact("missing offsets", f"{count['missing_offsets']:,}", gaps))
-    if count["steps_back"]:
-        facts.append(Fact("offsets not rising", f"{count['steps_back']:,}"))
-    if count["with_timestamp"]:
-        first, last = count["least_timestamp"], count["largest_timestamp"]
-        facts.append(Fact("times", f"{shown_time(first)} to {shown_time(last)}"))
-        rate = summary.records_per_hour()
-        facts.append(
-            Fact("", show_span(last - first), "" if rate is None else f"{rate:,.{int(rate < 10)}f} records an hour")
-        )
-    return facts
-
-
-def _producer_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
-    if not count["with_producer"]:
+def _header_facts(row: Row) -> list[Fact]:
+    """Returns the commonest header keys."""
+    distinct = row["distinctHeaderKeys"]["count"]
+    if not distinct:
         return []
-    producers = summary.distinct_producers()
-    number = f"{producers.count:,}" if producers.is_exact else f"~{producers.count:,}"
-    facts = [Fact("producers", number, f"with ids, in {plural(count['with_producer'], 'batch', 'batches', ',')}")]
-    if count["transactional"]:
-        ends = f"commits: {count['commits']:,}, aborts: {count['aborts']:,}"
-        facts.append(Fact("transactional", f"{count['transactional']:,}", f"batches; {ends}"))
+    keys = plural(distinct, "different key", "different keys")
+    place = f"in {plural(row['recordsWithHeaders'], 'record', 'records', ',')}; {keys}"
+    facts = [Fact("headers", f"{row['headers']:,}", place)]
+    for each in row["headerKeys"][:_SHOWN]:
+        key = each["key"]
+        if isinstance(key, dict):
+            key = b64decode(key["base64"]).decode(errors="surrogateescape")
+        facts.append(
+            Fact(f"  {clipped(on_one_line(key), _KEY_WIDTH)}", f"{each['count']:,}", shown_bytes(each["bytes"]))
+        )
+    if row["otherHeaders"]:
+        more = f"{shown_bytes(row['otherHeaderBytes'])}; beyond the first {distinct:,}"
+        facts.append(Fact("  uncounted keys", f"{row['otherHeaders']:,}", more))
+    return facts
+
+
+def _offset_facts(row: Row) -> list[Fact]:
+    facts = []
+    if row["firstOffset"] is not None:
+        facts.append(Fact("offsets", f"{row['firstOffset']} to {row['lastOffset']}"))
+        gaps = f"in {plural(row['gaps'], 'gap', 'gaps', ',')}" if row["gaps"] else ""
+        facts.append(Fact("missing offsets", f"{row['missingOffsets']:,}", gaps))
+    facts += _counts(row, ("offsetsNotRising", "offsets not rising"))
+    if (first := row["leastTimestamp"]) is not None:
+        last, rate = row["maxTimestamp"], records_per_hour(row)
+        facts.append(Fact("times", f"{shown_time(first)} to {shown_time(last)}"))
+        shown = "" if rate is None else f"{rate:,.{int(rate < 10)}f} records an hour"
+        facts.append(Fact("", show_span(last - first), shown))
+    return facts
+
+
+def _producer_facts(row: Row) -> list[Fact]:
+    if not row["batchesWithProducer"]:
+        return []
+    place = f"with ids, in {plural(row['batchesWithProducer'], 'batch', 'batches', ',')}"
+    facts = [Fact("producers", _distinct(row["producers"]), place)]
+    if row["transactionalBatches"]:
+        ends = f"commits: {row['commits']:,}, aborts: {row['aborts']:,}"
+        facts.append(Fact("transactional", f"{row['transactionalBatches']:,}", f"batches; {ends}"))
     return facts
 
 
@@ -488,23 +396,17 @@ def _saving_lines(saving: Saving, paint: Paint) -> list[str]:
 _BAR_WIDTH = 16
 
 
-def summary_panel(
-    summary: LogSummary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
-) -> str:
-    """Returns the panel as text; ``cleaner``: see `cleaner_facts`.
-
-    A title is cut at the width of the terminal, so the whole path stands below it.
-    """
+def summary_panel(row: Row, path: str, savings: Sequence[Saving], paint: Paint) -> str:
+    """Returns the panel as text. A title is cut at the width of the terminal, so the whole path stands below it."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
 
-    counted, contained = summary_facts(summary)
-    contained += cleaner_facts(cleaner)
-    head = [Text(on_one_line(path), overflow="fold"), Text(summary_size(summary))]
+    counted, contained = summary_facts(row)
+    head = [Text(on_one_line(path), overflow="fold"), Text(summary_size(row))]
     parts: list[Any] = [*head, Text(), _grid(counted), Text()]
-    if forms := summary.forms():
-        parts += [_form_table(forms), Text()]
+    if row["forms"]:
+        parts += [_form_table(row["forms"]), Text()]
     parts.append(_grid(contained))
     parts += [Text.from_ansi(line) for line in savings_lines(savings, paint)]
     title = Text(on_one_line(os.path.basename(path) or path), "bold")
@@ -522,20 +424,14 @@ def _grid(facts: list[Fact]) -> Any:
     return grid
 
 
-def _form_table(forms: list[Form]) -> Any:
+def _form_table(forms: list[Row]) -> Any:
     from rich.bar import Bar
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, justify in (
-        ("format", "left"), ("codec", "left"), ("batches", "right"), ("records", "right"), ("bytes", "right"),
-        ("ratio", "right"), ("share", "left"),
-    ):  # fmt: skip
-        table.add_column(title, justify=justify)  # type: ignore[arg-type]
-    total = sum(form.bytes for form in forms) or 1
+    for title in ("format", "codec", "batches", "records", "bytes", "ratio", "share"):
+        table.add_column(title, justify="left" if title in ("format", "codec", "share") else "right")
+    total = sum(form["bytes"] for form in forms) or 1
     for form in forms:
-        ratio = "-" if form.ratio is None else f"{form.ratio:.2f}"
-        bar = Bar(total, 0, form.bytes, width=_BAR_WIDTH, color="green")
-        numbers = (f"{form.batches:,}", f"{form.records:,}", shown_bytes(form.bytes), ratio)
-        table.add_row(form.format, form.compression, *numbers, bar)
+        table.add_row(*_form_cells(form), Bar(total, 0, form["bytes"], width=_BAR_WIDTH, color="green"))
     return table

@@ -6,10 +6,10 @@ most 2 % off. Distinct keys and producers are kept as hashes up to a limit, and 
 
 import math
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats.compression import KAFKA_0_7, codec_name
+from kseg.formats.json_values import bytes_value
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, Sliceable, UndecodableError, int64s, sparse_int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
@@ -23,78 +23,16 @@ KEYS_TABLE = 1 << 21
 PRODUCERS_TABLE = 1 << 17
 FORMATS = ("v0", "v1", "v2", "0.7")
 
+MAX_HEADER_KEYS = 100
+"""Header keys that are listed."""
+
 _COUNTERS = {name: index for index, name in enumerate(tally.COUNTERS)}
 _FORM_COLUMNS = len(tally.FORM_COLUMNS)
 _RECORDS, _PACKED, _UNPACKED = map(tally.FORM_COLUMNS.index, ("records", "packed", "unpacked"))
 _BUCKETS = 4
 _HOUR_MS = 3_600_000
 
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Sizes in bytes, or record counts: ``median`` is at most 2 % off, the other fields are exact."""
-
-    count: int
-    total: int
-    least: int
-    median: int
-    largest: int
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The batches of one format and codec; their records take ``packed`` bytes compressed and ``unpacked`` bytes
-    decompressed."""
-
-    format: str
-    compression: str
-    batches: int
-    records: int
-    bytes: int
-    packed: int
-    unpacked: int
-
-    @property
-    def ratio(self) -> float | None:
-        """The compression ratio, unpacked by packed; None if the records are not compressed."""
-        return self.unpacked / self.packed if self.compression != "none" and self.packed and self.unpacked else None
-
-
-@dataclass(frozen=True, slots=True)
-class Cardinality:
-    """A number of distinct values; an estimate with a typical error of 0.8 %, unless ``is_exact``."""
-
-    count: int
-    is_exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderKey:
-    """A header key, cut after 64 bytes if ``size`` is larger; ``bytes``: of the keys and values of all its headers."""
-
-    key: bytes
-    size: int
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ByteShares:
-    """The decompressed bytes of all intact batches by what they are.
-
-    ``framing``: everything else within the records, such as lengths and times, and control records;
-    ``batch_headers``: of format v2.
-    """
-
-    keys: int
-    values: int
-    headers: int
-    framing: int
-    batch_headers: int
-
-    @property
-    def total(self) -> int:
-        return self.keys + self.values + self.headers + self.framing + self.batch_headers
+Row = dict[str, Any]
 
 
 class LogSummary:
@@ -185,58 +123,124 @@ class LogSummary:
         """Returns `kseg.kernel.state.tally.COUNTERS` by name."""
         return {name: self._tally[index] for name, index in _COUNTERS.items()}
 
-    def forms(self) -> list[Form]:
-        """Returns the counts of each format and codec, sorted by them."""
+    def as_object(self) -> Row:
+        """Returns the statistics as JSON: sizes in bytes, times in ms since the epoch, absent values null.
+
+        ``keyBytes`` to ``batchHeaderBytes`` divide the decompressed bytes of all intact batches by what they are.
+        ``framingBytes``: everything else within the records, such as lengths and times, and control records;
+        ``batchHeaderBytes``: of format v2. The size of a record in ``largestRecords`` is that of its key, value and
+        headers. The commonest header keys come first; after many different ones, new ones are only counted.
+        """
+        count, forms = self.counters(), self.forms()
+        keys, values = self.distribution("key_sizes"), self.distribution("value_sizes")
+        shares = [0 if sizes is None else sizes["total"] for sizes in (keys, values)] + [count["header_bytes"]]
+        names = sorted(tally.header_keys(self._tally), key=lambda row: (-row[2], -row[3], row[0]))
+        has_time = count["with_timestamp"] > 0
+        found = {
+            "files": self.files,
+            "bytes": self.bytes,
+            "batches": count["batches"],
+            "records": count["records"],
+            "controlRecords": count["control_records"],
+            "forms": forms,
+            "batchSize": self.distribution("batch_sizes"),
+            "recordsPerBatch": self.distribution("record_counts"),
+            "keySize": keys,
+            "valueSize": values,
+            "nullKeys": count["null_keys"],
+            "nullValues": count["null_values"],
+            "tombstones": count["tombstones"],
+            "emptyKeys": count["empty_keys"],
+            "emptyValues": count["empty_values"],
+            "distinctKeys": _cardinality(self._keys),
+            "headers": count["headers"],
+            "recordsWithHeaders": count["with_headers"],
+            "keyBytes": shares[0],
+            "valueBytes": shares[1],
+            "headerBytes": shares[2],
+            "framingBytes": max(sum(form["uncompressedRecordBytes"] for form in forms) - sum(shares), 0),
+            "batchHeaderBytes": sum(form["bytes"] - form["recordBytes"] for form in forms),
+            "headerKeys": [
+                {"key": bytes_value(key), "keySize": size, "count": number, "bytes": total}
+                for key, size, number, total in names[:MAX_HEADER_KEYS]
+            ],
+            "distinctHeaderKeys": {"count": len(names), "isExact": not count["other_headers"]},
+            "otherHeaders": count["other_headers"],
+            "otherHeaderBytes": count["other_header_bytes"],
+            "largestKeys": self._largest(of_records=False),
+            "largestRecords": self._largest(of_records=True),
+            "firstOffset": count["first_offset"] if count["has_offset"] else None,
+            "lastOffset": count["last_offset"] if count["has_offset"] else None,
+            "gaps": count["gaps"],
+            "missingOffsets": count["missing_offsets"],
+            "offsetsNotRising": count["steps_back"],
+            "leastTimestamp": count["least_timestamp"] if has_time else None,
+            "maxTimestamp": count["largest_timestamp"] if has_time else None,
+            "leastBaseTimestamp": count["least_base_timestamp"] if count["with_base_timestamp"] else None,
+            "recordsWithTimestamp": count["with_timestamp"],
+        }
+        rate = records_per_hour(found)
+        return found | {
+            "recordsPerHour": None if rate is None else round(rate, 1),
+            "logAppendTimeBatches": count["log_append_time"],
+            "producers": _cardinality(self._producers),
+            "batchesWithProducer": count["with_producer"],
+            "transactionalBatches": count["transactional"],
+            "commits": count["commits"],
+            "aborts": count["aborts"],
+            "controlBatches": count["control"],
+            "headerOnlyBatches": count["header_only"],
+            "deleteHorizonBatches": count["with_delete_horizon"],
+            "damagedRanges": self.damaged_ranges,
+            "damagedBytes": self.damaged_bytes,
+            "damage": dict(sorted(self.damage.items())),
+            "problems": dict(sorted(self.problems.items())),
+        }
+
+    def forms(self) -> list[Row]:
+        """Returns the batches of each format and codec, sorted by them; their records take ``recordBytes`` compressed
+        and ``uncompressedRecordBytes`` decompressed."""
         found = []
         for form, shown in enumerate(FORMATS):
             for codec in range(tally.CODECS):
                 at = tally.FORMS + (form * tally.CODECS + codec) * _FORM_COLUMNS
                 if self._tally[at]:
-                    compression = codec_name(codec)
-                    found.append(Form(shown, compression, *self._tally[at : at + _FORM_COLUMNS]))
+                    names = ("batches", "records", "bytes", "recordBytes", "uncompressedRecordBytes")
+                    row: Row = {"format": shown, "compression": codec_name(codec)}
+                    row |= zip(names, self._tally[at : at + _FORM_COLUMNS], strict=True)
+                    ratio = ratio_of(row)
+                    found.append(row | {"ratio": None if ratio is None else round(ratio, 3)})
         return found
 
-    def distribution(self, name: str) -> Distribution | None:
-        """Returns one of `kseg.kernel.state.tally.DISTRIBUTIONS`; None if nothing was counted."""
+    def distribution(self, name: str) -> Row | None:
+        """Returns one of `kseg.kernel.state.tally.DISTRIBUTIONS`, sizes in bytes or record counts; None if nothing was
+        counted. The median is at most 2 % off, the other fields are exact."""
         at = tally.SIZES + tally.DISTRIBUTIONS.index(name) * tally.SIZE_WIDTH
         count, total, least, largest = self._tally[at : at + _BUCKETS]
         if not count:
             return None
-        buckets = self._tally[at + _BUCKETS : at + tally.SIZE_WIDTH]
-        return Distribution(count, total, least, min(max(_median(buckets, count), least), largest), largest)
+        median = _median(self._tally[at + _BUCKETS : at + tally.SIZE_WIDTH], count)
+        median = min(max(median, least), largest)
+        return {"total": total, "count": count, "least": least, "median": median, "largest": largest}
 
-    def shares(self) -> ByteShares:
-        keys, values = (
-            0 if found is None else found.total for found in map(self.distribution, ("key_sizes", "value_sizes"))
-        )
-        headers, forms = self.counters()["header_bytes"], self.forms()
-        framing = sum(form.unpacked for form in forms) - keys - values - headers
-        return ByteShares(keys, values, headers, max(framing, 0), sum(form.bytes - form.packed for form in forms))
+    def _largest(self, of_records: bool) -> list[Row]:
+        """Returns the largest records or keys, the largest first. Format 0.7 has no offset."""
+        found = tally.largest_of(self._tally, of_records)
+        return [{"bytes": size, "offset": None if at < 0 else at} for size, at in found]
 
-    def header_keys(self) -> list[HeaderKey]:
-        """Returns the header keys, the commonest first; after many different ones, new ones are only counted."""
-        found = [HeaderKey(*row) for row in tally.header_keys(self._tally)]
-        return sorted(found, key=lambda each: (-each.count, -each.bytes, each.key))
 
-    def largest(self, of_records: bool) -> list[tuple[int, int | None]]:
-        """Returns size and offset (None in format 0.7) of the largest records or keys, the largest first.
+def ratio_of(form: Row) -> float | None:
+    """Returns the compression ratio of a form, unpacked by packed; None if its records are not compressed."""
+    packed, unpacked = form["recordBytes"], form["uncompressedRecordBytes"]
+    return unpacked / packed if form["compression"] != "none" and packed and unpacked else None
 
-        The size of a record is that of its key, value and headers.
-        """
-        return [(size, None if at < 0 else at) for size, at in tally.largest_of(self._tally, of_records)]
 
-    def records_per_hour(self) -> float | None:
-        """Returns the average between the least and the largest timestamp, None if these are not two."""
-        count = self.counters()
-        span = count["largest_timestamp"] - count["least_timestamp"]
-        timed = count["with_timestamp"] - count["control_records"]
-        return max(timed, 0) * _HOUR_MS / span if span > 0 else None
-
-    def distinct_keys(self) -> Cardinality:
-        return _cardinality(self._keys)
-
-    def distinct_producers(self) -> Cardinality:
-        return _cardinality(self._producers)
+def records_per_hour(row: Row) -> float | None:
+    """Returns the average between the least and the largest timestamp of a summary, None if these are not two."""
+    if row["leastTimestamp"] == row["maxTimestamp"]:
+        return None
+    timed = row["recordsWithTimestamp"] - row["controlRecords"]
+    return max(timed, 0) * _HOUR_MS / (row["maxTimestamp"] - row["leastTimestamp"])
 
 
 def _distinct(table: int) -> memoryview:
@@ -258,12 +262,13 @@ def _median(buckets: memoryview, count: int) -> int:
     return ((bucket - 32 * power) << power) + ((1 << power) - 1) // 2
 
 
-def _cardinality(buffer: memoryview) -> Cardinality:
+def _cardinality(buffer: memoryview) -> Row:
+    """Returns a number of distinct values; an estimate has a typical error of 0.8 %."""
     if not buffer[tally.OVERFLOWED]:
-        return Cardinality(buffer[tally.COUNT], True)
+        return {"count": buffer[tally.COUNT], "isExact": True}
     registers = buffer[tally.REGISTERS : tally.TABLE]
     size = len(registers)
     harmonic = sum(math.ldexp(1.0, -rank) for rank in registers)
     # HyperLogLog's correction for small ranges applies up to 2.5 values per register, which the tables exceed before
     # they overflow; hashes of 64 bits need none for large ranges.
-    return Cardinality(round(0.7213 / (1 + 1.079 / size) * size * size / harmonic), False)
+    return {"count": round(0.7213 / (1 + 1.079 / size) * size * size / harmonic), "isExact": False}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.process import KSEG, timed
 from kseg.decoders.framed import FramedRecord, framed
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.record_batch import build_batch
 
 TOPIC, PARTITION, CHANGE, FEATURE = 2, 3, 5, 12

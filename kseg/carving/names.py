@@ -31,7 +31,7 @@ from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
 from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.committed_offsets import CommittedOffsets
-from kseg.decoders.schemas.coordinators import STATUSES
+from kseg.decoders.schemas import STATUSES
 from kseg.formats.control import parse_control
 from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.rows import Scratch, UndecodableError

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from kseg.formats.schema import INT16_MAX, MessageError, MessageSchema, Wire, json_text, without_unknown_tags
 
 if TYPE_CHECKING:

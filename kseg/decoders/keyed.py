@@ -25,13 +25,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
-from kseg.decoders.schemas.coordinators import (
-    ASSIGNMENT,
-    CONSUMER_OFFSETS,
-    SHARE_GROUP_STATE,
-    SUBSCRIPTION,
-    TRANSACTION_STATE,
-)
+from kseg.decoders.schemas import ASSIGNMENT, CONSUMER_OFFSETS, SHARE_GROUP_STATE, SUBSCRIPTION, TRANSACTION_STATE
 from kseg.formats import java_text
 from kseg.formats.json_values import bytes_value
 from kseg.formats.program import Program, Switch, coordinator_program
@@ -129,7 +123,7 @@ def _message(message: MessageSchema, data: bytes, version: int, name: str) -> di
     return fields
 
 
-def _skipped(key: bytes, value: bytes | None, offset: int, error: str) -> Decoded:
+def _skipped(key: bytes | None, value: bytes | None, offset: int, error: str) -> Decoded:
     text = f"Error at offset {offset}, skipping. {error}"
     return Decoded(text, None, undecodable_json(key, text), undecodable_json(value, text))
 
@@ -210,8 +204,7 @@ class MirrorMakerDecoder:
         except MessageError as error:
             if not self._is_reserved_name:
                 return Decoded(_text(key), _text(value), bytes_value(key), bytes_value(value))
-            text = f"Error at offset {offset}, skipping. {error}"
-            return Decoded(text, None, undecodable_json(key, text), undecodable_json(value, text))
+            return _skipped(key, value, offset, str(error))
         if self._topic.has_version:
             shown = {"version": "0", "data": fields}
         return Decoded(None, self._topic.text.format(**key_fields, **fields), key_fields, shown)

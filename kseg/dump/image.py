@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.decoders.framed import FramedRecord, redact, type_name
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets, Spans
-from kseg.decoders.schemas.coordinators import STATUSES, TRANSACTION_STATE
+from kseg.decoders.schemas import STATUSES, TRANSACTION_STATE
 from kseg.errors import KsegError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch, UndecodableError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kseg.decoders.framed import FramedRecord, type_name
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.schema import ZERO_UUID
 from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order, string_spread
 

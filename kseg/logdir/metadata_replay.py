@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kseg.decoders.framed import read_framed
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import KsegError
 from kseg.formats.rows import UndecodableError
 from kseg.formats.schema import MessageError, json_text

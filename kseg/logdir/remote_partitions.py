@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from kseg.decoders.framed import read_framed
-from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
+from kseg.decoders.schemas import REMOTE_LOG_METADATA
 from kseg.errors import PathError, errors_at
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import MessageError

@@ -29,7 +29,7 @@ from kseg.changes.lock import is_locked
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.decoders.framed import FramedRecord, framed
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError
 from kseg.formats.control import control_record
 from kseg.formats.json_values import name_value

@@ -168,7 +168,7 @@ class RemoteMetadataRule(Rule):
         if partition.topic != REMOTE_METADATA_TOPIC or partition.level != DEEP or not partition.is_whole:
             return
         from kseg.decoders.framed import read_framed
-        from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
+        from kseg.decoders.schemas import REMOTE_LOG_METADATA
         from kseg.formats.schema import MessageError
         from kseg.logdir.remote_partitions import record_values
 
@@ -283,7 +283,7 @@ class MetadataLogRule(Rule):
     def _replay(self, files: list[SegmentFile], snapshots: list[SegmentFile]) -> None:
         """Replays the records of the log, and compares the snapshots with what they make."""
         from kseg.decoders.framed import redact, type_name
-        from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+        from kseg.decoders.schemas import CLUSTER_METADATA
         from kseg.formats.schema import json_text
         from kseg.logdir.metadata_replay import replay_log
 

@@ -11,7 +11,7 @@ import pytest
 from cli.command import TESTDATA, Kseg, flip
 from kseg.changes.lock import locked
 from kseg.decoders.framed import FramedRecord, framed
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.record_batch import HEADER_BYTES, KRAFT_VERSION, KRAFT_VOTERS, build_batch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.files import LAST_OFFSET

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from kseg.decoders import FOR_TOPIC, decoder, name_for
 from kseg.decoders.decoded import Decoded
-from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, STATUSES
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA, CONSUMER_OFFSETS, REMOTE_LOG_METADATA, STATUSES
 from kseg.formats.control import control_object, control_text, parse_control
 from kseg.formats.schema import without_unknown_tags
 

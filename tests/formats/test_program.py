@@ -3,8 +3,13 @@
 import pytest
 
 from kseg.decoders.framed import type_name
-from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from kseg.decoders.schemas import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from kseg.formats.program import COORDINATOR, FRAMED, Switch, coordinator_program, framed_program
 from kseg.formats.schema import MessageSchema
 from kseg.kernel.render import schema as kernel

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from kseg.decoders.schemas import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from kseg.formats import java_text
 from kseg.formats.schema import MessageError, MessageSchema, Wire, json_text, parse_table, uuid_text
 

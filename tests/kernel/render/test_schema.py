@@ -15,8 +15,7 @@ from kernel.encoding import Encoder, mutated, uvarint
 from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.framed import type_name
-from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kseg.decoders.schemas.metadata import CLUSTER_METADATA
+from kseg.decoders.schemas import CLUSTER_METADATA, CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import CREATE_TIME

@@ -1,1 +1,0 @@
-"""Message schemas of internal records, as data: one module per topic."""

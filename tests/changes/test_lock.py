@@ -8,40 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from changes.holding import held
 from kseg.changes import lock
 from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.errors import BrokerRunningError, KsegError
 
-HOLDER = """
-import fcntl, sys
-file = open(sys.argv[1], "a+")
-fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-print("held", flush=True)
-sys.stdin.read()
-"""
 TAKER = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 
 
 def test_a_held_lock_is_refused(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLDER, str(tmp_path / ".lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with held(tmp_path):
         with pytest.raises(BrokerRunningError, match="holds the log directory; nothing was changed"):
             with locked(str(tmp_path)):
                 pytest.fail("it is locked")
         with locked(str(tmp_path), is_wanted=False):
             pass
-        holder.communicate(b"")
     with locked(str(tmp_path)):
         pass
 
 
 def test_it_is_held_until_the_end(tmp_path: Path) -> None:
-    taker = [sys.executable, "-c", TAKER, str(tmp_path / ".lock")]
     with locked(str(tmp_path)):
-        assert subprocess.run(taker, capture_output=True, check=False).returncode != 0
-    assert subprocess.run(taker, capture_output=True, check=False).returncode == 0
+        assert not is_free(tmp_path)
+    assert is_free(tmp_path)
     assert (tmp_path / ".lock").read_bytes() == b""
 
 

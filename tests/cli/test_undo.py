@@ -1,12 +1,11 @@
 """``kseg undo`` from the command line, on copies of real partitions that were changed."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from changes.holding import held
 from cli.command import TESTDATA, Kseg, flip, unchanged
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
@@ -18,13 +17,6 @@ from kseg.segment.files import CLEAN_SHUTDOWN
 CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
 POINTS = "recovery-point-offset-checkpoint"
 LOG = "00000000000000000116.log"
-HOLDER = """
-import fcntl, sys
-file = open(sys.argv[1], "a+")
-fcntl.lockf(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -178,14 +170,10 @@ def test_a_marker_of_a_clean_stop_goes_first(kseg: Kseg, logs: Path) -> None:
 def test_it_is_refused_while_the_directory_is_locked(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
     before = files(logs)
-    command = [sys.executable, "-c", HOLDER, str(logs / ".lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with held(logs):
         kseg("undo", logs / "dplain-0").expect(3, "holds the log directory; nothing was changed", out=b"")
         assert files(logs) == before
         assert kseg("undo", "--no-lock", logs / "dplain-0").status == 0
-        holder.communicate(b"")
 
 
 def test_what_was_interrupted_is_completed_first_and_told(kseg: Kseg, logs: Path) -> None:

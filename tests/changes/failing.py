@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from kseg.changes.disk import Disk
+from kseg.errors import KsegError
 
 PRIMITIVES = (
     "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "copy_owner",
@@ -17,15 +18,7 @@ PRIMITIVES = (
 
 
 every_call = pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
-"""Gives `calls_by` its step: some calls in the quick tests, all of them in the slow ones."""
-
-
-def calls_by(step: int, run: Callable[["CountingDisk"], object]) -> list[int]:
-    """The numbers of the calls that ``run`` makes, ``step`` apart, the last one, and one behind it."""
-    disk = CountingDisk()
-    run(disk)
-    count = len(disk.calls)
-    return sorted({*range(0, count, step), count - 1, count})
+"""Gives `struck` its step: some calls in the quick tests, all of them in the slow ones."""
 
 
 class Killed(BaseException):
@@ -39,6 +32,10 @@ class CountingDisk(Disk):
         self.at = at
         self.calls: list[str] = []
         self._lock = Lock()
+
+    @property
+    def count(self) -> int:
+        return len(self.calls)
 
     def strike(self, name: str, number: int) -> None:
         """Called at the chosen call, and at all later ones if it does not raise."""
@@ -96,19 +93,48 @@ class FailingDisk(CountingDisk):
             raise OSError(self._errno, os.strerror(self._errno))
 
 
-def killed_at(
-    step: int, folder: Path, prepare: Callable[[Path], object], run: Callable[[Path, Disk], object]
-) -> Iterator[Path]:
-    """Yields directories in which ``run`` was killed, each at another call; the last call is behind its end."""
-    prepare(folder / "counted")
-    for at in calls_by(step, lambda disk: run(folder / "counted", disk)):
-        directory, disk = folder / str(at), KillingDisk(at)
+class Struck(NamedTuple):
+    """A run in a directory of its own, on a disk that struck it at a call. ``error``: what ended it."""
+
+    directory: Path
+    disk: Any
+    error: BaseException | None
+
+
+def struck(
+    step: int,
+    folder: Path,
+    prepare: Callable[[Path], object],
+    run: Callable[[Path, Any], object],
+    make_disk: Callable[[Path, int], Any] = lambda _directory, at: KillingDisk(at),
+    first: int = 0,
+) -> Iterator[Struck]:
+    """Yields runs that were struck at calls ``step`` apart and at the last one; the last run is not struck."""
+
+    def strike(at: int) -> Struck:
+        directory, error = folder / str(at) / "orders-0", None
         prepare(directory)
+        disk = make_disk(directory, at)
         try:
             run(directory, disk)
-        except Killed:
-            yield directory
-            continue
-        assert at == len(disk.calls) > 10
-        return
+        except (Killed, KsegError) as ended:
+            error = ended
+        return Struck(directory, disk, error)
+
+    for at in range(first, 10_000, step):
+        found = strike(at)
+        if at >= found.disk.count:
+            assert found.error is None
+            if found.disk.count and (last := found.disk.count - 1) % step != first:
+                yield strike(last)
+            yield found
+            return
+        yield found
     raise AssertionError("it never ends")
+
+
+def killed_at(
+    step: int, folder: Path, prepare: Callable[[Path], object], run: Callable[[Path, Any], object]
+) -> Iterator[Path]:
+    """The directories of `struck`: in all but the last one ``run`` was killed."""
+    return (found.directory for found in struck(step, folder, prepare, run))

@@ -13,10 +13,11 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from changes.failing import Killed
 from kseg.changes.disk import Disk
 
 
-class PowerCut(BaseException):
+class PowerCut(Killed):
     """The power is off."""
 
 
@@ -77,9 +78,14 @@ class PowerDisk(Disk):
         return inode
 
     def _count(self) -> None:
-        if self.calls == self.at:
-            raise PowerCut
+        is_off = self.at is not None and self.calls >= self.at
         self.calls += 1
+        if is_off:
+            raise PowerCut
+
+    @property
+    def count(self) -> int:
+        return self.calls
 
     def _note(self, operation: Operation) -> None:
         self.pending.append(operation)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.failing import QUICK, CountingDisk
-from changes.test_kill import sweep
+from changes.failing import QUICK, CountingDisk, killed_at
 from changes.trees import make, quarantine
 from kseg.changes import accepted_gaps
 from kseg.changes.accepted_gaps import AcceptedGaps, all_accepted, record
@@ -47,8 +46,10 @@ def test_gaps_stay_known_when_the_purge_is_killed(tmp_path: Path) -> None:
         prepare(directory)
         salvaged(directory)
 
-    killed = sweep(lambda directory, disk: purge(last_change(str(directory)), disk), prepare_salvaged, tmp_path)
-    for k, directory in enumerate(killed):
+    def purge_last(directory: Path, disk: Disk) -> None:
+        purge(last_change(str(directory)), disk)
+
+    for k, directory in enumerate(killed_at(1, tmp_path, prepare_salvaged, purge_last)):
         assert set(all_accepted(str(directory))) == set(GAPS)
         complete_interrupted(str(directory), QUICK)
         if names_left(directory) != ["accepted-gaps"]:
@@ -63,7 +64,7 @@ def test_gaps_of_a_change_that_keeps_nothing(tmp_path: Path) -> None:
     def run(directory: Path, disk: Disk) -> None:
         salvaged(directory, Keeping(keeps=False), disk)
 
-    for directory in sweep(run, prepare, tmp_path):
+    for directory in killed_at(1, tmp_path, prepare, run):
         complete_interrupted(str(directory), QUICK)
         if (directory / "00.log").stat().st_size == 40:
             assert (all_accepted(str(directory)), names_left(directory)) == (GAPS, ["accepted-gaps"])

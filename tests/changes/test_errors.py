@@ -3,18 +3,18 @@
 import errno
 import random
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK, FailingDisk
-from changes.test_kill import KEEPING, SEEDS, keeping_of
-from changes.trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
+from changes.failing import QUICK, FailingDisk, struck
+from changes.test_kill import KEEPING, SEEDS, keeping_of, planned
+from changes.trees import contents, kept_bytes, make, quarantine, random_files, tree
 from examples import fewer
 from kseg.changes.apply import apply
+from kseg.changes.disk import Disk
 from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.manifest import ChangedSinceError
 from kseg.changes.plan import Plan
@@ -25,38 +25,28 @@ from kseg.errors import KsegError, StoppedHalfwayError
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
 
 
-def error_of(run: Callable[[], object]) -> KsegError | None:
-    try:
-        run()
-    except KsegError as error:
-        return error
-    return None
-
-
-def planned(seed: int, folder: Path) -> Iterator[tuple[Path, Plan, dict[str, bytes]]]:
-    """The same change again and again, each of a new partition, with the contents that it leads to."""
-    files = random_files(random.Random(seed))
-    for at in range(10_000):
-        directory = folder / str(at) / "orders-0"
-        make(directory, files)
-        rng = random.Random(seed)
-        yield directory, *random_plan(rng, directory, rng.choice((1, 3, 6)))
-    raise AssertionError("it never ends")
-
-
 @fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), number=st.sampled_from(ERRORS), stays=st.booleans())
 def test_an_error_at_any_call_loses_nothing(
     seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("error")
-    for at, (directory, plan, wanted) in enumerate(planned(seed, folder)):
-        before = tree(directory)
-        disk = FailingDisk(at, number, stays)
-        error = error_of(lambda: apply(plan, "test", keeping_of(kind, directory.parent), disk))  # noqa: B023
+    wanted: dict[Path, dict[str, bytes]] = {}
+    files = random_files(random.Random(seed))
+    make(folder / "before", files)
+    before = tree(folder / "before")
+
+    def run(directory: Path, disk: Disk) -> None:
+        act, wanted[directory] = planned(seed, directory)
+        act(disk, keeping_of(kind, directory.parent))
+
+    def failing(_directory: Path, at: int | None) -> FailingDisk:
+        return FailingDisk(at, number, stays)
+
+    for directory, _, error in struck(1, folder, lambda path: make(path, files), run, failing):
         if isinstance(error, StoppedHalfwayError):
             complete_interrupted(str(directory), QUICK)
-            assert contents(directory) == wanted
+            assert contents(directory) == wanted[directory]
         elif error is not None:
             assert "nothing was changed" in str(error)
             assert tree(directory) == before
@@ -64,11 +54,9 @@ def test_an_error_at_any_call_loses_nothing(
                 assert not quarantine(directory).exists()
                 assert kept_bytes(directory.parent / "kept") == []
             complete_interrupted(str(directory), QUICK)
-            assert tree(directory) == before or contents(directory) == wanted
+            assert tree(directory) == before or contents(directory) == wanted[directory]
         else:
-            assert contents(directory) == wanted
-            if at >= len(disk.calls):
-                return
+            assert contents(directory) == wanted[directory]
         shutil.rmtree(directory.parent)
 
 
@@ -78,22 +66,28 @@ def test_an_error_at_any_call_of_undo_loses_nothing(
     seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("error")
-    for at, (directory, plan, wanted) in enumerate(planned(seed, folder)):
-        before = tree(directory)
-        if apply(plan, "test", keeping_of(kind, directory.parent), QUICK) is None:
-            return
-        disk = FailingDisk(at, number)
-        error = error_of(lambda: undo(last_change(str(directory)), disk))  # noqa: B023
+    wanted: dict[Path, dict[str, bytes]] = {}
+    files = random_files(random.Random(seed))
+    make(folder / "before", files)
+
+    def prepare(directory: Path) -> None:
+        make(directory, files)
+        act, wanted[directory] = planned(seed, directory)
+        act(QUICK, keeping_of(kind, directory.parent))
+
+    def run(directory: Path, disk: Disk) -> None:
+        for change in changes(str(directory)):
+            undo(change, disk)
+
+    for directory, _, error in struck(1, folder, prepare, run, lambda _, at: FailingDisk(at, number)):
         if error is not None and not isinstance(error, StoppedHalfwayError):
             assert "nothing was changed" in str(error)
-            assert contents(directory) == wanted
+            assert contents(directory) == wanted[directory]
         complete_interrupted(str(directory), QUICK)
         if changes(str(directory)):
             undo(last_change(str(directory)), QUICK)
-        assert tree(directory) == before
+        assert tree(directory) == tree(folder / "before")
         assert not quarantine(directory).exists()
-        if at >= len(disk.calls):
-            return
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from changes.trees import contents, make, quarantine, tree
-from kseg.changes.apply import Keeping, apply
+from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
 from kseg.changes.undo import last_change, undo
@@ -36,16 +36,6 @@ def test_symbolic_links_are_refused(partition: Path, tmp_path: Path) -> None:
     with pytest.raises(PathError, match="nothing was changed"):
         apply(plan, "test")
     assert (tmp_path / "elsewhere").read_bytes() == b"precious"
-
-
-def test_a_quarantine_that_is_a_link_is_refused(partition: Path, tmp_path: Path) -> None:
-    (tmp_path / "target").mkdir()
-    quarantine(partition).symlink_to(tmp_path / "target")
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 6, "cut")
-    with pytest.raises(KsegError, match="is no directory; nothing was changed"):
-        apply(plan, "test")
-    assert list((tmp_path / "target").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", "/etc/passwd", "a\0b"])
@@ -165,41 +155,6 @@ def test_holes_stay_holes(partition: Path) -> None:
     undo(last_change(str(partition)))
     assert path.read_bytes() == before
     assert path.stat().st_blocks * 512 < size // 8
-
-
-def test_kept_on_another_file_system(partition: Path) -> None:
-    other = Path("/dev/shm")
-    if not other.is_dir() or os.stat(other).st_dev == os.stat(partition).st_dev or not os.access(other, os.W_OK):
-        pytest.skip("no other file system here")
-    place = other / f"kseg-test-{os.getpid()}"
-    try:
-        before = tree(partition)
-        plan = Plan(str(partition))
-        plan.delete("a.index", "goes")
-        plan.truncate("a.log", 6, "cut")
-        apply(plan, "test", Keeping(elsewhere=str(place)))
-        assert sorted(path.stat().st_size for path in place.glob("orders-0.1.*/*")) == [5, 5994]
-        undo(last_change(str(partition)))
-        assert tree(partition) == before
-        assert list(place.iterdir()) == []
-    finally:
-        place.rmdir()
-
-
-def test_missing_space_is_reported_before_any_change(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.statvfs
-
-    def full(path: str) -> os.statvfs_result:
-        found = list(real(path))
-        found[3] = found[4] = 20  # free blocks
-        return os.statvfs_result(found)
-
-    plan = Plan(str(partition))
-    plan.write("b.log", [Range("a.log", 0, 6000)] * 20_000, "large")
-    monkeypatch.setattr(os, "statvfs", full)
-    with pytest.raises(KsegError, match=r"114\.5 MiB of disk space are needed, [0-9.]+ MiB are free; nothing"):
-        apply(plan, "test")
-    assert not quarantine(partition).exists()
 
 
 def test_a_range_that_no_longer_exists_is_an_error(partition: Path) -> None:

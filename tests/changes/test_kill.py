@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK, Killed, KillingDisk
+from changes.failing import QUICK, Killed, KillingDisk, killed_at
 from changes.trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
@@ -27,23 +27,6 @@ SEEDS = st.integers(0, 1 << 32)
 
 def keeping_of(kind: str, folder: Path) -> Keeping:
     return Keeping(kind != "nowhere", str(folder / "kept") if kind == "elsewhere" else None)
-
-
-def sweep(run: Callable[[Path, Disk], object], prepare: Callable[[Path], None], folder: Path) -> list[Path]:
-    """Returns a directory for each call at which ``run`` was killed; in the last one it completed."""
-    made = []
-    for at in range(10_000):
-        directory = folder / str(at) / "orders-0"
-        prepare(directory)
-        made.append(directory)
-        disk = KillingDisk(at)
-        try:
-            run(directory, disk)
-        except Killed:
-            continue
-        assert len(disk.calls) == at
-        return made
-    raise AssertionError("it never ends")
 
 
 def planned(seed: int, directory: Path) -> tuple[Callable[[Disk, Keeping], object], dict[str, bytes]]:
@@ -64,7 +47,7 @@ def test_a_killed_change_is_all_or_nothing(seed: int, kind: str, tmp_path_factor
         act(disk, keeping_of(kind, directory.parent))
 
     outcomes = set()
-    for directory in sweep(run, lambda path: make(path, files), folder):
+    for directory in killed_at(1, folder, lambda path: make(path, files), run):
         complete_interrupted(str(directory), QUICK)
         found = contents(directory)
         outcomes.add(found == files)
@@ -133,7 +116,7 @@ def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory:
         for change in changes(str(directory)):
             undo(change, disk)
 
-    for directory in sweep(run, prepare, folder):
+    for directory in killed_at(1, folder, prepare, run):
         complete_interrupted(str(directory), QUICK)
         if changes(str(directory)):
             assert contents(directory) in (after, files)
@@ -158,7 +141,7 @@ def test_completion_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_fa
         except Killed:
             return
 
-    for directory in sweep(lambda path, disk: complete_interrupted(str(path), disk), prepare, folder):
+    for directory in killed_at(1, folder, prepare, lambda path, disk: complete_interrupted(str(path), disk)):
         complete_interrupted(str(directory), QUICK)
         assert contents(directory) in (files, after[directory])
         assert all(change.state == "done" for change in changes(str(directory)))
@@ -176,7 +159,7 @@ def test_an_interrupted_change_can_be_undone_instead(
     def run(directory: Path, disk: Disk) -> None:
         planned(seed, directory)[0](disk, keeping_of(kind, directory.parent))
 
-    for directory in sweep(run, lambda path: make(path, files), folder):
+    for directory in killed_at(1, folder, lambda path: make(path, files), run):
         for change in changes(str(directory)):
             undo(change, QUICK)
         complete_interrupted(str(directory), QUICK)

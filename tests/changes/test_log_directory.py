@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, calls_by, every_call, killed_at
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, every_call, killed_at, struck
 from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
@@ -166,32 +166,6 @@ def test_a_killed_command_can_be_undone_instead(step: int, tmp_path: Path) -> No
         assert journals(str(directory)) == []
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_one_of_several_concurrent_partitions_fails(number: int, tmp_path: Path) -> None:
-    undisturbed = tmp_path / "undisturbed"
-    make_log_directory(undisturbed)
-    before = all_files(undisturbed)
-    command(undisturbed, QUICK, at_once=3)
-    wanted = all_files(undisturbed)
-    for at in range(0, 10_000, 13):
-        directory = tmp_path / str(at)
-        make_log_directory(directory)
-        disk = FailingDisk(at, number)
-        try:
-            command(directory, disk, at_once=3)
-        except StoppedHalfwayError:
-            if not is_over(directory, wanted):
-                command(directory, QUICK, at_once=3)
-        except KsegError:
-            assert all_files(directory) == before
-            command(directory, QUICK, at_once=3)
-        complete_interrupted_in_log_directory(str(directory), QUICK)
-        assert all_files(directory) == wanted, at
-        if at >= len(disk.calls):
-            return
-    raise AssertionError("it never ends")
-
-
 def changed(directory: Path) -> None:
     make_log_directory(directory)
     command(directory, QUICK)
@@ -207,7 +181,6 @@ def test_a_killed_undo_is_continued(step: int, tmp_path: Path) -> None:
         if last_journal(str(directory)) is not None:
             undo_last(directory, QUICK)
         assert all_trees(directory) == before
-    assert all_trees(tmp_path / "counted") == before
 
 
 def undo_last(directory: Path, disk: Disk) -> None:
@@ -217,25 +190,27 @@ def undo_last(directory: Path, disk: Disk) -> None:
 
 
 @every_call
+@pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_errors_leave_a_directory_that_the_same_command_completes(number: int, step: int, tmp_path: Path) -> None:
+def test_errors_leave_a_directory_that_the_same_command_completes(
+    number: int, at_once: int, step: int, tmp_path: Path
+) -> None:
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed)
-    for at in calls_by(step, lambda disk: command(undisturbed, disk)):
-        directory = tmp_path / str(at)
-        make_log_directory(directory)
-        before, disk = all_trees(directory), FailingDisk(at, number)
-        try:
-            command(directory, disk)
-        except StoppedHalfwayError:
-            if not is_over(directory, all_files(undisturbed)):
-                command(directory, QUICK)
-        except KsegError:
+    before = all_trees(undisturbed)
+    command(undisturbed, QUICK)
+    wanted = all_files(undisturbed)
+
+    def run(directory: Path, disk: Disk) -> None:
+        command(directory, disk, at_once=at_once)
+
+    for directory, _, error in struck(step, tmp_path, make_log_directory, run, lambda _, at: FailingDisk(at, number)):
+        if error is not None and not isinstance(error, StoppedHalfwayError):
             assert all_trees(directory) == before
             assert last_journal(str(directory)) is None
+        if error is not None and not is_over(directory, wanted):
             command(directory, QUICK)
-        assert all_files(directory) == all_files(undisturbed)
-    assert at == len(disk.calls)
+        assert all_files(directory) == wanted
 
 
 def killed_in_the_middle(directory: Path) -> None:
@@ -301,20 +276,6 @@ def test_files_that_a_broker_has_written_since_are_not_restored(tmp_path: Path) 
     assert all_files(directory) == {name: data for name, data in before.items() if name != CLEAN_SHUTDOWN} | {
         POINTS: b"a broker's"
     }
-
-
-def test_the_marker_stays_away_from_a_log_directory_that_was_used_since(tmp_path: Path) -> None:
-    directory = tmp_path / "logs"
-    make_log_directory(directory)
-    command(directory, QUICK)
-    (directory / "d-0").mkdir()
-    journal = last_journal(str(directory))
-    assert journal is not None
-    found = plan_log_directory_undo(journal)
-    assert (found.used_since, found.not_restored) == ("the log directory has changed since", [])
-    undo_log_directory(found, QUICK)
-    assert not (directory / CLEAN_SHUTDOWN).exists()
-    assert (directory / POINTS).read_bytes() == ROOT[POINTS]
 
 
 def cut_one(directory: Path, disk: Disk, name: str, keeps: bool = True) -> None:

@@ -2,12 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk
+from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk, struck
 from changes.test_power import cut_at_each_call
 from kseg.changes import disk, lock
 from kseg.changes import new_directories as module
@@ -36,21 +37,26 @@ def left(output: Path) -> set[str]:
     return found | ({path.name for path in output.iterdir()} - {*NAMES, ".lock"} if output.exists() else set())
 
 
+def prepare_and_run(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Callable[[Path], None], Callable[[Path, Disk], None]]:
+    """What a sweep takes to write ``out`` in its directories."""
+    return (
+        lambda root: (root / "out" if is_there else root).mkdir(parents=True),
+        lambda root, disk: write(root / "out", disk, monkeypatch),
+    )
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 @pytest.mark.parametrize("is_there", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_power_cuts(seed: int, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a part were in place, another run would find it, and refuse to write the rest."""
 
-    def prepare(root: Path) -> None:
-        (root / "out" if is_there else root).mkdir(parents=True)
-
-    def run(root: Path, disk: Disk) -> None:
-        write(root / "out", disk, monkeypatch)
-
     def contents(root: Path) -> set[bytes]:
         return {path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
 
+    prepare, run = prepare_and_run(is_there, monkeypatch)
     *cut, complete = cut_at_each_call(prepare, run, tmp_path, seed)
     wanted = {b"a-0", b"b-0", b"0\n0\n"}
     assert contents(complete / "out") == wanted
@@ -65,33 +71,24 @@ def test_power_cuts(seed: int, is_there: bool, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("kind", [KillingDisk, lambda at: FailingDisk(at, 28)], ids=["killed", "full"])
 @pytest.mark.parametrize("is_there", [False, True])
 def test_an_output_is_complete_or_absent(
-    is_there: bool, kind: type[CountingDisk], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_there: bool, kind: Callable[[int], CountingDisk], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = 0
-    for at in range(1000):
-        output = tmp_path / str(at) / "out"
-        output.parent.mkdir()
-        if is_there:
-            output.mkdir()
-        disk = kind(at)
-        try:
-            write(output, disk, monkeypatch)
-        except (Killed, KsegError) as error:
-            stopped += 1
-            if visible(output) != {*NAMES} or left(output):
-                assert is_there or not visible(output)
-                if not isinstance(error, Killed | StoppedHalfwayError):
-                    assert (visible(output), left(output)) == (set(), set())
-                try:
-                    write(output, CountingDisk(), monkeypatch)
-                except KsegError as told:
-                    assert "is in place now" in str(told)  # noqa: PT017
+    prepare, run = prepare_and_run(is_there, monkeypatch)
+    ends = []
+    for root, _, error in struck(1, tmp_path, prepare, run, lambda _, at: kind(at)):
+        output = root / "out"
+        ends.append(error)
+        if error is not None and (visible(output) != {*NAMES} or left(output)):
+            assert is_there or not visible(output)
+            if not isinstance(error, Killed | StoppedHalfwayError):
+                assert (visible(output), left(output)) == (set(), set())
+            try:
+                write(output, CountingDisk(), monkeypatch)
+            except KsegError as told:
+                assert "is in place now" in str(told)  # noqa: PT017
         assert visible(output) == {*NAMES}
         assert left(output) == set()
-        shutil.rmtree(output.parent)
-        if at >= len(disk.calls):
-            break
-    assert stopped == at
+    assert ends.index(None) == len(ends) - 1
 
 
 def test_existing_output_is_not_overwritten(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from changes.failing import QUICK, Killed, KillingDisk, killed_at
+from changes.failing import QUICK, killed_at, struck
 from changes.test_kill import SEEDS
 from changes.trees import contents, make, random_files, random_plan, tree
 from examples import fewer
@@ -55,26 +55,26 @@ def test_a_backup_of_hard_links_does_not_change(tmp_path: Path) -> None:
 @given(seed=SEEDS)
 def test_random_changes_of_files_with_hard_links(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("linked")
-    files = random_files(random.Random(seed))
-    for at in range(10_000):
-        partition = folder / str(at) / "orders-0"
+    files, wanted = random_files(random.Random(seed)), {}
+
+    def prepare(partition: Path) -> None:
         make(partition, files)
-        rng = random.Random(seed)
-        plan, wanted = random_plan(rng, partition, 5)
-        before, backup = tree(partition), linked(partition)
-        disk = KillingDisk(at)
-        try:
-            apply(plan, "test", disk=disk)
-        except Killed:
-            complete_interrupted(str(partition), QUICK)
-        assert tree(backup) == before
-        assert contents(partition) in (files, wanted)
+        linked(partition)
+
+    def run(partition: Path, disk: Disk) -> None:
+        plan, wanted[partition] = random_plan(random.Random(seed), partition, 5)
+        apply(plan, "test", disk=disk)
+
+    prepare(folder / "before" / "orders-0")
+    before = tree(folder / "before" / "orders-0")
+    for partition in killed_at(1, folder, prepare, run):
+        complete_interrupted(str(partition), QUICK)
+        assert tree(partition.with_name("backup")) == before
+        assert contents(partition) in (files, wanted[partition])
         if changes(str(partition)):
             undo(last_change(str(partition)), QUICK)
-        assert tree(partition) == before == tree(backup)
+        assert tree(partition) == before == tree(partition.with_name("backup"))
         shutil.rmtree(partition.parent)
-        if at >= len(disk.calls):
-            return
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
@@ -85,28 +85,26 @@ def test_an_interrupted_change_is_completed_in_a_copy(
     copy: list[str], step: int, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("copied")
-    files = random_files(random.Random(seed))
-    for at in range(seed % step, 10_000, step):
-        partition = folder / str(at) / "orders-0"
-        make(partition, files)
-        plan, wanted = random_plan(random.Random(seed), partition, 5)
-        disk, before = KillingDisk(at), tree(partition)
-        try:
-            apply(plan, "test", disk=disk)
-        except Killed:
-            twin, other = folder / str(at) / "twin" / "orders-0", folder / str(at) / "other" / "orders-0"
+    files, wanted = random_files(random.Random(seed)), {}
+
+    def run(partition: Path, disk: Disk) -> None:
+        plan, wanted[partition] = random_plan(random.Random(seed), partition, 5)
+        apply(plan, "test", disk=disk)
+
+    make(folder / "before", files)
+    for partition, _, error in struck(step, folder, lambda path: make(path, files), run, first=seed % step):
+        if error is not None:
+            twin, other = (partition.parent / name / "orders-0" for name in ("twin", "other"))
             for path in (twin, other):
                 path.parent.mkdir()
                 subprocess.run([*copy, partition, path], check=True)
             told = complete_interrupted(str(twin), QUICK)
-            assert contents(twin) in (files, wanted), (told, at)
-            assert not any("given up" in line for line in told), (told, at)
+            assert contents(twin) in (files, wanted[partition]), told
+            assert not any("given up" in line for line in told), told
             if changes(str(other)):
                 undo(last_change(str(other)), QUICK)
-                assert tree(other) == before
+                assert tree(other) == tree(folder / "before")
         shutil.rmtree(partition.parent)
-        if at >= len(disk.calls):
-            return
 
 
 def test_a_changed_copy_is_not_completed(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK
-from changes.power import PowerCut, PowerDisk
+from changes.failing import QUICK, struck
+from changes.power import PowerDisk
 from changes.test_kill import SEEDS, keeping_of
 from changes.trees import bytes_of, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from examples import fewer
@@ -31,24 +30,13 @@ def cut_at_each_call(
     prepare: Callable[[Path], None], run: Callable[[Path, Disk], object], folder: Path, seed: int, apart: int = 1
 ) -> list[Path]:
     """Returns a directory for each call, or for calls some ``apart``, before which the power failed; and a last one for
-    a power failure behind the end.
+    a power failure behind the end: finished changes must be durable.
     """
     made = []
-    for at in range(seed % apart, 10_000, apart):
-        directory = folder / str(at) / "orders-0"
-        prepare(directory)
-        disk = PowerDisk(directory, at)
-        try:
-            run(directory, disk)
-        except PowerCut:
-            disk.cut(random.Random(seed + at))
-            made.append(directory)
-            continue
-        assert seed % apart + apart * len(made) == at > 0
-        disk.at = None
-        disk.cut(random.Random(seed))  # long after the end: finished changes must be durable
-        return [*made, directory]
-    raise AssertionError("it never ends")
+    for directory, disk, _ in struck(apart, folder, prepare, run, PowerDisk, seed % apart):
+        disk.cut(random.Random(seed + disk.at))
+        made.append(directory)
+    return made
 
 
 @fewer(2)
@@ -165,18 +153,14 @@ def killed_at_each_call(
     """Yields directories in which a change was killed before a call, and then completed or given up by the next
     command; and the disk, on which the power has not failed yet. In the last one the change was not killed.
     """
-    for at in range(first, 10_000, apart):
-        directory = folder / str(at) / "orders-0"
-        make(directory, files)
-        disk = PowerDisk(directory, at)
-        with suppress(PowerCut):  # here it is a kill: nothing is lost yet
-            apply(plan_for(directory), "test", disk=disk)
-        is_over, disk.at = disk.calls < at, None
+
+    def run(directory: Path, disk: Disk) -> None:
+        apply(plan_for(directory), "test", disk=disk)
+
+    for directory, disk, _ in struck(apart, folder, lambda path: make(path, files), run, PowerDisk, first):
+        disk.at = None  # here it is a kill: nothing is lost yet
         complete_interrupted(str(directory), disk)
         yield directory, disk
-        if is_over:
-            return
-    raise AssertionError("it never ends")
 
 
 @pytest.mark.sampled(3)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.trees import OLD_NS, contents, make, quarantine, tree
+from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.manifest import Change, ChangedSinceError
 from kseg.changes.plan import Plan
@@ -38,43 +38,6 @@ def cut(
     return change
 
 
-def move_start(partition: Path) -> None:
-    """Replaces the leader epochs by those from offset 50 on."""
-    plan = Plan(str(partition))
-    plan.write(EPOCHS, [b"0\n1\n3 50\n"], "the log begins at offset 50")
-    apply(plan, "test")
-
-
-def test_unchanged_leader_epochs_are_restored_with_their_time(partition: Path) -> None:
-    before = tree(partition)
-    move_start(partition)
-    undo(last_change(str(partition)))
-    assert tree(partition) == before
-    assert not quarantine(partition).exists()
-
-
-def test_leader_epochs_with_a_later_epoch_get_their_start_back(partition: Path) -> None:
-    move_start(partition)
-    (partition / EPOCHS).write_bytes(b"0\n2\n3 50\n4 90\n")
-    plan = plan_undo(last_change(str(partition)))
-    assert [(step.action, step.file, step.reason) for step in plan.steps] == [
-        ("replace", EPOCHS, "was so before, but for the epochs since")
-    ]
-    undo(last_change(str(partition)))
-    assert (partition / EPOCHS).read_bytes() == b"0\n3\n0 0\n3 40\n4 90\n"
-
-
-@pytest.mark.parametrize("now", [b"0\n1\n3 30\n", b"0\n1\n5 90\n", b"nonsense", b""])
-def test_other_leader_epochs_are_not_replaced(now: bytes, partition: Path) -> None:
-    move_start(partition)
-    (partition / EPOCHS).write_bytes(now)
-    os.utime(partition / EPOCHS, ns=(OLD_NS, OLD_NS))  # a clock may stand still between the two writes
-    with pytest.raises(ChangedSinceError, match=r"has changed since 'test'.*removed bytes are in"):
-        undo(last_change(str(partition)))
-    assert (partition / EPOCHS).read_bytes() == now
-    assert quarantine(partition).exists()
-
-
 def test_another_file_with_the_content_of_leader_epochs(partition: Path) -> None:
     plan = Plan(str(partition))
     plan.write("b.log", [b"0\n1\n3 50\n"], "test")
@@ -82,21 +45,6 @@ def test_another_file_with_the_content_of_leader_epochs(partition: Path) -> None
     (partition / "b.log").write_bytes(b"0\n2\n3 50\n4 90\n")
     with pytest.raises(ChangedSinceError):
         undo(last_change(str(partition)))
-
-
-@pytest.mark.parametrize("is_moved", [False, True])
-def test_bytes_kept_elsewhere_are_removed_with_the_change(is_moved: bool, partition: Path, tmp_path: Path) -> None:
-    before, place = tree(partition), tmp_path / "kept"
-    cut(partition, keeping=Keeping(elsewhere=str(place)))
-    if is_moved:
-        partition = partition.rename(tmp_path / "moved-0")
-        place = place.rename(tmp_path / "other")
-        with pytest.raises(KsegError, match="nothing was"):
-            undo(last_change(str(partition)))
-    assert [path.read_bytes() for path in place.glob("*/*")] == [LOG[100:]]
-    undo(last_change(str(partition), str(place) if is_moved else ""))
-    assert tree(partition) == before
-    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
@@ -158,16 +106,6 @@ def test_a_change_that_kept_nothing(partition: Path) -> None:
     cut(partition, keeping=Keeping(keeps=False), group="7")
     with pytest.raises(KsegError, match="'test' kept nothing; it cannot be undone"):
         undo(last_change(str(partition)))
-
-
-def test_a_file_that_a_broker_was_to_delete(partition: Path) -> None:
-    before = tree(partition)
-    plan = Plan(str(partition))
-    plan.rename("a.log", "a.log.deleted", "is old", keeps=True)
-    apply(plan, "test")
-    (partition / "a.log.deleted").unlink()
-    undo(last_change(str(partition)))
-    assert tree(partition) == before
 
 
 def test_a_renamed_file_that_is_gone(partition: Path) -> None:

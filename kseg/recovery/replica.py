@@ -28,14 +28,7 @@ from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.salvage import Attempt, Filling, Salvage, plan_salvage
-from kseg.recovery.salvage.segment_draft import (
-    SalvagedBatches,
-    SegmentDraft,
-    batch_of,
-    batches_of,
-    leading_bytes,
-    set_epochs,
-)
+from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import KEEP_ALL, Dropping, Rejection
 from kseg.recovery.workspace import leading_offset
@@ -190,9 +183,9 @@ def epoch_of(source: Source, batch: SalvagedBatches) -> int:
 class Agreement:
     """Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
 
-    After `holes`: ``unmatched`` has the first batches that only this replica has; ``heads`` the other replica's first
-    bytes of batches whose headers were repaired here with another result, by first offset; ``epochs`` its leader epochs
-    of batches whose own epochs are wrong.
+    After `holes`: ``unmatched`` has the first batches that only this replica has; ``heads``, by first offset, the other
+    replica's first bytes of batches whose headers were repaired here with another result, or whose own leader epochs
+    are wrong.
     """
 
     def __init__(self, here: Iterator[SalvagedBatches], there: Iterator[SalvagedBatches], scratch: Scratch) -> None:
@@ -205,7 +198,6 @@ class Agreement:
         self._offers: list[Offer] = []
         self.unmatched: list[Unmatched] = []
         self.heads: dict[int, bytes] = {}
-        self.epochs: dict[int, int] = {}
 
     def holes(self) -> Iterator[MissingBatches]:
         """Yields the holes: batches that only B has, in order."""
@@ -291,7 +283,7 @@ class Agreement:
         if size == common_bytes:
             return size
         if self._has_wrong_epoch():
-            self.epochs[a.batch.first] = epoch_of(b.source, b.batch)
+            self.heads[a.batch.first] = first_bytes(b.source, b.batch)
             return a.batch.size
         end = 0
         for batch in batches_of(a.source, a.part):
@@ -434,20 +426,6 @@ def _is_joined(hole: MissingBatches, i: int) -> bool:
     return bool((before and before.last + 1 == part.first) or (behind and part.last + 1 == behind.first))
 
 
-def copy_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
-    """Gives batches the header fields of the other replica, by first offset; see `Agreement`."""
-
-    def with_head(_source: Source, batch: SalvagedBatches) -> SalvagedBatches:
-        return batch._replace(head=heads[batch.first], why="its header is that of the replica")
-
-    for draft in drafts:
-        if any(draft.base <= first <= draft.limit for first in heads):
-            draft.edit(heads, with_head)
-        mine = {first: epoch for first, epoch in epochs.items() if draft.base <= first <= draft.limit}
-        if mine:
-            set_epochs(draft, mine)
-
-
 def replica_of(directory: str, path: str) -> str | None:
     """Returns the replica of a partition at a path: a partition, or a log directory, which may have none (None).
 
@@ -541,8 +519,11 @@ class ReplicaFilling(Filling):
             if not wrong:
                 raise
             return [], [], wrong
-        if agreement.heads or agreement.epochs:
-            copy_headers(drafts, agreement.heads, agreement.epochs)
+        if heads := agreement.heads:
+            for draft in drafts:
+                if any(draft.base <= first <= draft.limit for first in heads):
+                    draft.edit(heads, lambda _source, batch: batch._replace(head=heads[batch.first]))
+                    draft.has_repaired = True
             return self._compared(drafts)
         return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
 

@@ -64,6 +64,14 @@ class _Mark(NamedTuple):
     timestamp: int
 
 
+class _Snapshots(NamedTuple):
+    """``last_offsets`` of the producers' last batches; ``transactional``: whether each producer writes transactions: a
+    marker was seen, or one is open. Batches and producers about which snapshots disagree are missing."""
+
+    last_offsets: dict[_Mark, int]
+    transactional: dict[int, bool]
+
+
 class OffsetEvidence:
     """The evidence of one partition. Files are read on first use; unreadable and too large ones are ignored."""
 
@@ -74,11 +82,11 @@ class OffsetEvidence:
     @cached_property
     def remembered(self) -> frozenset[tuple[int, int]]:
         """Producer id and largest timestamp of each batch in the snapshots."""
-        return frozenset((mark.producer_id, mark.timestamp) for mark in self._producers)
+        return frozenset((mark.producer_id, mark.timestamp) for mark in self.snapshots.last_offsets)
 
     def proven_offset(self, source: Source, part: SalvagedBatches) -> int | None:
         """Returns the first offset of a batch by the producer snapshots; None if unknown."""
-        if not self._producers:
+        if not self.snapshots.last_offsets:
             return None
         data = leading_bytes(source, part, min(HEADER_BYTES, part.size))
         if len(data) < HEADER_BYTES or data[ENTRY_MAGIC] < MAGIC_V2:
@@ -87,7 +95,7 @@ class OffsetEvidence:
         delta = part.last - part.first
         last_sequence = sequence_after(head.base_sequence, delta)
         mark = _Mark(head.producer_id, head.producer_epoch, last_sequence, delta, head.max_timestamp)
-        last = self._producers.get(mark)
+        last = self.snapshots.last_offsets.get(mark)
         return None if last is None else last - delta
 
     def indicated_offset(self, source: Source, part: SalvagedBatches) -> int | None:
@@ -98,22 +106,15 @@ class OffsetEvidence:
                 return found
         return None
 
-    @property
-    def transactional(self) -> dict[int, bool]:
-        """Whether each producer of the snapshots writes transactions: a marker was seen, or a transaction is open.
-        Producers about which the snapshots disagree are missing."""
-        return self._in_snapshots[1]
-
-    @property
-    def _producers(self) -> dict[_Mark, int]:
-        return self._in_snapshots[0]
-
     @cached_property
-    def _in_snapshots(self) -> tuple[dict[_Mark, int], dict[int, bool]]:
-        """Last offsets by mark, and whether producers write transactions; without those that differ by snapshot."""
+    def snapshots(self) -> "_Snapshots":
+        """The contents of the newest snapshots within the limit."""
         offsets, transactional = dict[_Mark, int](), dict[int, bool]()
-        several, mixed = set[_Mark](), set[int]()
-        for name in self._snapshots():
+        several, mixed, left = set[_Mark](), set[int](), _MAX_BYTES
+        for name in reversed(self._workspace.names(SNAPSHOT)):
+            left -= self._workspace.size(name)
+            if left < 0:
+                break
             items = list(read_producer_snapshot(self._workspace.read(name)))
             for entry in () if problems_of(items) else entries_of(items):
                 mark = _Mark(*entry[:3], entry.offset_delta, entry.timestamp)
@@ -126,17 +127,7 @@ class OffsetEvidence:
             del offsets[mark]
         for producer_id in mixed:
             del transactional[producer_id]
-        return offsets, transactional
-
-    def _snapshots(self) -> list[str]:
-        """Returns the newest snapshots within the limit."""
-        found, left = [], _MAX_BYTES
-        for name in reversed(self._workspace.names(SNAPSHOT)):
-            left -= self._workspace.size(name)
-            if left < 0:
-                break
-            found.append(name)
-        return found
+        return _Snapshots(offsets, transactional)
 
     def _indexed(self, source: Source, part: SalvagedBatches) -> int | None:
         """Returns the first offset by the offset index. Brokers up to 1.1 index first offsets, later ones the last
@@ -213,14 +204,14 @@ class CompressedMessages:
         self.has_holes = False
         """Whether any had fewer records than offsets, as the log cleaner leaves them."""
 
-    def open(self, headers: HeaderRows, before: int) -> dict[int, tuple[bytes, str]]:
-        """Fills in the first offsets of batches, which follow an offset. Returns repaired first bytes and the
-        reason, by position.
+    def open(self, headers: HeaderRows, before: int) -> dict[int, bytes]:
+        """Fills in the first offsets of batches, which follow an offset. Returns repaired first bytes by position:
+        those of messages with a wrong offset.
 
         Inside v0 messages, offsets are absolute and checksummed. They also prove the last offset, unless they count
         from 0, as in messages that no broker has written.
         """
-        heads: dict[int, tuple[bytes, str]] = {}
+        heads: dict[int, bytes] = {}
         if -1 not in headers.firsts:
             return heads
         for i, row in enumerate(headers):
@@ -230,7 +221,7 @@ class CompressedMessages:
                 first, last = self.offsets(row.position, row.size, row.magic)
                 is_known = row.magic == 0 and first <= last and (first > 0 or before < 0)
                 if is_known and last != row.last_offset:
-                    heads[row.position] = (last.to_bytes(8, "big"), "the offset of the set was repaired")
+                    heads[row.position] = last.to_bytes(8, "big")
                     row = row._replace(last_offset=last)
                 last = max(row.last_offset, _MIN_OFFSET)
                 row = row._replace(first_offset=min(first, last), last_offset=last)

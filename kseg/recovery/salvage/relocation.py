@@ -385,7 +385,7 @@ def _moved(own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> S
     with open_source(own.path) as source:
         head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
         head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
-    return part._replace(first=first, last=last, head=head, why=f"its first offset was {part.first}")
+    return part._replace(first=first, last=last, head=head)
 
 
 def _holds(home: SegmentDraft, first: int, mark: bytes) -> bool:

@@ -324,7 +324,7 @@ class Attempt:
                 self.load_parts(draft)
                 yield from draft.headers()
 
-        return transaction_conflicts(headers, self._evidence.transactional)
+        return transaction_conflicts(headers, self._evidence.snapshots.transactional)
 
     def _scan_file(self, name: str, base: int | None, behind: int | None) -> SegmentDraft:
         if (stranger := self._foreign.get(name)) is not None:

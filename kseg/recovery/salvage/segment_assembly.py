@@ -7,7 +7,7 @@ segment has other bounds than its name says.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES
@@ -16,7 +16,6 @@ from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADE
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.segments import LeaderEpochs
 from kseg.recovery.salvage.segment_draft import (
-    BATCH_WEIGHT,
     EXCESS_OFFSETS,
     MisplacedRun,
     SalvagedBatches,
@@ -50,7 +49,6 @@ class OffsetInterval(NamedTuple):
     start: int
     end: int
     records: int
-    batches: int = 1
     preference: int = 0
     is_loose: bool = False
 
@@ -123,9 +121,7 @@ def _joined(batches: Iterator[OffsetInterval], cuts: list[int]) -> Iterator[Offs
         elif held is None:
             held = batch
         else:
-            held = held._replace(
-                last=batch.last, end=batch.end, records=held.records + batch.records, batches=held.batches + 1
-            )
+            held = held._replace(last=batch.last, end=batch.end, records=held.records + batch.records)
     if held is not None:
         yield held
 
@@ -171,14 +167,6 @@ def _is_loose(run: MisplacedRun) -> bool:
     return not (leads_on or is_led_from)
 
 
-def _far_offset(kept: Sequence[SegmentDraft]) -> int:
-    """Returns a limit far above the offsets of batches in their places; a single batch beyond it may have a wrong
-    offset."""
-    ends = [one.parts[-1].last for one in kept if len(one.parts)]
-    ends += [run.part.last for one in kept for run in one.misplaced if run.batches > 1]
-    return 2 * max(ends, default=LAST_OFFSET)
-
-
 def _expect_at_base(kept: Sequence[SegmentDraft]) -> None:
     """Records that the first batch of a file is expected at the offset in the file's name, if it continues another
     file's batches there, and conflicts with them at its own offset."""
@@ -212,7 +200,9 @@ def _doubt_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) 
     begins = {
         source.base
         for one, source in zip(kept, sources, strict=True)
-        if source.is_named and any((p.start, p.first) == (0, source.base) for p in _first_parts(one))
+        if source.is_named
+        for part in (*islice(one.parts, 1), *(run.part for run in one.misplaced[:1]))
+        if (part.start, part.first) == (0, source.base)
     }
     for one in kept:
         for run in one.misplaced:
@@ -220,11 +210,6 @@ def _doubt_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) 
             is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
             if is_wide and behind in begins and is_plain(run) and _is_v2(one.path, part):
                 run.doubt = EXCESS_OFFSETS
-
-
-def _first_parts(kept: SegmentDraft) -> list[SalvagedBatches]:
-    """Returns parts of a file, including the one at its start."""
-    return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(run.part for run in kept.misplaced[:1])]
 
 
 def _is_v2(path: str, part: SalvagedBatches) -> bool:
@@ -243,7 +228,10 @@ class OffsetClaims:
         self._repaired: dict[tuple[int, int], SalvagedBatches] = {}
         _expect_at_base(kept)
         _doubt_ends(kept, sources)
-        self._far = _far_offset(kept)
+        ends = [one.parts[-1].last for one in kept if len(one.parts)]
+        ends += [run.part.last for one in kept for run in one.misplaced if run.batches > 1]
+        self._far = 2 * max(ends, default=LAST_OFFSET)
+        """Far above the offsets of batches in their places: a single batch beyond it may have a wrong offset."""
         pieces = [piece for number, one in enumerate(kept) for piece in self._pieces(number, one, sources[number])]
         self._all = cut_at_conflicts(pieces, self._batches)
         self.chosen = schedule(self._all)
@@ -267,20 +255,18 @@ class OffsetClaims:
         return (batch.first for batch in self._batches(piece))
 
     def _pieces(self, number: int, kept: SegmentDraft, source: SegmentSource) -> Iterator[OffsetInterval]:
-        parts = kept.parts
-        batches = [max(weight // BATCH_WEIGHT, 1) for weight in parts.weights]
-        found = [(parts[i], parts.records[i], batches[i], False) for i in range(len(parts))]
-        plain = [run for run in kept.misplaced if is_plain(run)]
-        for run in plain:
-            is_far = run.batches == 1 and run.part.first > self._far
-            found.append((run.part, run.records, run.batches, is_far or _is_loose(run)))
+        found = [(part, records, False) for part, records in zip(kept.parts, kept.parts.records, strict=True)]
+        for run in kept.misplaced:
+            if is_plain(run):
+                is_far = run.batches == 1 and run.part.first > self._far
+                found.append((run.part, run.records, is_far or _is_loose(run)))
         is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
-        for part, records, count, is_loose in found:
+        for part, records, is_loose in found:
             if part.head:
                 self._repaired[number, part.start] = part
             preference = _CONTINUES * (not is_loose) + _IS_NAMED * is_named
             ends = (part.first, part.last, number, part.start, part.end)
-            yield OffsetInterval(*ends, records, count, preference, is_loose)
+            yield OffsetInterval(*ends, records, preference, is_loose)
 
     def _batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
         plain = SalvagedBatches(piece.start, piece.end, piece.first, piece.last)
@@ -294,7 +280,7 @@ class OffsetClaims:
                     records = count if 0 <= count <= span else span
                     preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == self._epoch_at(batch.first))
                 ends = (batch.first, batch.last, piece.source, batch.start, batch.end)
-                yield OffsetInterval(*ends, records, 1, preference, piece.is_loose)
+                yield OffsetInterval(*ends, records, preference, piece.is_loose)
 
     def _epoch_at(self, offset: int) -> int:
         """Returns the leader epoch of an offset by the checkpoint, -1 if unknown."""
@@ -317,11 +303,6 @@ class SegmentBounds(NamedTuple):
     behind: int | None = None
 
 
-def bounds_by_name(sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
-    """Returns the segments by the file names."""
-    return _rising(_names(sources))
-
-
 def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
     """Returns the segments, sorted. ``chosen``: all kept batches by offset."""
     names = _names(sources)
@@ -330,8 +311,9 @@ def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSo
         piece
         for piece in chosen
         if not piece.is_loose
-        or _is_below_all(piece, names)
-        or piece.first < own_names.get(piece.source, -1) <= piece.last  # no other segment could hold it
+        # No other segment could hold a batch of the first file below the offset in its name, or one across a name.
+        or (names and piece.source == names[0].source and piece.first < names[0].base)
+        or piece.first < own_names.get(piece.source, -1) <= piece.last
     ]
     names = [name for name in names if _may_be_right(name, firm, chosen)]
     bases: dict[int | None, int] = {}  # by source
@@ -374,11 +356,6 @@ def _rising(bounds: Iterable[SegmentBounds]) -> list[SegmentBounds]:
     found = sorted(bounds, key=lambda one: one.base)
     ends = [*(one.base for one in found), None][1:]
     return [one._replace(behind=behind) for one, behind in zip(found, ends, strict=True)]
-
-
-def _is_below_all(piece: OffsetInterval, names: Sequence[SegmentBounds]) -> bool:
-    """Whether a batch of the first file is below the offset in its name: then no other segment could contain it."""
-    return bool(names) and piece.source == names[0].source and piece.first < names[0].base
 
 
 def _may_be_right(name: SegmentBounds, firm: Sequence[OffsetInterval], chosen: Sequence[OffsetInterval]) -> bool:
@@ -493,27 +470,24 @@ Scan = Callable[[str, int | None, int | None], SegmentDraft]
 """Reads a file, given its name, the base offset of its segment (None: it makes none) and that of the next segment."""
 
 
-class Assembled(NamedTuple):
-    """``segments`` are sorted; ``others``: files that make no segment, though their batches may belong to one."""
+def assemble(
+    sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs
+) -> tuple[list[SegmentDraft], list[SegmentDraft]]:
+    """Returns the segments, sorted, and the files that make no segment, though their batches may belong to one.
 
-    segments: list[SegmentDraft]
-    others: list[SegmentDraft]
-
-
-def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs) -> Assembled:
-    """Returns the segments. ``sources`` are in the order of `segment_sources`; ``epochs``: those of
-    leader-epoch-checkpoint."""
+    ``sources`` are in the order of `segment_sources`; ``epochs``: those of leader-epoch-checkpoint.
+    """
 
     def read(bounds: SegmentBounds) -> SegmentDraft:
         if bounds.source is None:
             return SegmentDraft("", bounds.base, bounds.behind, segment_stem(bounds.base) + LOG)
         return scan(sources[bounds.source].name, bounds.base, bounds.behind)
 
-    by_name = bounds_by_name(sources)
+    by_name = _rising(_names(sources))
     kept = [read(bounds) for bounds in by_name]
     mark_continuing(kept)
     if len(by_name) == len(sources) and not any(is_plain(run) for one in kept for run in one.misplaced):
-        return Assembled(_finished(by_name, kept), [])
+        return _finished(by_name, kept), []
     known = dict(zip(by_name, kept, strict=True))
     kept += [scan(source.name, None, None) for source in sources[len(by_name) :]]
     claims = OffsetClaims(kept, sources, epochs)
@@ -526,7 +500,7 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
         for number, source in enumerate(sources)
         if number not in used and (is_of_broker(source) or kept[number].misplaced)
     ]
-    return Assembled(_finished(bounds, segments), others)
+    return _finished(bounds, segments), others
 
 
 def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> list[SegmentDraft]:

@@ -45,8 +45,8 @@ _MAX_UINT32 = 0xFFFFFFFF
 class SalvagedBatches(NamedTuple):
     """Batches at ``[start, end)`` of a file, with contiguous offsets ``first`` to ``last``.
 
-    ``head`` replaces the first bytes of a single batch whose header was repaired; ``why`` says how. ``path`` is the
-    file, "" for the segment's own.
+    ``head`` replaces the first bytes of a single batch whose header was repaired. ``path`` is the file, "" for the
+    segment's own.
     """
 
     start: int
@@ -54,7 +54,6 @@ class SalvagedBatches(NamedTuple):
     first: int
     last: int
     head: bytes = b""
-    why: str = ""
     path: str = ""
 
     @property
@@ -73,7 +72,7 @@ class Parts:
         self._starts, self._ends = array("I"), array("I")
         self._firsts, self._lasts = array("I"), array("I")
         self.weights, self.records = array("I"), array("Q")
-        self._special: dict[int, tuple[bytes, str, str]] = {}
+        self._special: dict[int, tuple[bytes, str]] = {}
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -81,16 +80,13 @@ class Parts:
     def __getitem__(self, i: int) -> SalvagedBatches:
         at = range(len(self))[i]
         first, last = self.base + self._firsts[at], self.base + self._lasts[at]
-        return SalvagedBatches(self._starts[at], self._ends[at], first, last, *self._special.get(at, (b"", "", "")))
+        return SalvagedBatches(self._starts[at], self._ends[at], first, last, *self._special.get(at, (b"", "")))
 
     def __iter__(self) -> Iterator[SalvagedBatches]:
         base, special = self.base, self._special
         columns = zip(self._starts, self._ends, self._firsts, self._lasts, strict=True)
         for i, (start, end, first, last) in enumerate(columns):
-            if i in special:
-                yield SalvagedBatches(start, end, base + first, base + last, *special[i])
-            else:
-                yield SalvagedBatches(start, end, base + first, base + last)
+            yield SalvagedBatches(start, end, base + first, base + last, *special.get(i, ()))
 
     @property
     def size(self) -> int:
@@ -100,7 +96,7 @@ class Parts:
     def append(self, part: SalvagedBatches, weight: int = 0, records: int = 0) -> None:
         self._widen(part.end)
         if part.head or part.path:
-            self._special[len(self)] = (part.head, part.why, part.path)
+            self._special[len(self)] = (part.head, part.path)
         self._starts.append(part.start)
         self._ends.append(part.end)
         self._firsts.append(part.first - self.base)
@@ -142,7 +138,7 @@ class Parts:
     @property
     def repaired(self) -> int:
         """Number of parts with a repaired head."""
-        return sum(bool(head) for head, _, _ in self._special.values())
+        return sum(bool(head) for head, _ in self._special.values())
 
     @property
     def is_rising(self) -> bool:
@@ -345,7 +341,7 @@ class SegmentDraft:
             return [] if is_cleaned else self._gaps
         found: list[tuple[int, int]] = []
         reached, count, before = self.base, 0, ("", 0)
-        for start, end, first, last, head, _, path in self:
+        for start, end, first, last, head, path in self:
             if first > reached and not (is_cleaned and not head and before == (path, start)):
                 count += 1
                 if count <= MAX_GAPS:
@@ -473,7 +469,7 @@ class SegmentDraft:
 
     def _pieces(self, name: str) -> Iterator[Piece]:
         file, start, end = name, -1, -1
-        for first, last, _, _, head, _, path in self:
+        for first, last, _, _, head, path in self:
             if head or (path or name) != file or first != end:
                 if end > start:
                     yield Range(file, start, end - start)
@@ -501,7 +497,7 @@ class SegmentDraft:
         with ExitStack() as stack:
             sources: dict[str, Source] = {}
             gathered, origin, at = bytearray(), 0, 0
-            for start, end, _, _, head, _, path in self:
+            for start, end, _, _, head, path in self:
                 size = end - start
                 skip = position - at if position > at else 0
                 if skip < size:
@@ -563,20 +559,15 @@ def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterat
 def repair_epochs(draft: SegmentDraft) -> None:
     """Gives wrong batches of a segment the epoch of the batches around them."""
     epochs = dict(_wrong_epochs(draft))
-    if epochs:
-        set_epochs(draft, epochs)
-
-
-def set_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
-    """Gives batches of a segment new epochs, by first offset."""
 
     def with_epoch(source: Source, batch: SalvagedBatches) -> SalvagedBatches:
         head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
         head = head[:V2_LEADER_EPOCH] + epochs[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
-        return batch._replace(head=head, why="its leader epoch was repaired")
+        return batch._replace(head=head)
 
-    draft.edit(epochs, with_epoch)
-    draft.has_repaired = True
+    if epochs:
+        draft.edit(epochs, with_epoch)
+        draft.has_repaired = True
 
 
 def _wrong_epochs(draft: SegmentDraft) -> Iterator[tuple[int, int]]:

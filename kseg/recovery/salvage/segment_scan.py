@@ -282,8 +282,8 @@ class _Scan:
         """Number of missing offsets before the last part."""
         self._rejected: dict[int, Rejection] = {}
         """Rejected batches by position."""
-        self._heads: dict[int, tuple[bytes, str]] = {}
-        """Repaired first bytes of batches by position, with the reason."""
+        self._heads: dict[int, bytes] = {}
+        """Repaired first bytes of batches by position."""
 
     def damage(self, damage: Damage) -> None:
         self._draft.has_epochs = True  # batches inside the range have no rows
@@ -293,7 +293,7 @@ class _Scan:
         if head is None:
             self._cut_range(damage)
         else:
-            self._add_repaired(damage.position, damage.length, head, f"{damage.code}: its header was repaired")
+            self._add_repaired(damage.position, damage.length, head)
 
     def _cut_range(self, damage: Damage) -> None:
         """Cuts a range out, except a batch that begins with the last bytes of the range.
@@ -321,14 +321,14 @@ class _Scan:
         if damage.length:
             self._draft.cuts.add(damage)
 
-    def _add_repaired(self, position: int, size: int, head: bytes, why: str) -> None:
+    def _add_repaired(self, position: int, size: int, head: bytes) -> None:
         """Adds a batch whose checksum is right."""
         whole = head + bytes(self._behind.buffer[position + len(head) : position + min(size, _V2_BYTES)])
         first, last = offsets_of(whole)
         if whole[ENTRY_MAGIC] < MAGIC_V2 and whole[LEGACY_FLAGS] & CODEC:
             first, last = self._compressed.offsets(position, size, whole[ENTRY_MAGIC], head)
             head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
-        part = SalvagedBatches(position, position + size, first, last, head, why)
+        part = SalvagedBatches(position, position + size, first, last, head)
         if self._fits(part):
             self._draft.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)
             self._chain.last_offset = max(self._chain.last_offset, last)
@@ -507,14 +507,14 @@ class _Scan:
                 length = size if is_whole else self._find_inside(position, size, expected)
                 self._draft.cuts.add(Damage("crc-mismatch", position, length, "the checksum is not that of the bytes"))
             else:
-                self._add_repaired(position, size, head, "bad-magic: its magic was repaired")
+                self._add_repaired(position, size, head)
             return
         if kind == _REJECTED:
             why = self._rejected[position]
             self._draft.cuts.add(Damage(why.code, position, size, why.message))
             return
         if kind == _REPAIRED:
-            self._add_repaired(position, size, *self._heads[position])
+            self._add_repaired(position, size, self._heads[position])
             return
         is_exact = kind == chain.WRONG_OFFSET and (one.magic == MAGIC_V2 or one.first_offset == one.last_offset)
         self._misplace(one, expected if is_exact else -1)

@@ -97,7 +97,6 @@ def test_without_another_candidate_a_batch_gets_the_gap_behind_its_neighbour(tmp
     segment.keep(20, 29)
     placed(segment)
     assert segment.put == [(10, 10, fitting.start)]
-    assert segment.draft.extra[0].why == "its first offset was 7000"
     assert segment.cuts == []
 
 

@@ -5,6 +5,7 @@ batches of the partition like any segment; so does any other file that begins wi
 ignored, because a broker removes them when it starts. Compressed files and KRaft snapshots are left unchanged.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -152,27 +153,8 @@ def _has_known_versions(head: bytes) -> bool:
 # numbers the kind that is rarer in the log is left out, then the kind with fewer records.
 
 _CODE = "transaction-state"
-
-
-@dataclass(slots=True)
-class _Written:
-    """Numbers of the batches of one kind and of their records."""
-
-    batches: int = 0
-    records: int = 0
-
-    def add(self, records: int) -> None:
-        self.batches += 1
-        self.records += records
-
-
-@dataclass(slots=True)
-class _Producer:
-    """The batches of a producer by kind, and the first offsets of the data batches of its open transaction."""
-
-    transactional: _Written = field(default_factory=_Written)
-    other: _Written = field(default_factory=_Written)
-    open_firsts: list[int] = field(default_factory=list)
+_LOG = -1
+"""Stands for all producers, whose ids are at least 0."""
 
 
 def transaction_conflicts(
@@ -180,37 +162,34 @@ def transaction_conflicts(
 ) -> dict[int, Rejection]:
     """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
     rising; ``known``: whether producers are transactional."""
-    producers, log = dict[int, _Producer](), _Producer()
+    batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
     for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
-        producer = producers.setdefault(producer_id, _Producer())
-        for one in (producer, log):
-            kind = one.transactional if attributes & TRANSACTIONAL else one.other
-            kind.add(max(count, 0))
-    found: dict[int, Rejection] = {}
+        is_transactional = attributes & TRANSACTIONAL > 0
+        batches[producer_id, is_transactional] += 1
+        batches[_LOG, is_transactional] += 1
+        records[producer_id, is_transactional] += max(count, 0)
+
+    def keeps_transactional(producer_id: int) -> bool:
+        for counts, one in ((batches, producer_id), (batches, _LOG), (records, producer_id)):
+            if counts[one, True] != counts[one, False]:
+                return counts[one, True] > counts[one, False]
+        return True
+
+    found = dict[int, Rejection]()
+    open_firsts = defaultdict[int, list[int]](list)
+    """The first offsets of the data batches of each producer's open transaction."""
     for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
-        producer = producers[producer_id]
         if attributes & CONTROL:
-            producer.open_firsts.clear()
+            open_firsts[producer_id].clear()
         elif attributes & TRANSACTIONAL:
-            producer.open_firsts.append(first)
-        elif producer.open_firsts:
+            open_firsts[producer_id].append(first)
+        elif open_firsts[producer_id]:
             text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
-            if (known or {}).get(producer_id, _is_transactional(producer, log)):
+            if (known or {}).get(producer_id, keeps_transactional(producer_id)):
                 found[first] = Rejection(_CODE, text)
             else:
-                found.update({first: Rejection(_CODE, text) for first in producer.open_firsts})
-                producer.open_firsts.clear()
+                found.update({first: Rejection(_CODE, text) for first in open_firsts.pop(producer_id)})
     return found
-
-
-def _is_transactional(producer: _Producer, log: _Producer) -> bool:
-    """Whether the transactional batches of a producer are kept. ``log``: the batches of all producers."""
-    one, two = producer.transactional, producer.other
-    if one.batches != two.batches:
-        return one.batches > two.batches
-    if log.transactional.batches != log.other.batches:
-        return log.transactional.batches > log.other.batches
-    return one.records >= two.records
 
 
 # Finds batches whose records are unproven: their checksum is wrong, or their records cannot be decoded.

@@ -316,12 +316,6 @@ def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesErr
     )
 
 
-# Keeps the results of segment scans for a load that scans a segment twice.
-#
-# A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan
-# differs only if the producers at the segment's base do, because an earlier segment has made a new snapshot of them.
-
-
 @dataclass(frozen=True, slots=True)
 class ScanResult:
     """The result of a scan that began with these ``producers`` (`ProducerStateManager.fingerprint`): the ``files`` of
@@ -332,44 +326,6 @@ class ScanResult:
     files: tuple[File | None, ...]
     epochs: list[tuple[int, int]]
     snapshot: tuple[int, str, File] | None
-
-
-class ScanCache:
-    """Scans by the name of the .log."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._scans: dict[str, ScanResult] = {}
-
-    def knows(self, segment: BrokerSegment) -> bool:
-        """Whether the segment was scanned before."""
-        return segment.log in self._scans
-
-    def keep(
-        self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
-    ) -> None:
-        """Stores a scan. ``producers``: `ProducerStateManager.fingerprint` at the segment's base; ``manager`` has the
-        state at its end."""
-        offset = manager.end_offset
-        name = manager.offsets.get(offset)
-        snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
-        self._scans[segment.log] = ScanResult(producers, self._files(segment), epochs, snapshot)
-
-    def recall(
-        self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
-    ) -> list[tuple[int, int]] | None:
-        """Returns the epochs of a stored scan with the same input, and restores its snapshot; None if there is none."""
-        scan = self._scans.get(segment.log)
-        if scan is None or scan.producers != producers or scan.files != self._files(segment):
-            return None
-        if scan.snapshot is not None:
-            offset, name, file = scan.snapshot
-            self._workspace.restore(name, file, SNAPSHOT_REASON)
-            manager.offsets[offset] = name
-        return scan.epochs
-
-    def _files(self, segment: BrokerSegment) -> tuple[File | None, ...]:
-        return tuple(self._workspace.files.get(segment.name(kind)) for kind in SEGMENT_SUFFIXES)
 
 
 class _OverflowError(Exception):
@@ -405,7 +361,8 @@ class PartitionLoad:
         """Stems of the parts of split segments."""
         self._swapped: list[str] = []
         """Stems of .log.swap files to recover, or since 3.0 renamed; see `handle_leftovers`."""
-        self._scan_cache = ScanCache(workspace)
+        self._scans: dict[str, ScanResult] = {}
+        """Scans while segments are loaded, by the name of the .log: see `_recall`."""
         self._is_loading = self._rebuilds_all = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -547,7 +504,7 @@ class PartitionLoad:
         era = self.start.era
         manager, each = self._scan(segment)
         # Most segments are scanned only once.
-        producers = manager.fingerprint() if self._is_loading or self._scan_cache.knows(segment) else 0
+        producers = manager.fingerprint() if self._is_loading or segment.log in self._scans else 0
         epochs: list[tuple[int, int]] = []
 
         def add_epoch(epoch: int, start_offset: int) -> None:
@@ -557,7 +514,7 @@ class PartitionLoad:
 
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
-        if (known := self._scan_cache.recall(segment, producers, manager)) is not None:
+        if (known := self._recall(segment, producers, manager)) is not None:
             for change in known:
                 add_epoch(*change)
             return 0
@@ -575,8 +532,32 @@ class PartitionLoad:
         if era.has_producers:
             manager.take_snapshot()
         if self._is_loading:
-            self._scan_cache.keep(segment, producers, epochs, manager)
+            end = manager.end_offset
+            name = manager.offsets.get(end)
+            snapshot = None if name is None else (end, name, self.workspace.files[name])
+            self._scans[segment.log] = ScanResult(producers, self._files_of(segment), epochs, snapshot)
         return cut
+
+    def _recall(
+        self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
+    ) -> list[tuple[int, int]] | None:
+        """Returns the epochs of an earlier scan with the same input, and restores its snapshot; None if there is none.
+
+        A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan
+        differs only if the producers at the segment's base do, because an earlier segment has made a new snapshot of
+        them.
+        """
+        scan = self._scans.get(segment.log)
+        if scan is None or scan.producers != producers or scan.files != self._files_of(segment):
+            return None
+        if scan.snapshot is not None:
+            offset, name, file = scan.snapshot
+            self.workspace.restore(name, file, SNAPSHOT_REASON)
+            manager.offsets[offset] = name
+        return scan.epochs
+
+    def _files_of(self, segment: BrokerSegment) -> tuple[File | None, ...]:
+        return tuple(self.workspace.files.get(segment.name(kind)) for kind in SEGMENT_SUFFIXES)
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[HeaderRows], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
 from kseg.kernel.state import indexing
-from kseg.recovery.broker import loading, segments
-from kseg.recovery.broker.loading import ScanCache
+from kseg.recovery.broker import segments
+from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
 from kseg.recovery.reindexing import reindex
@@ -157,7 +157,7 @@ def test_recalling_a_scan_changes_nothing(
     for lost in [*directory.glob("*.index"), *(directory.glob("*.snapshot") if loses_snapshots else ())]:
         lost.unlink()
     with_recall = plan_partition(str(directory), START)
-    monkeypatch.setattr(ScanCache, "recall", lambda *_: None)
+    monkeypatch.setattr(PartitionLoad, "_recall", lambda *_: None)
     without = plan_partition(str(directory), START)
     assert with_recall.plan.steps == without.plan.steps
     assert with_recall.cuts == without.cuts
@@ -175,7 +175,7 @@ def test_a_scan_is_made_again_where_producers_are_others(tmp_path: Path, monkeyp
     scanned = count_scans(monkeypatch)
     with_recall = plan_partition(str(directory), START)
     assert scanned.count(f"{last}.log") == 2
-    monkeypatch.setattr(loading.ScanCache, "recall", lambda *_: None)
+    monkeypatch.setattr(PartitionLoad, "_recall", lambda *_: None)
     assert with_recall.plan.steps == plan_partition(str(directory), START).plan.steps
 
 

@@ -15,8 +15,8 @@ import re
 import stat
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from kseg.changes import accepted_gaps, quarantine
 from kseg.changes.apply import MAX_TOGETHER_BYTES, Keeping, apply_all, free_bytes, needed_together
 from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
 from kseg.changes.lock import LOCK_NAME
-from kseg.changes.manifest import Change
+from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.suffixes import LOGS
@@ -41,7 +41,8 @@ from kseg.stores.no_follow import check_owner, names_in, read_file
 # CleanShutdownFileHandler and LogManager.
 
 
-OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
+OPEN, UNDOING = "open", "undoing"
+"""States of a journal beside DONE and ABANDONED."""
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
 _VERSION = 1
 ROOT_FILES = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN)
@@ -423,6 +424,17 @@ def _log_bytes(path: str) -> int:
 # command starts again.
 
 
+@contextmanager
+def stopping_halfway(directory: str, then: str) -> Iterator[None]:
+    """Turns the errors of the block into StoppedHalfwayError, whose text ends with ``then``."""
+    try:
+        yield
+    except StoppedHalfwayError:
+        raise
+    except (OSError, KsegError) as error:
+        raise StoppedHalfwayError(f"{directory}: stopped half-way: {text_of(error)}; {then}") from error
+
+
 class LogDirectoryChange:
     """The change of a log directory. Nothing is written before the first plan with steps.
 
@@ -516,7 +528,10 @@ class LogDirectoryChange:
                 found = apply_all(changing, self.command, self._keeping, self._disk, journal.group)
                 done = [change for change in found if isinstance(change, Change)]
                 self._changes += done
-                self._halfway(lambda: self._record_partitions(journal, [os.path.basename(c.directory) for c in done]))
+                names = [os.path.basename(change.directory) for change in done]
+                if rows := [{"partition": name} for name in names if name not in journal.partitions]:
+                    with self._halfway():
+                        journal.append_all(rows, self._disk)
             except KsegError as error:
                 failed = error
                 found = found or [failed] * len(changing)
@@ -559,11 +574,8 @@ class LogDirectoryChange:
         """Cancels a change that has changed nothing yet, and restores the marker. Raises StoppedHalfwayError."""
         if self._journal is not None:
             journal, self._journal = self._journal, None
-            self._halfway(lambda: roll_back_journal(journal, self._disk))
-
-    def _record_partitions(self, journal: Journal, names: list[str]) -> None:
-        if rows := [{"partition": name} for name in names if name not in journal.partitions]:
-            journal.append_all(rows, self._disk)
+            with self._halfway():
+                roll_back_journal(journal, self._disk)
 
     def finish(self, root: Plan | None = None) -> None:
         """Renames directories and writes the root's files from the plan (steps with bytes as content), and ends the
@@ -575,15 +587,12 @@ class LogDirectoryChange:
         renames = [(step.file, step.target) for step in root.steps if step.action == RENAME] if root else []
         if contents or renames or self._journal:
             journal = self._begin()
-            self._halfway(lambda: self._move(journal, renames))
-            self._halfway(lambda: self._finish(journal, contents))
-
-    def _move(self, journal: Journal, renames: list[tuple[str, str]]) -> None:
-        if not renames:
-            return
-        moves = [*journal.moves, *(planned_move(self.directory, name, target) for name, target in renames)]
-        journal.append({"moves": moves}, self._disk)
-        carry_out(self.directory, moves, self._disk)
+            with self._halfway():
+                if renames:
+                    moves = [*journal.moves, *(planned_move(self.directory, *names) for names in renames)]
+                    journal.append({"moves": moves}, self._disk)
+                    carry_out(self.directory, moves, self._disk)
+                self._finish(journal, contents)
 
     def _finish(self, journal: Journal, contents: dict[str, bytes]) -> None:
         disk = self._disk
@@ -598,24 +607,16 @@ class LogDirectoryChange:
             journal, disk, changes=self._changes if names == {*journal.partitions} and not journal.moves else None
         )
 
-    def _halfway(self, run: Callable[[], object]) -> None:
-        """Calls ``run``. Raises StoppedHalfwayError for its errors."""
-        try:
-            run()
-        except StoppedHalfwayError:
-            raise
-        except (OSError, KsegError) as error:
-            raise StoppedHalfwayError(
-                f"{self.directory}: stopped half-way: {text_of(error)}; repeat the command, or kseg undo"
-            ) from error
+    def _halfway(self) -> AbstractContextManager[None]:
+        return stopping_halfway(self.directory, "repeat the command, or kseg undo")
 
     def _begin(self) -> Journal:
         """Returns the journal, after removing the marker. Raises KsegError if nothing was changed."""
         journal, disk = self._journal, self._disk
         if journal is None:
             if self._stale is not None:
-                stale = self._stale
-                self._halfway(lambda: stale.append({"state": ABANDONED}, disk))
+                with self._halfway():
+                    self._stale.append({"state": ABANDONED}, disk)
             number = max((found.number for found in journals(self.directory)), default=0) + 1
             now = time.time_ns() // 1_000_000
             known = {name: found for name, found in self.known.items() if name in self._restorable}

@@ -1,24 +1,56 @@
-"""Undoes a change of a partition from the bytes in its quarantine. The undo is a plan, applied like any other."""
+"""Undoes and completes changes of partitions and log directories: partitions first, then checkpoints, the marker last.
 
+The undo of a partition's change is made from the bytes in its quarantine; it is a plan, applied like any other.
+"""
+
+import os
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kseg.changes import accepted_gaps, manifest, quarantine
-from kseg.changes.apply import Keeping, apply, check_intermediate
+from kseg.changes.apply import Keeping, apply, check_intermediate, roll_forward
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates
+from kseg.changes.journal import (
+    OPEN,
+    UNDOING,
+    DirectoryMove,
+    Journal,
+    RootFile,
+    changed_partitions,
+    check_log_bytes,
+    end_journal,
+    forget,
+    has_changed_anything,
+    journals,
+    move_back,
+    moved_now,
+    partitions_now,
+    partitions_of,
+    read_root_file,
+    remove_marker,
+    remove_temporary_files,
+    replace_file,
+    roll_back_journal,
+    root_state,
+    stopping_halfway,
+)
+from kseg.changes.lock import log_directory_of
+from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
+from kseg.changes.new_directories import complete_new_directories
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
-from kseg.errors import KsegError, StoppedHalfwayError, errors_at
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, text_of
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.sidefiles.checkpoints import build_offset_checkpoint, offsets_of, read_offset_checkpoint
+from kseg.quantities import shell_line
+from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.stores.no_follow import is_directory
 from kseg.stores.regular_files import open_regular
 
 # Reverts one command's entries in a checkpoint of a log directory or of leader epochs, and keeps those of others.
-
-OffsetsByPartition = dict[tuple[str, int], int]
 
 
 def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
@@ -28,11 +60,12 @@ def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
     already reverted stay. Returns None if an entry has a third value, or if one of the contents is not a valid
     checkpoint.
     """
-    found, before, after = (_offsets(content) for content in (now, known, left))
-    if found is None or before is None or after is None:
+    contents = [list(read_offset_checkpoint(content)) for content in (now, known, left)]
+    if any(map(problems_of, contents)):
         return None
     if now == left:
         return known
+    found, before, after = map(offsets_of, contents)
     merged = dict(found)
     for partition in before.keys() | after.keys():
         old, new, current = before.get(partition), after.get(partition), found.get(partition)
@@ -47,11 +80,6 @@ def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
     if merged == found:
         return now
     return build_offset_checkpoint(merged)
-
-
-def _offsets(content: bytes) -> OffsetsByPartition | None:
-    items = list(read_offset_checkpoint(content))
-    return None if problems_of(items) else offsets_of(items)
 
 
 def restore_start(known: bytes, now: bytes) -> bytes | None:
@@ -72,18 +100,21 @@ def restore_start(known: bytes, now: bytes) -> bytes | None:
     return None if whole == new else build_leader_epochs(whole)
 
 
-def last_change(directory: str, kept_in: str = "") -> Change:
-    """Returns the change that `undo` undoes: the last one that is done or interrupted. Raises KsegError if there is
-    none.
+def changes_of(directory: str, group: str | None = None, kept_in: str = "") -> list[Change]:
+    """Returns the changes that `undo` can undo, newest first: those that are done or interrupted.
 
-    ``kept_in``: the directory of bytes that were kept elsewhere, as given by the user.
+    ``group``: only those of this group; ``kept_in``: the directory of bytes that were kept elsewhere, as given by the
+    user.
     """
-    found = [
-        change for change in quarantine.changes(directory, kept_in) if not change.undoes and change.state != ABANDONED
-    ]
-    if not found:
+    found = (change for change in reversed(quarantine.changes(directory, kept_in)) if group in (None, change.group))
+    return [change for change in found if not change.undoes and change.state != ABANDONED]
+
+
+def last_change(directory: str, kept_in: str = "") -> Change:
+    """Returns the change that `undo` undoes, the newest of `changes_of`. Raises KsegError if there is none."""
+    if not (found := changes_of(directory, kept_in=kept_in)):
         raise KsegError(f"{directory}: there is no change to undo")
-    return found[-1]
+    return found[0]
 
 
 def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = None, is_checked: bool = False) -> Plan:
@@ -107,12 +138,6 @@ def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
         found.append((change, plan_undo(change, later)))
         later.update(ExpectedStates(change).initial)
     return found
-
-
-def changes_of(directory: str, group: str, kept_in: str = "") -> list[Change]:
-    """Returns the changes of this group that `undo` can undo, newest first. ``kept_in``: as in `last_change`."""
-    found = [change for change in quarantine.changes(directory, kept_in) if change.group == group]
-    return [change for change in reversed(found) if not change.undoes and change.state != ABANDONED]
 
 
 def undo(change: Change, disk: Disk | None = None, is_checked: bool = False) -> None:
@@ -144,10 +169,6 @@ def _check_files(change: Change, later: Mapping[str, FileState | None]) -> None:
                 f"{change.path(name)}: has changed since {change.command!r}, or was copied without its time "
                 f"(cp -a keeps it); nothing was undone{kept}"
             )
-
-
-def _is_unchanged(change: Change, name: str) -> bool:
-    return change.state != DONE or _is_as_left(change, name, change.after[name], file_state(change.path(name)))
 
 
 def _is_as_left(change: Change, name: str, left: FileState | None, now: FileState | None) -> bool:
@@ -184,18 +205,13 @@ def _check_kept(change: Change, is_checked: bool) -> None:
         size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
         size = by_delta.kept_size if by_delta else size
         is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or by_delta))
-        if is_other or (not is_checked and _is_changed(change, k)):
+        if not (is_other or is_checked):
+            if by_delta:
+                is_other = manifest.digest(change.old(k), 0, size) != by_delta.sha256
+            elif stored := change.stored.get(k):  # none if the file was unreadable
+                is_other = not manifest.is_unchanged(change.old(k), stored)
+        if is_other:
             raise KsegError(f"{change.old(k)}: is missing or has changed since; nothing was undone")
-
-
-def _is_changed(change: Change, k: int) -> bool:
-    """Whether the kept bytes of step k have changed."""
-    if by_delta := change.by_delta.get(k):
-        return manifest.digest(change.old(k), 0, by_delta.kept_size) != by_delta.sha256
-    found = change.stored.get(k)  # none if the file was unreadable
-    if found is None:
-        return False
-    return not manifest.is_unchanged(change.old(k), found)
 
 
 class _Reversal:
@@ -239,19 +255,22 @@ class _Reversal:
     def _reverse(self, k: int, step: Step) -> None:
         if step.action == CREATE:
             self.plan.delete(step.file, "was not there before")
-        elif step.action == TRUNCATE and step.before is not None:
-            mtime_ns = self._mtime_ns(self._change.changed_inode(k))
-            if step.made_by is None:
-                self.plan.extend(step.file, self._change.old(k), step.before.size, mtime_ns, "was cut off")
         elif step.action == RENAME and self.plan.file_at(step.target) is not None:
             self.plan.rename(step.target, step.file, "was called so before")
-        elif step.made_by is None:
+        elif step.made_by is not None:
+            return
+        elif step.action == TRUNCATE and step.before is not None:
+            mtime_ns = step.before.mtime_ns
+            self.plan.extend(step.file, self._change.old(k), step.before.size, mtime_ns, "was cut off")
+        else:
             self._restore(k, step)
 
     def _restore(self, k: int, step: Step) -> None:
         change = self._change
-        if step.file in change.after and step.file not in self._later and not _is_unchanged(change, step.file):
-            if (epochs := _epochs_since(change, step.file)) is not None:
+        if change.state == DONE and step.file in change.after and step.file not in self._later:
+            now = file_state(change.path(step.file))
+            is_as_left = _is_as_left(change, step.file, change.after[step.file], now)
+            if not is_as_left and (epochs := _epochs_since(change, step.file)) is not None:
                 self.plan.write(step.file, [epochs], "was so before, but for the epochs since")
                 return
         if k in change.by_delta and step.before is not None:
@@ -263,13 +282,6 @@ class _Reversal:
         else:
             self.plan.write(step.file, (), "was there before", source=change.old(k))
         self._restored[len(self.plan.steps) - 1] = self._change.changed_inode(k)
-
-    def _mtime_ns(self, changed_inode: int | None) -> int | None:
-        """Returns the modification time of the file before the change."""
-        for step in self._change.steps:
-            if step.before is not None and step.made_by is None and step.before.inode == changed_inode:
-                return step.before.mtime_ns
-        return None
 
 
 def purge(change: Change, disk: Disk | None = None) -> int:
@@ -284,4 +296,286 @@ def purge(change: Change, disk: Disk | None = None) -> int:
     return freed
 
 
-__all__ = ["changes_of", "last_change", "plan_all", "plan_undo", "purge", "undo"]
+# The undo of one command's change of a log directory.
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryUndo:
+    """The plan of an undo.
+
+    ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
+    files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
+    partitions that were undone earlier; ``kept_in``: as in `last_change`; ``moves``: renames of directories that are
+    undone; ``used_since``: why the clean shutdown marker is not restored although it has not changed.
+    """
+
+    journal: Journal
+    partitions: list[tuple[Change, Plan]]
+    restored: list[str]
+    not_restored: list[str]
+    skipped: list[str]
+    kept_in: str = ""
+    moves: tuple[DirectoryMove, ...] = ()
+    used_since: str = ""
+
+
+def last_journal(directory: str) -> Journal | None:
+    """Returns the last change of a log directory as a whole, interrupted or not; None if there is none."""
+    found = [journal for journal in journals(directory) if journal.state in (OPEN, DONE, ABANDONED)]
+    return found[-1] if found else None
+
+
+def last_change_beside(directory: str) -> Journal | None:
+    """Returns the last change of a partition, if it has changed only files of the log directory; otherwise None."""
+    root, name = os.path.split(os.path.abspath(directory))
+    found = [journal for journal in journals(root) if journal.path_name == name and journal.state in (OPEN, DONE)]
+    if not found or partitions_now(found[-1]):
+        return None
+    later = (change for change in quarantine.changes(directory) if change.time_ms >= found[-1].time_ms)
+    return None if any(not change.undoes for change in later) else found[-1]
+
+
+def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectoryUndo:
+    """Plans the undo; changes nothing. ``kept_in``: as in `last_change`. Raises KsegError if a partition cannot be
+    restored.
+    """
+    check_log_bytes(journal.directory, journal.moves)
+    moves = tuple(moved_now(journal.directory, journal.moves))
+    back = []
+    for path in reversed(partitions_of(journal.directory, journal.group)):
+        change = last_change(path)
+        if change.group != journal.group:
+            raise KsegError(f"{path}: {change.command!r} came later; undo it first")
+        back += plan_all(changes_of(path, journal.group, kept_in))
+    found = {os.path.basename(change.directory) for change, _ in back}
+    restored, not_restored, are_as_left = list[str](), list[str](), True
+    for name, known in journal.known.items():
+        now = read_root_file(journal.directory, name)
+        if now is None and known is None:
+            continue
+        if not (is_as_left := _is_root_file_as_left(journal, name, now)) and _merged(journal, name, now) is None:
+            not_restored.append(name)
+        else:
+            restored.append(name)
+            are_as_left &= is_as_left
+    why = ""
+    if CLEAN_SHUTDOWN in restored and (not_restored or not are_as_left):
+        restored.remove(CLEAN_SHUTDOWN)  # another program has changed files since: a broker must recover all logs
+        not_restored.append(CLEAN_SHUTDOWN)
+    elif CLEAN_SHUTDOWN in restored and (why := _used_since(journal)):
+        restored.remove(CLEAN_SHUTDOWN)
+    names_now = partitions_now(journal)
+    skipped = [name for name in journal.partitions if names_now[name] not in found]
+    if missing := sorted(set(skipped) - set(journal.undone)):
+        raise KsegError(
+            f"{os.path.join(journal.directory, missing[0])}: the bytes that {journal.command!r} kept there are "
+            "missing; nothing was undone"
+        )
+    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, kept_in, moves, why)
+
+
+def _is_root_file_as_left(journal: Journal, name: str, now: RootFile | None) -> bool:
+    if journal.state == DONE:
+        return now == journal.left.get(name)
+    if journal.state == ABANDONED:
+        return False
+    known, planned = journal.known[name], journal.planned.get(name)
+    return now == known or (now is None and known is not None) or (now is not None and now.content == planned)
+
+
+def restored_content(journal: Journal, name: str) -> bytes | None:
+    """Returns the content of a root file after the undo; None if it is removed. Raises KsegError."""
+    known, now = journal.known[name], read_root_file(journal.directory, name)
+    merged = _merged(journal, name, now)
+    return merged if merged is not None else known.content if known else None
+
+
+def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
+    """Returns a checkpoint with the entries of this change reverted and those changed by others kept; None for other
+    files.
+    """
+    known, left = journal.known[name], journal.left.get(name)
+    if name not in OFFSET_CHECKPOINTS or now is None or left is None or now == left:
+        return None
+    return revert_entries(now.content, known.content if known else b"", left.content)
+
+
+def is_sole(journal: Journal, directory: str) -> bool:
+    """Whether the change of a log directory has changed this partition and no other one."""
+    return set(partitions_now(journal).values()) == {os.path.basename(os.path.abspath(directory))}
+
+
+def sole_change(directory: str, group: str) -> Journal | None:
+    """Returns the change of the surrounding log directory named by ``group``, if this partition is the only one it
+    changed.
+
+    Raises KsegError if this partition was restored together with others.
+    """
+    root, name = os.path.split(os.path.abspath(directory))
+    for journal in journals(root):
+        if group and journal.group == group:
+            if is_sole(journal, directory):
+                return journal
+            if any(move.target == name for move in moved_now(root, journal.moves)):
+                text = f"{directory}: was restored together with others; undo all of them with"
+                raise KsegError.with_command(text, shell_line(["kseg", "undo", root]))
+    return None
+
+
+def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
+    """Undoes changes of one partition, the newest first, as planned by `plan_all`.
+
+    The undo is recorded in the journal of the log directory. The clean shutdown marker is removed if a log changes. The
+    caller holds the lock. Raises KsegError if nothing was undone, otherwise StoppedHalfwayError, OSError.
+    """
+    disk, root = disk or Disk(), log_directory_of(changes[0].directory)
+    name = os.path.basename(changes[0].directory)
+    for journal in journals(root):
+        if journal.group == changes[0].group and name not in journal.undone:
+            journal.append({"undone": name}, disk)
+    marker = read_root_file(root, CLEAN_SHUTDOWN)
+    if any(change.changes_a_log for change in changes):
+        remove_marker(root, disk)
+    for k, change in enumerate(changes):
+        try:
+            undo(change, disk, is_checked=True)
+        except StoppedHalfwayError:
+            raise
+        except KsegError as error:
+            if k:
+                raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
+            if marker is not None and not os.path.lexists(path := os.path.join(root, CLEAN_SHUTDOWN)):
+                replace_file(path, marker.content, disk, marker)
+            raise
+
+
+def _used_since(journal: Journal) -> str:
+    """Returns why the marker stays away: the log directory, or a log in it, has changed since the marker was removed,
+    apart from the files that an undo restores. "" if nothing has, or if there was no marker.
+    """
+    if journal.known[CLEAN_SHUTDOWN] is None:
+        return ""
+    moves = moved_now(journal.directory, journal.moves)
+    if journal.root and root_state(journal.directory, journal.known, moves) != journal.root:
+        return "the log directory has changed since"
+    for path in changed_partitions(journal.directory):
+        for other in quarantine.changes(path):
+            is_later = other.group != journal.group and other.time_ms >= journal.time_ms
+            if is_later and not other.undoes and other.changes_a_log:
+                return f"{other.command!r} has changed {path} since"
+    return ""
+
+
+def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:
+    """Undoes the change. The caller holds the lock and has called `complete_interrupted_in_log_directory`.
+
+    Raises StoppedHalfwayError if a system call fails; the next call continues.
+    """
+    disk, journal = disk or Disk(), found.journal
+    with stopping_halfway(journal.directory, "repeat the command to go on"):
+        journal.append({"restored": found.restored, "state": UNDOING}, disk)
+        _continue_undo(journal, disk, found.kept_in, is_checked=True)
+
+
+def _continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: bool = False) -> None:
+    """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
+    remove_marker(journal.directory, disk)
+    move_back(journal.directory, journal.moves, disk)
+    for path in reversed(partitions_of(journal.directory, journal.group)):
+        for change in reversed(quarantine.changes(path, kept_in)):
+            if change.group == journal.group:
+                undo(change, disk, is_checked)
+    for name in sorted(journal.restored, key=lambda name: (name == CLEAN_SHUTDOWN, name)):  # the marker comes last
+        path, known = os.path.join(journal.directory, name), journal.known[name]
+        now = read_root_file(journal.directory, name)
+        if (merged := _merged(journal, name, now)) is not None:
+            if now and now.content != merged:
+                replace_file(path, merged, disk)
+        elif known is None:
+            if now is not None:
+                disk.unlink(path)
+        elif now != known:
+            replace_file(path, known.content, disk, known)
+    disk.sync_directory(journal.directory)
+    journal.remove(disk)
+
+
+# Completes or removes the interrupted changes of a partition or log directory, before the next command starts.
+
+
+def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: bool = False) -> list[str]:
+    """Rolls committed changes forward and removes leftovers. Returns a sentence for each action.
+
+    A change is abandoned if another program, such as a broker, has changed its files since; the bytes that it kept
+    stay. The caller holds the lock. ``before_undo``: a change that cannot be completed stays, because an undo follows;
+    otherwise raises StoppedHalfwayError if a system call fails. Raises KsegError if a manifest cannot be read.
+    """
+    disk, messages = disk or Disk(), []
+    directory = os.path.abspath(directory)
+    with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
+        folder = quarantine.folder_of(directory)
+        if is_directory(folder):  # what a killed process has written last counts as done
+            disk.sync_directory(folder)
+            for number in quarantine.numbers(directory)[-1:]:
+                disk.sync_directory(os.path.join(folder, str(number)))
+        pending = quarantine.pending(directory)
+        if any(change.changes_a_log for change in pending):
+            remove_marker(log_directory_of(directory), disk)
+        for change in pending:
+            if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
+                messages.append(f"{directory}: {_complete(change, disk, before_undo)}")
+        if quarantine.remove_leftovers(directory, disk):
+            messages.append(f"{directory}: temporary files of an interrupted command were removed")
+    return messages
+
+
+def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
+    name = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
+    try:
+        roll_forward(change, disk)
+    except (ChangedSinceError, PathError) as error:
+        if change.undoes:
+            quarantine.end(change, disk=disk)  # it holds only hard links and copies
+            return f"{name} was interrupted and is given up: {error}"
+        change.state = ABANDONED
+        write_change(change, disk)
+        kept = f"kept bytes are in {change.kept}" if change.kept else "no bytes were kept"
+        return f"{name} was interrupted and is given up: {error}; {kept}"
+    except StoppedHalfwayError as error:
+        if change.undoes or not before_undo:
+            raise
+        return f"{name} was interrupted and cannot be completed: {text_of(error.__cause__ or error)}"
+    return f"{name} was interrupted, and is complete now"
+
+
+def complete_interrupted_in_log_directory(
+    directory: str, disk: Disk | None = None, before_undo: bool = False
+) -> list[str]:
+    """As `complete_interrupted`, for all partitions of a log directory, and for an interrupted undo.
+
+    Syncs the names in the directory and all journals first: what a killed process has written counts as done.
+    """
+    directory, disk, messages = os.path.abspath(directory), disk or Disk(), []
+    with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
+        if found := journals(directory):
+            for journal in found:
+                journal.sync(disk)
+            disk.sync_directory(directory)
+        remove_temporary_files(directory, disk)
+        messages += complete_new_directories(directory, disk)
+        for path in changed_partitions(directory):
+            messages += complete_interrupted(path, disk, before_undo)
+        for journal in found:
+            if journal.state == OPEN and not has_changed_anything(journal):
+                roll_back_journal(journal, disk)
+            elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
+                # Its partition is complete, and no file of the root changes.
+                missing = partitions_now(journal).keys() - set(journal.partitions)
+                journal.append_all([{"partition": name} for name in missing], disk)
+                end_journal(journal, disk)
+            elif journal.state == UNDOING:
+                _continue_undo(journal, disk)
+                messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
+            elif journal.state == DONE and not journal.keeps:
+                forget(journal, disk)
+    return messages

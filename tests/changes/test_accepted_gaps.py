@@ -13,9 +13,8 @@ from kseg.changes.accepted_gaps import AcceptedGaps, all_accepted, record
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan
-from kseg.changes.undo import last_change, purge, undo
+from kseg.changes.undo import complete_interrupted, last_change, purge, undo
 from kseg.errors import KsegError
 
 GAPS = [(3, 5), (9, 9)]

@@ -15,10 +15,9 @@ from kseg.changes.apply import Keeping, apply
 from kseg.changes.delta import RemovedRanges, deltas_of
 from kseg.changes.disk import Disk
 from kseg.changes.disk_space import Space, space_of
-from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.undo import last_change, undo
+from kseg.changes.undo import complete_interrupted, last_change, undo
 from kseg.errors import KsegError, StoppedHalfwayError
 
 FIRST, SECOND = bytes(range(256)) * 400, bytes(range(255, -1, -1)) * 400

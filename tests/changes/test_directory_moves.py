@@ -9,15 +9,15 @@ from changes.failing import QUICK, every_call, killed_at
 from changes.trees import make
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, DirectoryMove, LogDirectoryChange, journals
-from kseg.changes.log_directory_undo import (
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import FOLDER
+from kseg.changes.undo import (
     complete_interrupted_in_log_directory,
     last_journal,
     plan_log_directory_undo,
     sole_change,
     undo_log_directory,
 )
-from kseg.changes.plan import Plan
-from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
 from kseg.segment.files import CLEAN_SHUTDOWN
 

@@ -15,11 +15,10 @@ from changes.trees import contents, kept_bytes, make, quarantine, random_files, 
 from examples import fewer
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.manifest import ChangedSinceError
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.undo import last_change, purge, undo
+from kseg.changes.undo import complete_interrupted, last_change, purge, undo
 from kseg.errors import KsegError, StoppedHalfwayError
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)

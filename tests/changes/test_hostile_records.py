@@ -10,7 +10,7 @@ import pytest
 
 from kseg.changes.driver.planner import Recording
 from kseg.changes.driver.undoing import UndoOptions, known_changes, purge_changes, undo
-from kseg.changes.log_directory_undo import complete_interrupted, complete_interrupted_in_log_directory
+from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.cli.main import main
 from kseg.errors import KsegError
 

@@ -16,10 +16,9 @@ from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Piece, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.undo import last_change, undo
+from kseg.changes.undo import complete_interrupted, last_change, undo
 
 KEEPING = ("beside", "elsewhere", "nowhere")
 SEEDS = st.integers(0, 1 << 32)

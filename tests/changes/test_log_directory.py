@@ -13,16 +13,16 @@ from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, LogDirectoryChange, journals
-from kseg.changes.log_directory_undo import (
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import FOLDER
+from kseg.changes.undo import (
     complete_interrupted_in_log_directory,
+    last_change,
     last_journal,
     plan_log_directory_undo,
     undo_log_directory,
     undo_partition,
 )
-from kseg.changes.plan import Plan
-from kseg.changes.quarantine import FOLDER
-from kseg.changes.undo import last_change
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 

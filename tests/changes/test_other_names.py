@@ -15,10 +15,9 @@ from changes.trees import contents, make, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.undo import last_change, undo
+from kseg.changes.undo import complete_interrupted, last_change, undo
 from kseg.errors import KsegError
 
 COPIES = {

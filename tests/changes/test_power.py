@@ -18,10 +18,9 @@ from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.undo import last_change, undo
+from kseg.changes.undo import complete_interrupted, last_change, undo
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 

@@ -15,7 +15,7 @@ from changes.power import PowerCut, PowerDisk
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, journals
-from kseg.changes.log_directory_undo import complete_interrupted_in_log_directory, last_journal
+from kseg.changes.undo import complete_interrupted_in_log_directory, last_journal
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")

@@ -14,10 +14,10 @@ from changes.failing import QUICK
 from changes.trees import contents, make
 from kseg.changes import apply as applying
 from kseg.changes.apply import Keeping, apply_all
-from kseg.changes.log_directory_undo import complete_interrupted_in_log_directory
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
+from kseg.changes.undo import complete_interrupted_in_log_directory
 from kseg.errors import KsegError
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are forked")

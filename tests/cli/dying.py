@@ -7,11 +7,11 @@ import pytest
 
 from changes.failing import CountingDisk, Killed
 from cli.command import files
-from kseg.changes import apply, journal, log_directory_undo, staging, undo
+from kseg.changes import apply, journal, staging, undo
 from kseg.changes.driver import path_run, undoing
 from kseg.cli.main import run
 
-MODULES = (apply, journal, log_directory_undo, path_run, staging, undo, undoing)
+MODULES = (apply, journal, path_run, staging, undo, undoing)
 """Modules that write to the disk."""
 
 

@@ -21,10 +21,10 @@ from kseg.changes.journal import (
     known_root_files,
 )
 from kseg.changes.lock import all_locked, directories_to_lock, is_locked, locked, log_directory_of
-from kseg.changes.log_directory_undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
+from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.logdir.topics import Topics
 from kseg.quantities import plural

@@ -19,21 +19,24 @@ from kseg.changes.driver.path_run import (
     paths_of_topics,
 )
 from kseg.changes.driver.planner import Failures, Messages, Reporter
-from kseg.changes.journal import ABANDONED, DONE, Journal, changed_partitions, forget, journals
+from kseg.changes.journal import Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
-from kseg.changes.log_directory_undo import (
+from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
+from kseg.changes.plan import Plan
+from kseg.changes.undo import (
+    changes_of,
     is_sole,
+    last_change,
     last_change_beside,
     last_journal,
+    plan_all,
     plan_log_directory_undo,
+    purge,
     restored_content,
     sole_change,
     undo_log_directory,
     undo_partition,
 )
-from kseg.changes.manifest import COMMITTED, Change
-from kseg.changes.plan import Plan
-from kseg.changes.undo import changes_of, last_change, plan_all, purge
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.segment.paths import partition_count
@@ -117,23 +120,31 @@ def _warn_of_interrupted(path: str, is_single: bool, reporter: Reporter) -> bool
 
 def _undo_path(path: str, options: UndoOptions, state: RunState) -> None:
     to_lock, path, is_single = resolve_path(path, options.takes_lock)
-    undo_path = _undo_partition if is_single else _undo_log_directory
     if options.is_dry:
         if not _warn_of_interrupted(path, is_single, state.reporter):
-            undo_path(path, options, state)
+            _undo_last(path, is_single, options, state)
         return
     with locked_and_completed(path, is_single, to_lock, state.reporter.warning, before_undo=True):
-        undo_path(path, options, state)
+        _undo_last(path, is_single, options, state)
 
 
-def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
-    if (journal := last_change_beside(path)) is not None:
-        _undo_journal(journal, options, state)
-        return
-    change = last_change(path, options.quarantine)
-    if journal := sole_change(path, change.group):  # the files of the log directory are restored with the partition
-        _undo_journal(journal, options, state)
-        return
+def _undo_last(path: str, is_single: bool, options: UndoOptions, state: RunState) -> None:
+    journal = last_change_beside(path) if is_single else last_journal(path)
+    if journal is None and not is_single:
+        raise KsegError(
+            f"{path}: there is no change of the log directory to undo: kseg undo --list shows those of its partitions, "
+            "and --topic '*' undoes the last one of each"
+        )
+    if journal is None:
+        change = last_change(path, options.quarantine)
+        journal = sole_change(path, change.group)  # the files of the log directory are restored with the partition
+        if journal is None:
+            _undo_partition(path, change, options, state)
+            return
+    _undo_journal(journal, options, state)
+
+
+def _undo_partition(path: str, change: Change, options: UndoOptions, state: RunState) -> None:
     found = plan_all(changes_of(path, change.group, options.quarantine) if change.group else [change])
     changes, root = [each for each, _ in found], log_directory_of(path)
     marker = Plan(root)
@@ -146,16 +157,6 @@ def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
         with errors_at(f"{path}: stopped half-way", StoppedHalfwayError, "; repeat the command"):
             undo_partition(changes)
         state.applied()
-
-
-def _undo_log_directory(path: str, options: UndoOptions, state: RunState) -> None:
-    journal = last_journal(path)
-    if journal is None:
-        raise KsegError(
-            f"{path}: there is no change of the log directory to undo: kseg undo --list shows those of its partitions, "
-            "and --topic '*' undoes the last one of each"
-        )
-    _undo_journal(journal, options, state)
 
 
 def _undo_journal(journal: Journal, options: UndoOptions, state: RunState) -> None:
@@ -217,10 +218,13 @@ def known_changes(
         with failures.of(path):
             path = resolved(path)  # nothing follows links in a quarantine
             is_single = is_partition(path)
-            partitions = [path] if is_single else changed_partitions(path)
-            found += [_of_journal(path, journal) for journal in ([] if is_single else journals(path))]
-            for partition in partitions:
-                found += [_of_change(partition, change) for change in quarantine.changes(partition)]
+            for each in [] if is_single else journals(path):
+                at = path, each.number, each.time_ms, each.command, each.state
+                found.append(KnownChange(*at, 0, each.path, len(each.partitions)))
+            for partition in [path] if is_single else changed_partitions(path):
+                for change in quarantine.changes(partition):
+                    at = partition, change.number, change.time_ms, change.command, change.state
+                    found.append(KnownChange(*at, change.kept_bytes, change.kept))
     return found, failures.status
 
 
@@ -248,19 +252,6 @@ def purge_changes(
                 status = max(status, 1)
             purged(Purged(real, freed, found.total))
     return max(status, failures.status)
-
-
-def _of_change(directory: str, change: Change) -> KnownChange:
-    return KnownChange(
-        directory, change.number, change.time_ms, change.command, change.state, change.kept_bytes, change.kept
-    )
-
-
-def _of_journal(directory: str, journal: Journal) -> KnownChange:
-    return KnownChange(
-        directory, journal.number, journal.time_ms, journal.command, journal.state, 0, journal.path,
-        len(journal.partitions),
-    )  # fmt: skip
 
 
 class _Finished(NamedTuple):
@@ -307,9 +298,8 @@ def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _
 
 def _purge(found: _Finished, kept_in: str) -> int:
     """Returns the number of bytes freed."""
-    return sum(_forget(journal, kept_in) for journal in found.journals) + sum(map(purge, found.changes))
-
-
-def _forget(journal: Journal, kept_in: str) -> int:
-    with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
-        return forget(journal, Disk(), kept_in)
+    freed = 0
+    for journal in found.journals:
+        with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
+            freed += forget(journal, Disk(), kept_in)
+    return freed + sum(map(purge, found.changes))

@@ -25,8 +25,7 @@ from kseg.logdir.coordinators import topic_id_at
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
-from kseg.sidefiles.meta_properties import META_PROPERTIES
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, open_source

@@ -33,8 +33,8 @@ from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.items import records_of as records
 from kseg.segment.survey import BatchRow
+from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
-from kseg.sidefiles.leader_epochs import EpochEntry
 from kseg.sidefiles.producer_state import ProducerStateEntry
 
 CONFIDENCE_BITS = 7

@@ -14,11 +14,8 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import be32, be64
 from kseg.kernel.scan.pieces import MAY_BE_DIRECTORY, MAY_BE_FILE, mark_blocks
 from kseg.segment.files import parse_partition_name
-from kseg.sidefiles.checkpoints import read_offset_checkpoint
+from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs, read_offset_checkpoint
 from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
-from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
-from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
-from kseg.sidefiles.partition_metadata import topic_id_in
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import (
     CRC_START,
@@ -28,6 +25,7 @@ from kseg.sidefiles.producer_state import (
     ProducerStateEntry,
 )
 from kseg.sidefiles.producer_state import ENTRY as SNAPSHOT_ENTRY
+from kseg.sidefiles.text_files import MetaProperties, read_meta_properties, topic_id_in
 from kseg.stores.extent import next_data
 from kseg.stores.remote.recognition import is_topic
 from kseg.stores.source import Source

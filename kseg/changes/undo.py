@@ -44,8 +44,16 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, te
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.quantities import shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint, offsets_of, read_offset_checkpoint
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
+from kseg.sidefiles.checkpoints import (
+    LEADER_EPOCHS,
+    OFFSET_CHECKPOINTS,
+    EpochEntry,
+    build_leader_epochs,
+    build_offset_checkpoint,
+    offsets_of,
+    read_leader_epochs,
+    read_offset_checkpoint,
+)
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.no_follow import is_directory
 from kseg.stores.regular_files import open_regular

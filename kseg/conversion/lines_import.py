@@ -44,7 +44,7 @@ from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME,
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
 from kseg.segment.files import SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.source import STANDARD_INPUT
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.writer import WrittenSegment, batch_rows
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.indexes import build_transaction_index
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import (
     ProducerStateEntry,
@@ -33,6 +32,7 @@ from kseg.sidefiles.producer_state import (
     order_as_broker,
     read_producer_snapshot,
 )
+from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
 from kseg.stores.source import open_source

@@ -15,8 +15,8 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 
 if TYPE_CHECKING:
     import pyarrow

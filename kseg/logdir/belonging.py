@@ -33,8 +33,8 @@ from kseg.segment.files import (
 )
 from kseg.segment.items import Damage
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, SegmentSurvey, open_survey
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
 from kseg.stores import trees

@@ -26,7 +26,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
+from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores.regular_files import open_regular
 
 # Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.

@@ -25,9 +25,8 @@ from kseg.sidefiles.checkpoints import (
     offsets_of,
     read_offset_checkpoint,
 )
-from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, integer, read_meta_properties
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 

@@ -17,9 +17,15 @@ from kseg.logdir.metadata_replay import intact_batches
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import QUORUM_STATE, SegmentFile, list_segments
-from kseg.sidefiles.json_files import QuorumState, read_quorum_state
-from kseg.sidefiles.meta_properties import MAX_PROPERTIES_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.sidefiles.text_files import (
+    MAX_PROPERTIES_BYTES,
+    MAX_TEXT_BYTES,
+    META_PROPERTIES,
+    MetaProperties,
+    QuorumState,
+    read_meta_properties,
+    read_quorum_state,
+)
 from kseg.stores.regular_files import read_regular
 
 

@@ -34,9 +34,16 @@ from kseg.segment.files import (
     segment_stem,
 )
 from kseg.segment.reader import SegmentReader, open_segment
-from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
+from kseg.sidefiles.checkpoints import (
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    EpochEntry,
+    build_leader_epochs,
+    offsets_of,
+    plain_epochs,
+    read_offset_checkpoint,
+)
+from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores import trees
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent

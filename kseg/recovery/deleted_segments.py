@@ -16,7 +16,7 @@ from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
 

@@ -25,11 +25,13 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
     set_log_start,
 )
-from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
-from kseg.sidefiles.partition_metadata import (
+from kseg.sidefiles.text_files import (
+    META_PROPERTIES,
     PARTITION_METADATA,
+    MetaProperties,
     PartitionMetadata,
     build_partition_metadata,
+    read_meta_properties,
     topic_id_in,
 )
 from kseg.stores import trees

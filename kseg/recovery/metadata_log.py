@@ -69,12 +69,9 @@ from kseg.segment.paths import some
 from kseg.segment.reader import Run, open_segment
 from kseg.segment.seek import seek_offset
 from kseg.segment.survey import HeaderRows
-from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, read_leader_epochs
-from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, LEADER_EPOCHS, EpochEntry, read_leader_epochs
 from kseg.sidefiles.producer_state import ProducerSnapshot
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, MetaProperties
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.recognition import is_topic

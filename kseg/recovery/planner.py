@@ -44,11 +44,16 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
     set_log_start,
 )
-from kseg.sidefiles.json_files import read_quorum_state
-from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft, read_meta_properties
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import problems_of
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.sidefiles.text_files import (
+    MAX_TEXT_BYTES,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    MetaProperties,
+    missing_in_kraft,
+    read_meta_properties,
+    read_quorum_state,
+)
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes
 

@@ -38,8 +38,8 @@ from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import FULL, HeaderRows, open_survey
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, starting_at
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, starting_at
+from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import is_wanted
 from kseg.stores.remote.segment import ChunkError, RemoteSegment

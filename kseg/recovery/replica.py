@@ -34,7 +34,7 @@ from kseg.recovery.salvage.segment_sources import KEEP_ALL, Dropping, Rejection
 from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.segment.items import Record
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown

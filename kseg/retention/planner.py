@@ -36,9 +36,17 @@ from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.survey import record_count
 from kseg.segment.times import show_span
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint, set_log_start
+from kseg.sidefiles.checkpoints import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    build_leader_epochs,
+    build_offset_checkpoint,
+    read_leader_epochs,
+    set_log_start,
+    starting_at,
+)
 from kseg.sidefiles.indexes import last_time_entry
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers

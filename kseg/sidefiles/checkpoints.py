@@ -1,12 +1,4 @@
-"""The offset checkpoints of a log directory: one offset per partition (OffsetCheckpointFile).
-
-    recovery-point-offset-checkpoint   the first offset that is not known to be flushed
-    replication-offset-checkpoint      the high watermark
-    log-start-offset-checkpoint        the log start offset, if it differs from the first segment's base offset
-    cleaner-offset-checkpoint          the first offset that the log cleaner has not cleaned
-
-The order of the entries has no meaning.
-"""
+"""Checkpoints: text files of an offset per partition, and of the start offset of each leader epoch."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,10 +6,12 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kseg.formats.rows import Sliceable
-from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.text_files import Line, integer, lines, text_bytes
+from kseg.sidefiles.problems import SideFileProblem, entries_of
+from kseg.sidefiles.text_files import Line, integer, lines, problem_at, text_bytes, unreadable
 
-# The text layout shared by all of Kafka's checkpoint files (CheckpointFile; unchanged since 0.8.0).
+E = TypeVar("E")
+
+# The layout shared by all of Kafka's checkpoint files (CheckpointFile; unchanged since 0.8.0).
 #
 #     <version>     always 0
 #     <count>
@@ -25,13 +19,11 @@ from kseg.sidefiles.text_files import Line, integer, lines, text_bytes
 #
 # An empty file, or one with only a version line, has no entries.
 
-E = TypeVar("E")
-
 VERSION = 0
 _SPACE = re.compile(r"[ \t\x0b\f]+")
 
 
-def read_checkpoint_file(
+def _read_checkpoint(
     buffer: Sliceable,
     parse: Callable[[list[str]], E | None],
     check: Callable[[E, E | None], tuple[str, str] | None] = lambda _entry, _before: None,
@@ -41,53 +33,55 @@ def read_checkpoint_file(
     ``parse`` returns None for fields that do not form an entry. ``check`` gets an entry and the previous one, and
     returns the code and message of a problem, or None.
     """
-    data = text_bytes(buffer)
-    rest = lines(data)
+    rest = lines(text_bytes(buffer))
     version, count = next(rest, None), next(rest, None)
     if version is None:
         return
     number = integer(version.text, 32)
     if number != VERSION:
         shown = "the first line" if number is None else f"version {number}"
-        yield SideFileProblem("unknown-version", version.position, version.length, f"{shown} is not {VERSION}")
+        yield problem_at("unknown-version", version, f"{shown} is not {VERSION}")
     if count is None:
         return
+
+    def entry_in(line: Line) -> E | None:
+        # Java's String.split keeps an empty field before leading white space and drops trailing empty fields.
+        return parse(_SPACE.split(line.text.rstrip(" \t\x0b\f")))
+
     claimed = integer(count.text, 32)
     if claimed is None:
-        yield _unreadable(count, "the number of entries")
-        if _entry(count, parse) is None:
-            count = None
-    found = 0
-    before: E | None = None
-    for line in chain([count] if claimed is None and count else [], rest):
-        entry = _entry(line, parse)
+        yield unreadable(count, "the number of entries")
+        if entry_in(count) is not None:
+            rest = chain([count], rest)
+    found, before = 0, None
+    for line in rest:
+        entry = entry_in(line)
         if entry is None:
-            yield _unreadable(line, "an entry")
-        else:
-            found += 1
-            yield entry
-            if problem := check(entry, before):
-                yield SideFileProblem(problem[0], line.position, line.length, problem[1])
-            before = entry
-    if claimed is not None and claimed != found:
-        message = f"the count is {claimed}, but {found} entries are readable"
-        yield SideFileProblem("wrong-count", count.position if count else 0, count.length if count else 0, message)
+            yield unreadable(line, "an entry")
+            continue
+        found += 1
+        yield entry
+        if problem := check(entry, before):
+            yield problem_at(problem[0], line, problem[1])
+        before = entry
+    if claimed not in (None, found):
+        yield problem_at("wrong-count", count, f"the count is {claimed}, but {found} entries are readable")
 
 
-def _entry(line: Line, parse: Callable[[list[str]], E | None]) -> E | None:
-    # Java's String.split keeps an empty field before leading white space and drops trailing empty fields.
-    return parse(_SPACE.split(line.text.rstrip(" \t\x0b\f")))
-
-
-def _unreadable(line: Line, expected: str) -> SideFileProblem:
-    return SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is not {expected}")
-
-
-def build_checkpoint_file(entries: Iterable[Iterable[object]]) -> bytes:
+def _build_checkpoint(entries: Iterable[Iterable[object]]) -> bytes:
     """Returns the bytes of a checkpoint file, with the entries in the given order."""
     rows = [" ".join(map(str, entry)) for entry in entries]
     return "".join(f"{row}\n" for row in [str(VERSION), str(len(rows)), *rows]).encode()
 
+
+# The offset checkpoints of a log directory: one offset per partition (OffsetCheckpointFile).
+#
+#     recovery-point-offset-checkpoint   the first offset that is not known to be flushed
+#     replication-offset-checkpoint      the high watermark
+#     log-start-offset-checkpoint        the log start offset, if it differs from the first segment's base offset
+#     cleaner-offset-checkpoint          the first offset that the log cleaner has not cleaned
+#
+# The order of the entries has no meaning.
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -112,14 +106,14 @@ class OffsetCheckpoint(NamedTuple):
 
 def read_offset_checkpoint(buffer: Sliceable) -> Iterator[OffsetCheckpoint | SideFileProblem]:
     """Yields the entries and problems of one of the OFFSET_CHECKPOINTS files."""
-    return read_checkpoint_file(buffer, _parse)
 
+    def parse(fields: list[str]) -> OffsetCheckpoint | None:
+        if len(fields) != 3:
+            return None
+        partition, offset = integer(fields[1], 32), integer(fields[2], 64)
+        return None if partition is None or offset is None else OffsetCheckpoint(fields[0], partition, offset)
 
-def _parse(fields: list[str]) -> OffsetCheckpoint | None:
-    if len(fields) != 3:
-        return None
-    partition, offset = integer(fields[1], 32), integer(fields[2], 64)
-    return None if partition is None or offset is None else OffsetCheckpoint(fields[0], partition, offset)
+    return _read_checkpoint(buffer, parse)
 
 
 def offsets_of(items: Iterable[OffsetCheckpoint | SideFileProblem]) -> dict[tuple[str, int], int]:
@@ -129,7 +123,7 @@ def offsets_of(items: Iterable[OffsetCheckpoint | SideFileProblem]) -> dict[tupl
 
 def build_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
     """Returns the bytes of an offset checkpoint, with the entries in the given order."""
-    return build_checkpoint_file((*partition, offset) for partition, offset in offsets.items())
+    return _build_checkpoint((*partition, offset) for partition, offset in offsets.items())
 
 
 def set_log_start(
@@ -141,3 +135,61 @@ def set_log_start(
         offsets[partition] = offset
     else:
         offsets.pop(partition, None)
+
+
+# ``leader-epoch-checkpoint``: the start offset of each leader epoch (LeaderEpochCheckpointFile; since 0.11).
+# ``NNN-UUID.leader_epoch_checkpoint`` in remote storage has the same layout.
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+
+
+class EpochEntry(NamedTuple):
+    """``start_offset`` is the offset of the first record appended in ``epoch``."""
+
+    epoch: int
+    start_offset: int
+
+
+def read_leader_epochs(buffer: Sliceable) -> Iterator[EpochEntry | SideFileProblem]:
+    """Yields entries and problems; both fields must increase from entry to entry."""
+
+    def parse(fields: list[str]) -> EpochEntry | None:
+        if len(fields) != 2:
+            return None
+        epoch, start_offset = integer(fields[0], 32), integer(fields[1], 64)
+        return None if epoch is None or start_offset is None else EpochEntry(epoch, start_offset)
+
+    def check(entry: EpochEntry, before: EpochEntry | None) -> tuple[str, str] | None:
+        if min(entry) < 0:
+            return "bad-value", f"epoch {entry.epoch} begins at offset {entry.start_offset}"
+        if before and (entry.epoch <= before.epoch or entry.start_offset <= before.start_offset):
+            message = f"epoch {entry.epoch} from {entry.start_offset} follows {before.epoch} from {before.start_offset}"
+            return "unsorted", message
+        return None
+
+    return _read_checkpoint(buffer, parse, check)
+
+
+def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
+    """Returns the bytes of the file."""
+    return _build_checkpoint(entries)
+
+
+def plain_epochs(data: bytes) -> list[EpochEntry] | None:
+    """Returns the entries of a file that is as a broker writes it, None for any other, which may have problems."""
+    items = list(read_leader_epochs(data))
+    entries = entries_of(items)
+    return entries if len(entries) == len(items) and build_leader_epochs(entries) == data else None
+
+
+def starting_at(entries: Iterable[EpochEntry], start_offset: int) -> list[EpochEntry]:
+    """Returns the entries after the log start moves to ``start_offset``: the epoch current there starts there.
+
+    (LeaderEpochFileCache.truncateFromStart.)
+    """
+    entries = list(entries)
+    before = [entry for entry in entries if entry.start_offset <= start_offset]
+    if not before:
+        return entries
+    kept = [entry for entry in entries if entry.start_offset > start_offset]
+    return [EpochEntry(before[-1].epoch, start_offset), *kept]

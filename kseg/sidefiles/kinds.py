@@ -18,13 +18,17 @@ from kseg.segment.files import (
     parse_remote_index_name,
     unpacked_name,
 )
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
-from kseg.sidefiles.json_files import read_clean_shutdown, read_quorum_state
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
-from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kseg.sidefiles.producer_state import read_producer_snapshot
+from kseg.sidefiles.text_files import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    read_clean_shutdown,
+    read_meta_properties,
+    read_partition_metadata,
+    read_quorum_state,
+)
 from kseg.stores import trees
 
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")

@@ -16,7 +16,7 @@ from kseg.formats.suffixes import LOG
 from kseg.kernel.state import indexing as kernel
 from kseg.segment.files import OWN_PREFIX
 from kseg.segment.survey import QUICK, HeaderRows
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, read_leader_epochs
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
@@ -203,10 +203,7 @@ class EpochRule(Rule):
         except OSError as error:
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return
-        entries: Sequence[EpochEntry] | None = plain_epochs(data)
-        is_readable = True
-        if entries is None or len(entries) > _MAX_EPOCHS:
-            entries, is_readable = self._read(data)
+        entries, is_readable = self._read(data)
         if is_readable and not entries:
             self._missing("it has no entries")
         elif is_readable:

@@ -32,9 +32,7 @@ from kseg.segment.files import (
 from kseg.segment.paths import some
 from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
-from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
-from kseg.sidefiles.text_files import integer
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id

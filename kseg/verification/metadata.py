@@ -30,9 +30,8 @@ from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, QUICK, HeaderRows
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, problems_of
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.verification.partition import CheckedSegment, Rule
@@ -316,7 +315,7 @@ class MetadataLogRule(Rule):
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
         if QUORUM_STATE not in self.partition.names:
             return
-        from kseg.sidefiles.json_files import QuorumState, read_quorum_state
+        from kseg.sidefiles.text_files import QuorumState, read_quorum_state
 
         path = os.path.join(self.partition.name, QUORUM_STATE)
         try:

@@ -22,13 +22,10 @@ from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.segment.files import CLEAN_SHUTDOWN, PARTITION_FILES, QUORUM_STATE, SegmentFile, segment_file, segment_stem
 from kseg.segment.paths import some
 from kseg.segment.survey import FULL, QUICK, HeaderRows, open_survey
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import SideFile, read_items, side_file
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
-from kseg.sidefiles.meta_properties import META_PROPERTIES
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.text_files import integer
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, integer
 from kseg.stores import trees
 from kseg.stores.source import named, open_source
 from kseg.verification.gaps import shows_cleaning

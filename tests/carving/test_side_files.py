@@ -11,7 +11,7 @@ import pytest
 from carving.images import BLOCK, CLEAN, batch, padded
 from cli.command import Kseg
 from kseg.carving.side_files import MOST_ENTRIES, SideFiles, SideFileSearch
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
+from kseg.sidefiles.checkpoints import EpochEntry, build_leader_epochs
 from kseg.stores.source import open_source
 
 GZ = CLEAN / "gz-0"

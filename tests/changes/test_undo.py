@@ -14,8 +14,14 @@ from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes, read_change
 from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, restore_start, revert_entries, undo
 from kseg.errors import KsegError
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, starting_at
+from kseg.sidefiles.checkpoints import (
+    EpochEntry,
+    OffsetCheckpoint,
+    build_leader_epochs,
+    build_offset_checkpoint,
+    read_offset_checkpoint,
+    starting_at,
+)
 
 EPOCHS = "leader-epoch-checkpoint"
 LOG = bytes(range(256)) * 10

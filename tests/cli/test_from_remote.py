@@ -14,7 +14,7 @@ import pytest
 from cli.command import Kseg, flip
 from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
-from kseg.sidefiles.leader_epochs import plain_epochs
+from kseg.sidefiles.checkpoints import plain_epochs
 from kseg.stores.remote import segment as remote_segment
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, digest, store_of, truth
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg, Outcome, flip, unchanged
-from kseg.sidefiles.leader_epochs import plain_epochs
+from kseg.sidefiles.checkpoints import plain_epochs
 from segment.segments import entries
 
 ROUNDS = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"

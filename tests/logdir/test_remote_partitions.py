@@ -26,7 +26,7 @@ from kseg.logdir.remote_partitions import (
 )
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
-from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
+from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs
 from kseg.stores import trees
 from kseg.stores.objects import LocalObjects
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys

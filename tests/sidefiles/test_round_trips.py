@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint, offsets_of
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_leader_epochs, build_offset_checkpoint, offsets_of
 from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, build_transaction_index
 from kseg.sidefiles.kinds import SideFile, read_items
-from kseg.sidefiles.leader_epochs import build_leader_epochs
-from kseg.sidefiles.partition_metadata import build_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import build_producer_snapshot, order_as_broker
+from kseg.sidefiles.text_files import build_partition_metadata
 from sidefiles.index_bytes import offset_index_bytes, time_index_bytes
 from sidefiles.real_files import DAMAGED, healthy, name_of
 

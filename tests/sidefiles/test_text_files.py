@@ -8,14 +8,29 @@ from hypothesis import strategies as st
 
 from kseg.errors import PathError
 from kseg.segment.files import RemoteIndexName, is_uuid, parse_remote_index_name
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.json_files import CleanShutdown, QuorumState, read_clean_shutdown, read_quorum_state
+from kseg.sidefiles.checkpoints import (
+    EpochEntry,
+    OffsetCheckpoint,
+    build_leader_epochs,
+    plain_epochs,
+    read_leader_epochs,
+    read_offset_checkpoint,
+)
 from kseg.sidefiles.kinds import list_side_files, side_file
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, plain_epochs, read_leader_epochs
-from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
-from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
-from kseg.sidefiles.text_files import integer, lines, properties
+from kseg.sidefiles.text_files import (
+    CleanShutdown,
+    MetaProperties,
+    PartitionMetadata,
+    QuorumState,
+    integer,
+    lines,
+    properties,
+    read_clean_shutdown,
+    read_meta_properties,
+    read_partition_metadata,
+    read_quorum_state,
+)
 from sidefiles.real_files import TEXT
 
 UUID = "rMLZBCgPQO2wcjdxPTf0jA"

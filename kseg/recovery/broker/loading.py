@@ -48,8 +48,8 @@ from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.survey import HeaderRows
 from kseg.segment.times import show_time
 from kseg.segment.writer import LARGEST_DELTA
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.indexes import TransactionIndex
-from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
 

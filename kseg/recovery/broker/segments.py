@@ -44,8 +44,8 @@ from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import SegmentIndexes
+from kseg.sidefiles.checkpoints import EpochEntry, starting_at
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
-from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source, unreadable_error
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows

@@ -41,7 +41,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, cleaner_reach
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA
+from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.source import open_source
 

@@ -55,8 +55,7 @@ from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment, Segmen
 from kseg.stores.remote.source import RemoteSource, files_of, side_file_of
 from kseg.stores.remote.storage import RemotePartition, storage_in
 from kseg.stores.source import Source
-from kseg.stores.trees import DIRECTORY, FILE, Node, Tree
-from kseg.stores.virtual_files import VirtualSideFile
+from kseg.stores.trees import DIRECTORY, FILE, Node, Tree, VirtualSideFile
 
 # Selects the live remote segments of a partition, and the offsets to take from each.
 #
@@ -419,8 +418,7 @@ class RemoteTree(Tree):
         return self._file(inner).open("")
 
     def source(self, inner: str, path: str) -> Source | None:
-        found: Source | None = self._file(inner).source("", path)
-        return found
+        return self._file(inner).source("", path)
 
     def close(self) -> None:
         for file in self._files.values():

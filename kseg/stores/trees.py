@@ -10,10 +10,14 @@ import stat as modes
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.errors import KsegError, errors_at
+from kseg.errors import KsegError, PathError, errors_at
 from kseg.stores.extent import Extent
+
+if TYPE_CHECKING:
+    from kseg.stores.source import Source
 
 FILE, DIRECTORY, LINK, OTHER = modes.S_IFREG, modes.S_IFDIR, modes.S_IFLNK, modes.S_IFCHR
 
@@ -67,12 +71,63 @@ class Tree:
         """Opens a file."""
         raise NotImplementedError
 
-    def source(self, inner: str, path: str) -> Any:
-        """Returns a `Source` for a file that is fetched in parts; None for a file that `open` opens."""
+    def source(self, inner: str, path: str) -> "Source | None":
+        """Returns a source for a file that is fetched in parts; None for a file that `open` opens."""
         return None
 
     def close(self) -> None:
         """Closes the files of the tree; may be called again."""
+
+
+# Files whose content is stored elsewhere or in another form, each a tree of one file. The side files of a segment in
+# remote storage are parts of one object, and its log is stored in chunks. Readers open both under the paths that they
+# have in LocalTieredStorage.
+
+
+class VirtualLog(Tree):
+    """A log, which is only opened as a source.
+
+    ``size`` returns its size in bytes, ``make`` opens it; both may raise PathError.
+    """
+
+    def __init__(self, size: Callable[[], int], make: "Callable[[], Source]") -> None:
+        super().__init__()
+        self._size, self._make = size, make
+
+    def node(self, inner: str) -> Node | None:
+        try:
+            return Node(FILE, self._size())
+        except PathError as error:
+            raise OSError(errno.EIO, str(error)) from error
+
+    def open(self, inner: str) -> Extent:
+        raise OSError(errno.EOPNOTSUPP, "is stored in chunks")
+
+    def source(self, inner: str, path: str) -> "Source":
+        return self._make()
+
+
+class VirtualSideFile(Tree):
+    """A small file. ``content`` returns its bytes, or raises OSError; it is called once."""
+
+    def __init__(self, content: Callable[[], bytes]) -> None:
+        super().__init__()
+        self._content = content
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return self._content()
+
+    def node(self, inner: str) -> Node | None:
+        return Node(FILE, len(self._bytes))
+
+    def open(self, inner: str) -> Extent:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            file.write(self._bytes)
+            file.flush()
+            return Extent(os.dup(file.fileno()))
 
 
 class MountedPath(NamedTuple):
@@ -162,7 +217,7 @@ def _names(path: str) -> set[str]:
 
 @contextmanager
 def given(files: Mapping[str, Tree]) -> Iterator[None]:
-    """Mounts trees of one file (`kseg.stores.virtual_files`) at exactly these paths for the length of a block."""
+    """Mounts trees of one file at exactly these paths for the length of a block."""
     _given.update(files)
     try:
         yield

@@ -25,7 +25,7 @@ from kseg.stores.remote.recognition import AIVEN, INDEXES, MANIFEST
 from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition, open_storage
-from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
+from kseg.stores.trees import VirtualLog, VirtualSideFile
 from kseg.verification.partition import Advance, CheckSettings, judge_segments, partition_for_file, partition_to_check
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of

@@ -10,7 +10,7 @@ from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_at_once, open_extent, read_regular
 from kseg.stores.source import Source, open_source
-from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
+from kseg.stores.trees import VirtualLog, VirtualSideFile
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"

@@ -23,8 +23,13 @@ from kseg.stores.archives.forms import (
     tar_number,
     tar_padded,
 )
-from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, FrameDecoder, PullDecoder, ZlibDecoder, new_decoder
-from kseg.stores.archives.zstd_frame import ZstdFrame
+from kseg.stores.archives.unpack import (
+    LARGEST_DICTIONARY_BYTES,
+    CompressedFrames,
+    FrameDecoder,
+    ZlibDecoder,
+    new_decoder,
+)
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, Node
 
@@ -575,28 +580,8 @@ def _of_lzma(extent: Extent, start: int, size: int) -> Iterator[bytes]:
     if dictionary_bytes > LARGEST_DICTIONARY_BYTES:
         raise ValueError(f"its dictionary has {dictionary_bytes} bytes, more than {LARGEST_DICTIONARY_BYTES}")
     options = {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": max(dictionary_bytes, 4096)}
-    decoder = PullDecoder(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]))
+    decoder = FrameDecoder(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]))
     return _decoded(decoder, extent, start + _LZMA_HEADER.size, size - _LZMA_HEADER.size)
-
-
-class _PackedMember:
-    """The packed bytes of a member of one frame."""
-
-    def __init__(self, extent: Extent, start: int, size: int) -> None:
-        self._pieces = _pieces(extent, start, size)
-        self.position = start
-
-    def next_piece(self) -> bytes:
-        piece = next(self._pieces, b"")
-        self.position += len(piece)
-        return piece
-
-    def put_back(self, data: bytes) -> None:
-        """Bytes behind the frame are ignored."""
-
-
-def _of_zstd(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    return ZstdFrame(_PackedMember(extent, start, size)).pieces()
 
 
 _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
@@ -604,7 +589,7 @@ _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
     _DEFLATED: lambda *part: _decoded(ZlibDecoder(-zlib.MAX_WBITS), *part),  # negative: without a header
     _BZIP2: lambda *part: _decoded(new_decoder(BZIP2), *part),
     _LZMA: _of_lzma,
-    _ZSTD: _of_zstd,
+    _ZSTD: lambda extent, start, size: CompressedFrames(extent, start, start + size).zstd_frame(),
     _XZ: lambda *part: _decoded(new_decoder(XZ), *part),
 }
 """The supported methods."""

@@ -15,7 +15,7 @@ from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
-from kseg.stores.source import STANDARD_INPUT, is_disk_error, seekable_descriptor
+from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, Tree
 
@@ -80,7 +80,7 @@ def _mount_object(path: str, spool: Spool, made: list[str]) -> None:
         place = trees.find(path)
         node = None if place is None or place.tree.is_archive else place.node()
         if place is not None and node is not None and node.kind == FILE:
-            with place.tree.source(place.inner, path) as source:
+            with open_source(path) as source:
                 source.need(0, HEAD_BYTES)
                 form = form_of(bytes(source.buffer[:HEAD_BYTES]))
             if form is not None and (tree := _opened(place.open(), spool)) is not None:

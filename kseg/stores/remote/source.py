@@ -15,8 +15,7 @@ from kseg.positioned import write_all
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.segment import ChunkError, RemoteSegment
 from kseg.stores.source import SMALL_BYTES, FetchedSource
-from kseg.stores.trees import Tree
-from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
+from kseg.stores.trees import Tree, VirtualLog, VirtualSideFile
 
 # The log and the side files of a remote segment as files that readers open by path.
 

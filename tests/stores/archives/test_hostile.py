@@ -23,8 +23,7 @@ from kseg.stores.archives import members, opening
 from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
-from kseg.stores.archives.unpack import unpacked_bytes
-from kseg.stores.archives.zstd_frame import OUTPUT_BYTES
+from kseg.stores.archives.unpack import OUTPUT_BYTES, unpacked_bytes
 from kseg.stores.regular_files import read_regular
 
 ROUNDS = 60

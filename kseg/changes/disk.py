@@ -284,7 +284,7 @@ class Disk:
             return
         with ExitStack() as held:
             # Opened first: the system reports only errors since then.
-            by_device = {os.stat(place).st_dev: place for place in places}
+            by_device = {directory_status(place).st_dev: place for place in places}
             descriptors = [held.enter_context(readable_directory(place)) for place in by_device.values()]
             self._is_in_phase = True
             try:

@@ -1,11 +1,9 @@
 """Runs a changing command: passes its planner to the driver, and prints plans, results and messages."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import wraps
 from itertools import chain
-from typing import Any
 
 import click
 
@@ -13,7 +11,7 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.path_run import MakePlanner, Outcome, places_at, run
 from kseg.changes.driver.planner import ChangeOptions, Messages
 from kseg.changes.plan import Plan
-from kseg.cli.options import CommandFunction, color, form, report_problems, usage_errors, with_options
+from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, report_problems, usage_errors
 from kseg.errors import PathError
 from kseg.logdir.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
@@ -28,24 +26,38 @@ from kseg.stores.stored_object import is_url
 
 # The options that all changing commands share. Commands get them as typed objects.
 
-_OPTIONS = {
+
+def presentation_options(report: str = "-o --report") -> Decorator:
+    """As ``presentation``: --format, --color, --quiet, --verbose, --report; ``report``: the names of the last one."""
+    text = "Form of the output; html: a page for people, of a dry run (needs kseg[report])."
+    return gathered("presentation", _presentation, {
+        "form_of_output": form(text, "text", "json", "html"),
+        "verbose": Option("-v --verbose", OUTPUT, "Print more details on standard error.", bool),
+        "quiet": Option("-q --quiet", OUTPUT, "Only errors: no plan unless --dry-run, no warnings, no summary.", bool),
+        "color": color("Colour"),
+        "report": Option(
+            report, OUTPUT, "Write the plan of a dry run to FILE instead, completely or not at all.", PathKind(),
+            metavar="FILE",
+        ),
+    })  # fmt: skip
+
+
+def _presentation(form_of_output: str, verbose: bool, quiet: bool, color: Color, report: str | None) -> Presentation:
+    as_page = form_of_output == "html"
+    return Presentation("json" if as_page else form_of_output, color, quiet, verbose, as_page, report)
+
+
+DRY_AND_LOCK = {
     "dry_run": Option("-n --dry-run", CHANGES, "Print the plan, change nothing; exit status 1 if it has steps.", bool),
     "no_lock": Option("--no-lock", CHANGES, "Do not lock the log directory.", bool),
-    "form_of_output": form(
-        "Form of the output; html: a page for people, of a dry run (needs kseg[report]).", "text", "json", "html"
-    ),
-    "verbose": Option("-v --verbose", OUTPUT, "Print more details on standard error.", bool),
-    "quiet": Option("-q --quiet", OUTPUT, "Only errors: no plan unless --dry-run, no warnings, no summary.", bool),
-    "color": color("Colour"),
 }
-_REPORT = "Write the plan of a dry run to FILE instead, completely or not at all."
-_KEEPING_OPTIONS = {
+_KEEPING = {
     "quarantine": Option(
         "--quarantine", CHANGES, "Keep removed bytes in DIR.", PathKind(is_checked=True), metavar="DIR"
     ),
     "no_quarantine": Option("--no-quarantine", CHANGES, "Do not keep removed bytes: no undo.", bool),
 }
-_OUTPUT_OPTIONS = {
+_OUTPUT = {
     "output": Option(
         "--output", CHANGES, "Write the result to DIR/PARTITION, completely or not at all; PATH is only read.",
         PathKind(is_checked=True), metavar="DIR",
@@ -56,63 +68,28 @@ _OUTPUT_OPTIONS = {
 }  # fmt: skip
 
 
-def common_options(command: CommandFunction, has_short_report: bool = True) -> CommandFunction:
-    """--dry-run, --no-lock, and as ``presentation``: --format, --color, --quiet, --verbose, --report.
-
-    ``has_short_report``: -o is --report.
-    """
-
-    @wraps(command)
-    def with_presentation(
-        form_of_output: str, color: Color, quiet: bool, verbose: bool, report: str | None, **given: Any
-    ) -> Any:
-        as_page = form_of_output == "html"
-        presentation = Presentation("json" if as_page else form_of_output, color, quiet, verbose, as_page, report)
-        return command(presentation=presentation, **given)
-
-    names = "-o --report" if has_short_report else "--report"
-    report_option = Option(names, OUTPUT, _REPORT, PathKind(), metavar="FILE")
-    return with_options(with_presentation, _OPTIONS | {"report": report_option})
-
-
-def keeping_options(command: CommandFunction) -> CommandFunction:
-    """--quarantine, --no-quarantine."""
-    return with_options(command, _KEEPING_OPTIONS)
-
-
-def changing_options(command: CommandFunction) -> CommandFunction:
-    """The common ones with ``presentation``, and as ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine,
-    --output and --link.
-    """
-
-    @wraps(command)
-    def with_change(
-        dry_run: bool,
-        no_lock: bool,
-        quarantine: str | None,
-        no_quarantine: bool,
-        output: str | None,
-        link: bool,
-        **given: Any,
-    ) -> Any:
-        if link and output is None:
-            raise click.UsageError("--link needs --output")
-        change = change_options(dry_run, no_lock, quarantine, no_quarantine, output)
-        return command(change=replace(change, links=link), **given)
-
-    return common_options(keeping_options(with_options(with_change, _OUTPUT_OPTIONS)))
-
-
-def change_options(
-    dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None = None
-) -> ChangeOptions:
+def _change(
+    dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None = None,
+    link: bool = False,
+) -> ChangeOptions:  # fmt: skip
     """Raises UsageError if options contradict each other."""
+    if link and output is None:
+        raise click.UsageError("--link needs --output")
     if quarantine and no_quarantine:
         raise click.UsageError("--quarantine and --no-quarantine exclude each other")
     if output and (quarantine or no_quarantine):
         raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
     output = output if output is None or is_url(output) else resolved(output)
-    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output)
+    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output, link)
+
+
+in_place_options = gathered("change", _change, _KEEPING | DRY_AND_LOCK)
+"""As ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine."""
+
+
+def changing_options(command: CommandFunction) -> CommandFunction:
+    """As ``change`` those of `in_place_options`, --output and --link; ``presentation``."""
+    return presentation_options()(gathered("change", _change, DRY_AND_LOCK | _KEEPING | _OUTPUT)(command))
 
 
 ENDED_BY_SIGNAL = 128
@@ -155,40 +132,27 @@ def run_change(
 
     ``summaries``: makes the printer for the summaries of partitions. Raises UsageError.
     """
-    if change.output is None:
-        return _run_change(paths, make_planner, change, presentation, summaries, counts_only)
-    with archives_at(paths, current_spool()) as found:
-        outcome = _run_change(places_of(found), make_planner, change, presentation, summaries, counts_only)
-        is_damaged = report_problems(presentation.notices())
-    return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
-
-
-def _run_change(
-    paths: Sequence[str],
-    make_planner: MakePlanner,
-    change: ChangeOptions,
-    presentation: Presentation,
-    summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None,
-    counts_only: bool,
-) -> Outcome:
     notices = presentation.notices()
-    _check_topics(paths, notices)
-    with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
-        printer = plan_printer(presentation, sink, notices, change.is_dry, change.keeping.keeps)
-        printer.is_summary = counts_only
-        printer.summaries = None if summaries is None else summaries(sink, notices)
-        try:
-            with usage_errors():
-                outcome = run(paths, make_planner, change, printer)
-        except KeyboardInterrupt:
-            printer.finish(ENDED_BY_SIGNAL)
-            raise
-        printer.conclude(outcome)
-    for line in outcome.conclusion:
-        notices.warning(line)
-    if printer.summaries is not None:
-        printer.summaries.total()
-    return outcome
+    with nullcontext(paths) if change.output is None else archives_at(paths, current_spool()) as found:
+        paths = found if change.output is None else places_of(found)
+        _check_topics(paths, notices)
+        with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
+            printer = plan_printer(presentation, sink, notices, change.is_dry, change.keeping.keeps)
+            printer.is_summary = counts_only
+            printer.summaries = None if summaries is None else summaries(sink, notices)
+            try:
+                with usage_errors():
+                    outcome = run(paths, make_planner, change, printer)
+            except KeyboardInterrupt:
+                printer.finish(ENDED_BY_SIGNAL)
+                raise
+            printer.conclude(outcome)
+        for line in outcome.conclusion:
+            notices.warning(line)
+        if printer.summaries is not None:
+            printer.summaries.total()
+        is_damaged = report_problems(notices)
+    return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
 
 
 def _check_topics(paths: Sequence[str], notices: Notices) -> None:

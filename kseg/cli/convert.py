@@ -1,12 +1,11 @@
 """``kseg convert``: segments in another format, codec or size; records to and from other forms."""
 
 from functools import partial
-from typing import Any
 
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cli.changing import change_options, common_options, keeping_options, run_change, write_new
+from kseg.cli.changing import in_place_options, presentation_options, run_change, write_new
 from kseg.cli.help import Command
 from kseg.cli.options import (
     Engine,
@@ -55,15 +54,15 @@ def _check(options: ConvertOptions, change: ChangeOptions, engine: Engine) -> No
 @filled(ConvertOptions)
 @spool_options
 @engine_options
-@keeping_options
-@partial(common_options, has_short_report=False)  # -o is --output
+@in_place_options
+@presentation_options("--report")  # -o is --output
 def command(
     paths: tuple[str, ...],
     options: ConvertOptions,
     engine: Engine,
     spool: Spool,
+    change: ChangeOptions,
     presentation: Presentation,
-    **of_changes: Any,
 ) -> int:
     """Write the records of PATH in another format: older or newer segments, another codec, JSON Lines, CSV, Parquet.
 
@@ -72,7 +71,6 @@ def command(
     on standard input; with --from, files of that form; for Parquet and Arrow also directories of them.
     """
     keep_freed_memory()
-    change = change_options(**of_changes)
     _check(options, change, engine)
     if options.output not in (None, "-"):
         check_output(options.output, paths if options.source else ())

@@ -12,7 +12,7 @@ import click
 from kseg.errors import RequestError
 from kseg.options.declaration import INPUT, OUTPUT, RESOURCES, Number, Option, PathKind, Value, default_of, options_of
 from kseg.options.values import BYTES
-from kseg.output.notices import Color, Notices, Presentation
+from kseg.output.notices import Notices
 from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.forms import REDPANDA_SEGMENT
@@ -170,6 +170,19 @@ def with_options(command: CommandFunction, declared: Mapping[str, Option]) -> Co
     return command
 
 
+def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]) -> Decorator:
+    """Adds options by the names of the parameters of ``make``. The command gets its result as ``name``."""
+
+    def decorate(command: CommandFunction) -> CommandFunction:
+        @wraps(command)
+        def with_object(**given: Any) -> Any:
+            return command(**{name: make(**{each: given.pop(each) for each in declared})}, **given)
+
+        return with_options(with_object, declared)
+
+    return decorate
+
+
 def paths_argument(is_required: bool = True) -> Decorator:
     """PATH..., logs."""
     return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath())
@@ -217,16 +230,6 @@ def output_options(command: CommandFunction) -> CommandFunction:
     return with_options(command, _OUTPUT_OPTIONS)
 
 
-def as_presentation(command: CommandFunction) -> CommandFunction:
-    """Gives --format, --color, --quiet and --verbose to the command as ``presentation``."""
-
-    @wraps(command)
-    def with_presentation(form: str, color: Color, quiet: bool, verbose: bool, **given: Any) -> Any:
-        return command(presentation=Presentation(form, color, quiet, verbose), **given)
-
-    return with_presentation
-
-
 @dataclass(frozen=True, slots=True)
 class Engine:
     """``master``: URL of the Spark cluster, None for the default."""
@@ -235,7 +238,14 @@ class Engine:
     master: str | None = None
 
 
-_ENGINE_OPTIONS = {
+def _engine(engine: str, master: str | None) -> Engine:
+    """Raises UsageError for a --master without --engine spark."""
+    if engine != "spark" and master is not None:
+        raise click.UsageError("--master goes with --engine spark")
+    return Engine(engine == "spark", master)
+
+
+engine_options = gathered("engine", _engine, {
     "engine": Option(
         "--engine", RESOURCES, "spark: run on Apache Spark, with the same results.", ("local", "spark"),
         default="local", shows_default=True,
@@ -243,19 +253,8 @@ _ENGINE_OPTIONS = {
     "master": Option(
         "--master", RESOURCES, "With --engine spark: the cluster, such as spark://host:7077.", metavar="URL"
     ),
-}  # fmt: skip
-
-
-def engine_options(command: CommandFunction) -> CommandFunction:
-    """As ``engine``: --engine, --master. Raises UsageError for a --master without --engine spark."""
-
-    @wraps(command)
-    def with_engine(engine: str, master: str | None, **given: Any) -> Any:
-        if engine != "spark" and master is not None:
-            raise click.UsageError("--master goes with --engine spark")
-        return command(engine=Engine(engine == "spark", master), **given)
-
-    return with_options(with_engine, _ENGINE_OPTIONS)
+})  # fmt: skip
+"""As ``engine``: --engine, --master."""
 
 
 @contextmanager
@@ -270,7 +269,7 @@ def spark_session(engine: Engine, jobs: int | None) -> Iterator[Any]:
         yield spark
 
 
-_SPOOL_OPTIONS = {
+spool_options = gathered("spool", lambda spool_dir, spool_bytes: Spool(spool_dir, spool_bytes), {
     "spool_dir": Option(
         "--spool-dir", RESOURCES,
         "Directory of the unnamed temporary files for packed PATHs; default: that of TMPDIR.", PathKind(),
@@ -280,17 +279,8 @@ _SPOOL_OPTIONS = {
         "--spool-bytes", RESOURCES, "Largest size of these temporary files; default: half of the free space there.",
         BYTES,
     ),
-}  # fmt: skip
-
-
-def spool_options(command: CommandFunction) -> CommandFunction:
-    """As ``spool``: --spool-dir and --spool-bytes."""
-
-    @wraps(command)
-    def with_spool(spool_dir: str | None, spool_bytes: int | None, **given: Any) -> Any:
-        return command(spool=Spool(spool_dir, spool_bytes), **given)
-
-    return with_options(with_spool, _SPOOL_OPTIONS)
+})  # fmt: skip
+"""As ``spool``: --spool-dir and --spool-bytes."""
 
 
 def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Callable[[tuple[str, ...]], int]) -> int:

@@ -8,7 +8,7 @@ import click
 from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.planner import Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
-from kseg.cli.changing import common_options, open_plans
+from kseg.cli.changing import DRY_AND_LOCK, open_plans, presentation_options
 from kseg.cli.help import Command
 from kseg.cli.options import paths_argument, with_options
 from kseg.options import values
@@ -37,8 +37,8 @@ _OPTIONS = {
 
 @click.command("undo", cls=Command)
 @paths_argument()
-@partial(with_options, declared=_OPTIONS)
-@common_options
+@partial(with_options, declared=_OPTIONS | DRY_AND_LOCK)
+@presentation_options()
 def command(
     paths: tuple[str, ...],
     topics: tuple[str, ...],

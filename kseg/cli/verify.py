@@ -10,7 +10,6 @@ import click
 from kseg.cli.help import Command
 from kseg.cli.options import (
     Engine,
-    as_presentation,
     engine_options,
     filled,
     form,
@@ -26,7 +25,7 @@ from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
 from kseg.output.findings.printer import FindingsPrinter, FindingsReporter
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import Presentation, on_one_line
+from kseg.output.notices import Color, Presentation, on_one_line
 from kseg.output.progress import progress_over
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.paths import partition_count
@@ -60,7 +59,6 @@ _OPTIONS = {
 @spool_options
 @engine_options
 @output_options
-@as_presentation
 def command(
     options: VerifyOptions,
     engine: Engine,
@@ -68,19 +66,23 @@ def command(
     explain: str | None,
     sort: str | None,
     output: str | None,
-    presentation: Presentation,
+    form: str,
+    color: Color,
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Check segments (.log, .kafka), partitions and whole log directories.
 
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is an error.
     """
+    presentation = Presentation(form, color, quiet, verbose)
     if not options.paths and options.server is not None:
         options = replace(options, paths=tuple(options.server.log_dirs))
     _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
     if explain:
         return _explain(explain, output, presentation)
-    if sort is not None and presentation.form in ("junit", "html"):
-        raise click.UsageError(f"--sort has no {presentation.form} form")
+    if sort is not None and form in ("junit", "html"):
+        raise click.UsageError(f"--sort has no {form} form")
     if not options.paths:
         raise click.UsageError("no PATH is given")
     if options.manifest:
@@ -100,7 +102,7 @@ def command(
         archives_at(others, spool) as replicas,
     ):
         remote = RemoteChoice(read_private_keys(options.private_keys), options.topics, tuple(found))
-        takes_census = _takes_census(tuple(found), sort, presentation.form)
+        takes_census = _takes_census(tuple(found), sort, form)
         if len(replicas) > 1:
             raise click.UsageError(f"--against matches {len(replicas)} paths")
         against = replicas[0] if replicas else None

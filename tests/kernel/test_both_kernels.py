@@ -14,8 +14,11 @@ from kernel.records import cases as records
 from kernel.render import cases as render
 from kernel.scan import cases as scan
 from kernel.state import cases as state
+from segment import cases as segment
 
-CASES = codecs.CASES | compact.CASES | records.CASES | render.CASES | scan.CASES | state.CASES
+CASES = (
+    codecs.CASES | compact.CASES | records.CASES | render.CASES | scan.CASES | segment.CASES | state.CASES
+)  # fmt: skip
 
 
 def outcomes(name: str, times: int) -> list[str]:

@@ -3,7 +3,6 @@
 import json
 import pickle
 import re
-import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,12 +65,6 @@ def test_archives_and_stores_have_the_same_commits(places: dict[str, str]) -> No
         assert rows_of(place, mode="commits") == expected
         splits = kseg.scan(place, mode="commits").splits(1)
         assert [row for split in splits for row in split.to_arrow().to_pylist()] == expected
-
-
-def test_copies_of_a_partition_make_one_list(tmp_path: Path) -> None:
-    shutil.copytree(COMMITTED / OFFSETS, tmp_path / OFFSETS)
-    assert shown(rows_of(tmp_path / OFFSETS, COMMITTED, mode="commits")) == sorted(TRUTH, key=str)
-    assert len(kseg.scan([tmp_path / OFFSETS, COMMITTED], mode="commits").splits(1)) == 2
 
 
 def test_damage_in_a_coordinators_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -36,23 +36,6 @@ def test_out_and_in_again(tmp_path: Path, wanted: dict[str, Any]) -> None:
         kseg.convert(LOGS, output=tmp_path / "out/tables", **wanted).apply()
 
 
-@pytest.mark.parametrize("wanted", [{}, {"to": "v2"}])
-def test_segments_with_a_codec(tmp_path: Path, wanted: dict[str, Any]) -> None:
-    kseg.convert(LOGS, to="parquet", output=tmp_path / "table").apply()
-    kseg.convert(tmp_path / "table", from_="parquet", codec="zstd", output=tmp_path / "new", **wanted).apply()
-    assert set(kseg.scan(tmp_path / "new", mode="batches").to_arrow().column("compression").to_pylist()) == {"zstd"}
-
-
-def test_topics_of_an_export(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    for name in ("a-0", "b-0"):
-        with kseg.writer(tmp_path / "logs" / name) as writer:
-            writer.append(value=b"v")
-    kseg.convert(tmp_path / "logs", to="csv", topics="b", output=tmp_path / "b.csv").apply()
-    assert (tmp_path / "b.csv").read_bytes().count(b'"b",0,0,') == 1
-    assert b'"a"' not in (tmp_path / "b.csv").read_bytes()
-
-
 @pytest.mark.parametrize("wanted, told", [
     ({"to": "parquet"}, "give an output"),
     ({"from_": "parquet"}, "give an output"),

@@ -73,27 +73,6 @@ def test_a_partition_without_records_has_an_empty_segment(tmp_path: Path) -> Non
     assert kseg.verify(tmp_path / "orders-0", level="deep").ok
 
 
-def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fail() -> None:
-        with kseg.writer(tmp_path / "new/orders-0") as writer:
-            writer.append(value=b"x" * 100_000)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert names_in(tmp_path) == []
-
-
-def test_nothing_that_is_there_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "orders-0"
-    put(path, ROWS)
-    before = {file.name: file.read_bytes() for file in path.iterdir()}
-    with pytest.raises(kseg.PathError, match="already exists"):
-        put(path, ROWS)
-    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
-    assert names_in(tmp_path) == ["orders-0"]
-
-
 @pytest.mark.parametrize(
     "options",
     [{"codec": "brotli"}, {"codec": "zstd:99"}, {"segment_bytes": 0}, {"batch_bytes": 0}, {"first_offset": -1}],
@@ -156,23 +135,6 @@ def test_a_scan_is_written_with_its_offsets(tmp_path: Path, source: Path) -> Non
     assert written.slice(0, table.num_rows).select(kept).equals(table.select(kept))
     assert written.column("timestamp").to_pylist()[:-1] == table.column("timestamp").to_pylist()
     assert kseg.verify(path, level="deep").ok
-
-
-def test_keys_of_headers_and_missing_timestamps_are_kept(tmp_path: Path) -> None:
-    """In Arrow a key that is not UTF-8 is the text of its base64 form, and a missing timestamp is null."""
-    pa = pytest.importorskip("pyarrow")
-    headers: list[tuple[str | bytes, bytes | None]] = [(b"\xff\xfe", b"1"), ("ok", None), ("", b"")]
-    with kseg.writer(tmp_path / "t-0") as writer:
-        writer.append(value=b"x", headers=headers)
-        writer.append(value=b"y", timestamp=5)
-    scan = kseg.scan(tmp_path / "t-0")
-    with kseg.writer(tmp_path / "u-0") as writer:
-        writer.extend(scan)
-    for name in ("t-0", "u-0"):
-        records = list(kseg.open(tmp_path / name).records())
-        assert [(each.timestamp, each.headers) for each in records] == [(None, headers), (5, [])]
-        assert [pair["key"] for pair in pa.table(kseg.scan(tmp_path / name))["headers"][0].as_py()][1:] == ["ok", ""]
-        assert pa.table(scan)["timestamp"].cast(pa.int64()).to_pylist() == [None, 5]
 
 
 def test_tables_of_other_types_are_written(tmp_path: Path) -> None:

@@ -377,19 +377,6 @@ def test_damage_of_an_archive_shows_in_the_status_of_recover(tmp_path: Path, kse
     assert (tmp_path / "out/dplain-0" / SEGMENT.name).read_bytes() == SEGMENT.read_bytes()
 
 
-CHANGES = [("recover",), ("recover", "-n"), ("convert", "--in-place", "--codec", "zstd"), ("compact",), ("retain",)]
-
-
-@pytest.mark.parametrize("command", CHANGES)
-def test_an_archive_is_never_changed(command: tuple[str, ...], tmp_path: Path, kseg: Kseg) -> None:
-    path = tmp_path / "backup.tar"
-    data = tar_bytes(members(LOGS, ""))
-    path.write_bytes(data)
-    kseg(*command, path).expect(3, "--output DIR")
-    assert path.read_bytes() == data
-    assert os.listdir(tmp_path) == ["backup.tar"]
-
-
 _PACKED_MAGICS = [
     b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\0", b"BZh", b"PK\3\4", b"PK\5\6"
 ]  # fmt: skip

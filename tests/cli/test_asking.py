@@ -78,12 +78,6 @@ def test_patterns_of_keys_and_values(kseg: Kseg) -> None:
     assert kseg("dump", "--grep", "(", CODECS).status == 2
 
 
-def test_a_filter_that_finds_nothing_says_so(kseg: Kseg) -> None:
-    for options in (("--grep", "zz-not-there-zz"), ("--key-pattern", "zz-not-there-zz"), ("--time", "..1999-01-01")):
-        done = kseg("dump", "--deep-iteration", "--format", "json", *options, CODECS)
-        done.expect(0, "nothing found", out=b"")
-
-
 @pytest.mark.parametrize(
     "options", [("--last", "2", "--offsets", "1..2"), ("--around", "2", "--last", "2"), ("--last", "0")]
 )
@@ -101,13 +95,3 @@ def test_topics_of_a_log_directory(kseg: Kseg, command: tuple[str, ...]) -> None
     assert others == set()
     assert f"/{topic}-" in done.out.decode() or command[0] == "verify"
     assert done.status in (0, 1)
-
-
-@pytest.mark.parametrize("given", ["7", "7..7", "07..7"])
-def test_one_offset_is_a_range(kseg: Kseg, given: str) -> None:
-    assert [row["offset"] for row in records(kseg, CODECS, "--offsets", given)] == [7]
-
-
-@pytest.mark.parametrize(("given", "status"), [(f"{(1 << 63) - 1}", 0), (f"{1 << 63}", 2), ("8..7", 2)])
-def test_ranges_end_at_the_largest_offset(kseg: Kseg, given: str, status: int) -> None:
-    assert kseg("dump", "--offsets", given, CODECS).status == status

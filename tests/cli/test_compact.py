@@ -206,18 +206,6 @@ def test_a_dry_run_tells_what_would_go_by_kind_and_changes_nothing(kseg: Kseg, t
     assert row["bytesAfter"] == sum(len(data) for data in files(partition, ".log").values())
 
 
-def test_without_a_quarantine_each_segment_is_put_in_place_by_itself(kseg: Kseg, tmp_path: Path) -> None:
-    partition = ABORTED.copy(tmp_path)
-    done = kseg(
-        "compact", *ABORTED.options_with("--segment-bytes", "16384"), "--no-quarantine", "--format", "json", partition
-    )
-    assert done.status == 0
-    assert done.of_type("compaction")[0]["peakBytes"] < sum(map(len, files(ABORTED.before, ".log").values()))
-    assert records(partition) == records(ABORTED.after)
-    assert not (partition / ".kseg-quarantine").exists()
-    assert checkpoint(tmp_path, ABORTED.name) == ABORTED.checkpoint_after
-
-
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("pair", [ABORTED, OLDER], ids=each)
 def test_a_damaged_log_is_left_alone(kseg: Kseg, tmp_path: Path, pair: Pair, place: str) -> None:

@@ -63,14 +63,6 @@ def changed(logs: Path, before: dict[str, dict[str, bytes]]) -> set[str]:
     return {name for name in before if after[name] != before[name]}
 
 
-@pytest.mark.parametrize("mode", [(), ("--mode", "salvage")])
-def test_recover_changes_only_these_topics(logs: Path, kseg: Kseg, mode: tuple[str, ...]) -> None:
-    before = content(logs)
-    done = kseg("recover", *mode, "--topic", "audit-*", logs)
-    assert done.status in (0, 1)
-    assert changed(logs, before) == {"audit-a-0", "audit-b-0"}
-
-
 def test_undo_restores_only_these_topics(logs: Path, kseg: Kseg) -> None:
     before = content(logs)
     kseg("recover", logs)
@@ -85,22 +77,6 @@ def test_undo_restores_only_these_topics(logs: Path, kseg: Kseg) -> None:
     assert not kseg("undo", "--list", "--topic", "audit-a", "--format", "json", logs).of_type("change")
     assert kseg("undo", "--topic", "audit-b", logs).status == 0
     assert changed(logs, before) == {"audit-a-0"}
-
-
-def test_convert_in_place_and_undo(logs: Path, kseg: Kseg) -> None:
-    kseg("recover", "--mode", "salvage", logs)
-    before = content(logs)
-    assert kseg("convert", "--codec", "gzip", "--in-place", "--topic", "orders", logs).status == 0
-    assert changed(logs, before) == {"orders-0", "orders-1"}
-    assert kseg("undo", "--topic", "orders", logs).status == 0
-    assert changed(logs, before) == set()
-
-
-def test_convert_writes_only_these_topics(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
-    kseg("recover", "--mode", "salvage", logs)
-    out = tmp_path / "out"
-    assert kseg("convert", "--codec", "gzip", "--topic", "audit-a", "--output", out, logs).status == 0
-    assert {path.name for path in out.iterdir() if path.is_dir()} == {"audit-a-0"}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

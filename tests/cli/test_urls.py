@@ -16,13 +16,6 @@ LOGS = TESTDATA / "log-directories/4.3.1/logs"
 FLAGS = ("--format", "json")
 
 
-@pytest.mark.parametrize("command", ["dump", "verify", "recover -n", "reindex -n"])
-def test_file_urls(command: str, kseg: Kseg) -> None:
-    words = [*command.split(), *FLAGS]
-    plain, found = kseg(*words, LOGS / "dplain-0"), kseg(*words, f"file://{LOGS}/dplain-0")
-    assert (found.status, found.objects) == (plain.status, plain.objects)
-
-
 @pytest.mark.parametrize(
     "command", ["dump", "verify", "recover -n --output new", "recover -n --mode salvage --output new"]
 )
@@ -49,15 +42,6 @@ def test_a_dump_of_a_busy_http_server_has_the_rows_of_the_file(kseg: Kseg, monke
         http.failures = [503] * 1000
         kseg("verify", f"{http.root}/{segment.name}").expect(3, f"{segment.name}: the server answered 503 Service Unav")
     assert found.lines[1:] == kseg(*flags, segment).lines[1:]
-
-
-def test_against_takes_one_match(kseg: Kseg) -> None:
-    memory = fsspec.filesystem("memory")
-    for name in ("a-0", "b-0"):
-        memory.pipe_file(f"/bucket/{name}/{0:020}.log", b"")
-    done = kseg("verify", "--against", "memory://bucket/*", LOGS / "dplain-0")
-    memory.rm("/bucket", recursive=True)
-    assert (done.status, "matches 2 paths" in done.err) == (2, True)
 
 
 PARTITION = TESTDATA / "log-directories/4.3.1/logs/dplain-0"

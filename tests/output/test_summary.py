@@ -27,11 +27,6 @@ def run(*paths: Path, **options) -> tuple[SummaryPrinter, list[str]]:
     return printer, sink.lines
 
 
-def test_another_partition_is_another_object() -> None:
-    _, lines = run(MIXED, TRANSACTIONS[0], as_json=True)
-    assert [json.loads(line)["path"] for line in lines] == [str(MIXED), str(TRANSACTIONS[0])]
-
-
 def test_what_if() -> None:
     (found,) = map(json.loads, run(MIXED, as_json=True, what_if=[parse_target("zstd")], jobs=2)[1])
     saving = found["whatIf"]
@@ -59,10 +54,6 @@ def test_80_columns_are_enough(path: Path) -> None:
     _, lines = run(path)
     assert lines[0].startswith(f"{path}: ")
     assert [line for line in lines[1:] if display_width(line) > 80 or line != line.rstrip()] == []
-
-
-def test_nothing_is_written_for_nothing() -> None:
-    assert run()[1] == []
 
 
 @pytest.mark.parametrize(

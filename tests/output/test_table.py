@@ -7,7 +7,7 @@ import pytest
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
-from kseg.output.fleet_table import CENSUS_FIELDS, SUMMARY_FIELDS, FleetTable
+from kseg.output.fleet_table import SUMMARY_FIELDS, FleetTable
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.output.terminal import Paint, display_width
@@ -168,36 +168,6 @@ def test_the_order(sort: str, first: str) -> None:
     assert lines(sort)[1].split()[0] == first
 
 
-def test_totals_and_formats() -> None:
-    shown = lines("size")
-    assert shown[4].split()[:6] == ["3", "partitions", "60", "B", "6", "60"]
-    assert [line.split() for line in shown[6:]] == [
-        ["FORMAT", "CODEC", "BATCHES", "SIZE", "PARTITIONS"],
-        ["v2", "lz4", "10", "10", "B", "1"],
-        ["v2", "none", "50", "50", "B", "2"],
-    ]
-
-
-def test_what_the_cleaner_waits_for() -> None:
-    assert [line.endswith(cell) for line, cell in zip(lines("name")[1:], ("dirty 7%", "-"), strict=False)] == [True] * 2
-
-
-def test_partitions_of_a_verification_have_numbers_of_findings() -> None:
-    table = FleetTable("errors", Paint("never"), 200)
-    table.add(summary("/logs/a-0", 10) | {"errors": 0, "warnings": 1})
-    table.add(summary("/logs/b-0", 10) | {"errors": 2, "warnings": 0})
-    assert "errors" in CENSUS_FIELDS
-    title, first, second, total, *_ = table.text().splitlines()
-    assert title.split()[7:9] == ["ERRORS", "WARNINGS"]
-    assert [row.split()[0] for row in (first, second)] == ["b-0", "a-0"]
-    assert "ERRORS" not in lines("name")[0]
-    assert total.split()[-2:] == ["2", "1"]
-
-
 def test_a_narrow_terminal_leaves_columns_out() -> None:
     assert all(len(line) <= 40 for line in lines("size", 40)[:5])
     assert "PARTITION" in lines("size", 40)[0]
-
-
-def test_nothing_is_no_table() -> None:
-    assert FleetTable("name", Paint("never"), 80).text() == ""

@@ -13,7 +13,7 @@ from kseg.findings.table import KINDS
 from kseg.output.findings.junit import JunitFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
-from kseg.verification.report import SHOWN_PER_FILE, Comparison, Finding, Report
+from kseg.verification.report import Comparison, Finding, Report
 
 # What the schema of Ant's task and that of Jenkins' plugin both allow: (attributes, children in this order).
 ALLOWED = {
@@ -114,18 +114,3 @@ def test_any_text_makes_xml(tmp_path_factory: pytest.TempPathFactory, text: str,
     folder = tmp_path_factory.mktemp("junit")
     data = report_of(folder, [found(code, file, message=text), found("bad-length", file, message=text)])
     assert_fits(ElementTree.fromstring(data))
-
-
-def test_a_report_shows_some_and_counts_all() -> None:
-    shown: list[Finding] = []
-    report = Report(shown.append, ignored=["gap-truncated"])
-    for number in range(SHOWN_PER_FILE + 7):
-        report.add("bad-length", "a", "x", number)
-        report.add("gap-truncated", "a", "x", number)
-    report.more("bad-length", "a", 3)
-    report.more("gap-truncated", "a", 3)
-    report.add("bad-length", "b", "x")
-    assert len(shown) == SHOWN_PER_FILE + 1
-    assert report.totals.errors == SHOWN_PER_FILE + 11
-    assert report.unshown() == [("a", "bad-length", 10)]
-    assert report.unshown() == []

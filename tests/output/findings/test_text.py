@@ -32,13 +32,6 @@ def shown(is_terminal: bool, count: int = 3) -> list[str]:
     return lines
 
 
-def test_a_pipe_gets_one_line_each() -> None:
-    assert shown(is_terminal=False)[:2] == [
-        f"/logs/[bold]orders-0/0.log:140: error: bad-length: {MESSAGE} [offset 7] (61 bytes)",
-        "/logs/[bold]orders-0/0.log: info: index-missing: there is no 0.index",
-    ]
-
-
 @pytest.mark.parametrize("columns", [50, 80, 100])
 def test_a_terminal_gets_a_tree_for_each_file(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -130,14 +123,6 @@ def test_the_title_has_what_was_not_checked() -> None:
 
 def test_quiet_totals_are_left_out() -> None:
     assert totals_shown(report("bad-length"), quiet=True) == ""
-
-
-def test_a_pipe_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    show_totals(report("bad-length", not_judged=1), Notices())
-    assert capsys.readouterr().err == (
-        "kseg: files: 3 (1.5 KiB), batches: 1200, records: 34567; errors: 1, warnings: 0, infos: 0; "
-        "files not judged: 1\n"
-    )
 
 
 def explained(codes: list[str], is_terminal: bool, color: str = "auto") -> list[str]:

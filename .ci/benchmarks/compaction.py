@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.peers import Peers
 from benchmarks.process import KSEG, POLL_SECONDS, largest_bytes, parser_of
 from cleaner.building import BatchFields, NewRecord, build_record_batch
-from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.reading import RecordBuffers
+from kseg.cleaner.log import RecordBuffers
+from kseg.cleaner.rounds import OffsetMap
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s

@@ -241,6 +241,16 @@ class Keeping:
     keeps: bool = True
     elsewhere: str | None = None
 
+    def place(self) -> str:
+        """Returns ``elsewhere``, or the directory in which it will be created; "" for none. Raises KsegError."""
+        if not self.elsewhere:
+            return ""
+        path = os.path.abspath(self.elsewhere)
+        path = path if os.path.isdir(path) else os.path.dirname(path)
+        if not os.path.isdir(path):
+            raise KsegError(f"{path}: is no directory; nothing was changed")
+        return path
+
 
 def apply(
     plan: Plan,
@@ -420,11 +430,7 @@ def check_space(plan: Plan, keeping: Keeping) -> None:
     """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
     needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     check_free(plan.directory, needed)
-    if keeping.keeps and keeping.elsewhere:
-        place = os.path.abspath(keeping.elsewhere)
-        place = place if os.path.isdir(place) else os.path.dirname(place)
-        if not os.path.isdir(place):
-            raise KsegError(f"{place}: is no directory; nothing was changed")
+    if keeping.keeps and (place := keeping.place()):
         same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
         check_free(place, kept_bytes(plan, links=same) + needed * same)
 

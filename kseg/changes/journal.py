@@ -342,11 +342,6 @@ def checkpoint_entries(directory: str, name: str, known: Known) -> dict[TopicPar
     return offsets_of(items)
 
 
-def checkpoint_offset(directory: str, name: str, known: Known, partition: TopicPartition) -> int | None:
-    """Returns the offset of a partition in a checkpoint file. Raises KsegError if the file cannot be read."""
-    return checkpoint_entries(directory, name, known).get(partition)
-
-
 # Renames partition directories inside a log directory; the journal records all renames before the first one.
 #
 # A directory is identified by its inode, so that after a kill no rename is repeated or reverted twice.

@@ -6,24 +6,173 @@ completes it: new files are added as .swap, the .log first; the old files are de
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
+from kseg.changes.apply import MARGIN_BYTES, free_bytes
+from kseg.changes.driver.planner import ChangeOptions, Progress, Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.staging import Staging
-from kseg.cleaner.active_producers import Producers, read_producers
-from kseg.cleaner.disk_space import SpaceNeeded, SpaceTaken, bound, counted, file_bytes
-from kseg.cleaner.log import CleanerSegment, read_segments, segments_between
-from kseg.cleaner.offset_map import memory_for
+from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between
+from kseg.cleaner.producers import Producers, read_producers
 from kseg.cleaner.ranges import Checkpoints, CleanableRange, LargeRecord, cleanable_range, large_record, log_limits
-from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
+from kseg.cleaner.rounds import CleanedGroup, Round, memory_for
 from kseg.cleaner.settings import CleanerSettings
-from kseg.errors import UnsupportedError
+from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
+from kseg.quantities import shown_bytes
 from kseg.segment.files import segment_stem
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import open_regular
+
+# The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
+#
+# New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new
+# files must fit at once. If each new segment is committed by itself and the old files are removed for good, space for
+# one new segment is enough.
+
+_LEGACY_GROWTH, _GROWTH = 3, 1.25
+"""A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceNeeded:
+    """Upper bounds in bytes: ``here`` for new files next to the old ones, ``elsewhere`` for old files kept there.
+
+    ``is_counted``: computed by a pass over the log, not estimated from file sizes.
+    """
+
+    here: int
+    elsewhere: int = 0
+    is_counted: bool = False
+
+
+class SpaceTaken:
+    """Tracks the disk space used beyond the partition's own.
+
+    ``frees_each``: the old files of a group are removed before the next group is written.
+    """
+
+    def __init__(self, frees_each: bool) -> None:
+        self._frees_each = frees_each
+        self._now = self.peak = self.replaced = 0
+
+    def add(self, group: CleanedGroup) -> None:
+        """Adds the new files of a group; those of an identical copy are removed again at once."""
+        size = file_bytes(group.segment)
+        self.peak = max(self.peak, self._now + size)
+        if not group.is_copy:
+            self._now += size
+            before = sum(map(file_bytes, group.sources))
+            self.replaced += before
+            if self._frees_each:
+                self._now -= before
+
+    def subtract(self, segments: Iterable[CleanerSegment]) -> None:
+        """Subtracts the new files of an earlier round, which a later round has replaced."""
+        self._now -= sum(map(file_bytes, segments))
+
+
+def file_bytes(segment: CleanerSegment) -> int:
+    """Returns the size of all of a segment's files."""
+    return sum(segment.sizes.values())
+
+
+def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> SpaceNeeded:
+    """Returns an upper bound without reading records: all of them survive and grow by the maximum.
+
+    ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
+    """
+    sizes = [sum(map(file_bytes, group)) for group in group_segments(segments, end, settings)]
+    total, largest = sum(sizes), max(sizes, default=0)
+    here = largest if frees_each else total
+    if settings.until_clean and not frees_each:
+        here += largest  # the next round begins before the files of the previous one are removed
+    grows = not settings.keeps_format and any(map(_is_legacy, segments))
+    return SpaceNeeded(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
+
+
+def counted(
+    groups: Iterable[CleanedGroup], unread: Sequence[CleanerSegment], until_clean: bool, frees_each: bool
+) -> SpaceNeeded:
+    """Returns the need found by a pass without writing.
+
+    ``unread``: dirty segments left to later rounds; ``frees_each``: see `SpaceTaken`.
+    """
+    taken, largest = SpaceTaken(frees_each), 0
+    for group in groups:
+        taken.add(group)
+        largest = max(largest, file_bytes(group.segment))
+    if not unread or not until_clean:
+        return SpaceNeeded(taken.peak, taken.replaced, True)
+    rest = [file_bytes(segment) for segment in unread]
+    more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
+    return SpaceNeeded(round(taken.peak + more * _GROWTH), taken.replaced + sum(rest), True)
+
+
+def _is_legacy(segment: CleanerSegment) -> bool:
+    with open_regular(segment.path) as stream:
+        head = stream.read(ENTRY_MAGIC + 1)
+    return len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2
+
+
+_WARNING_SHARE = 4
+"""The need is a warning from a quarter of the free space on, and a detail below."""
+
+
+class SpaceCheck:
+    """Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need.
+
+    ``commits_each``: each new segment is committed by itself, because the old files leave the file system then."""
+
+    def __init__(self, directory: str, change: ChangeOptions, reporter: Reporter) -> None:
+        self._directory, self._reporter = directory, reporter
+        self._output = change.output
+        self._keeps, place = change.keeping.keeps, change.keeping.place()
+        is_elsewhere = place and os.stat(place).st_dev != os.stat(directory).st_dev
+        self._kept_in = place if is_elsewhere else None  # on another file system
+        self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
+
+    def has_space(self, need: SpaceNeeded) -> bool:
+        """Whether the space is enough. Raises KsegError if the need was counted and it is not."""
+        free = free_bytes(self._output or self._directory)
+        lack = self._lack(need, free)
+        if lack and need.is_counted:
+            raise KsegError(f"{self._directory}: {lack}; nothing was changed")
+        if lack:
+            self._reporter.warning(f"{self._directory}: {lack}: the surviving records are counted first")
+            return False
+        line = f"{self._directory}: new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free"
+        if need.is_counted or need.here * _WARNING_SHARE > free:
+            self._reporter.warning(line)
+        else:
+            self._reporter.detail(line)
+        return True
+
+    def warn_if_refused(self, need: SpaceNeeded) -> None:
+        """Warns, after a dry run, if the compaction would be refused."""
+        if lack := self._lack(need, free_bytes(self._directory)):
+            self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
+
+    def _lack(self, need: SpaceNeeded, free: int) -> str:
+        """Returns why the space is not enough, "" if it is."""
+        if need.here + MARGIN_BYTES > free:
+            each = ""
+            if not self.commits_each and self._output is None:
+                each = "; with --no-quarantine, or --quarantine on another disk, disk space for one segment is enough"
+            return f"new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free{each}"
+        if self._kept_in is not None and self._keeps:
+            free = free_bytes(self._kept_in)
+            if need.elsewhere + MARGIN_BYTES > free:
+                kept = shown_bytes(need.elsewhere)
+                return f"{kept} of old files are to be kept in {self._kept_in}, where {shown_bytes(free)} are free"
+        return ""
+
+
+# The compaction of a partition.
 
 _COMPARE_BYTES = 1 << 20
 
@@ -43,7 +192,7 @@ class Compaction:
 
     ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the rounds
     that a dry run only surveyed; ``is_whole``: whether the last round took the whole dirty range; ``peak_bytes``: the
-    largest disk space taken by new files.
+    largest disk space taken by new files; ``replaced_bytes``: those of the old files that have been replaced.
     """
 
     directory: str
@@ -57,6 +206,7 @@ class Compaction:
     bytes_before: int = 0
     bytes_after: int = 0
     peak_bytes: int = 0
+    replaced_bytes: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -67,10 +217,8 @@ class Compaction:
         return total
 
 
-RoundMaker = Callable[
-    [Sequence[CleanerSegment], CleanableRange, Producers, CleanerSettings, Callable[[], str] | None, Watcher | None],
-    Round,
-]
+RoundMaker = Callable[..., Round]
+"""Makes a round from the arguments of `Round`."""
 
 
 class Compactor:
@@ -83,7 +231,7 @@ class Compactor:
         settings: CleanerSettings,
         staging: Staging | None,
         commits_each: bool = False,
-        watcher: Watcher | None = None,
+        watcher: Progress | None = None,
         has_space: Callable[[SpaceNeeded], bool] = lambda _: True,
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
@@ -169,11 +317,6 @@ class Compactor:
             result.later.append(LaterRound(rest.start, one.end, one.keys))
             result.end, result.is_whole = one.end, one.is_whole
 
-    @property
-    def replaced_bytes(self) -> int:
-        """Bytes of the old files that have been replaced."""
-        return self._taken.replaced
-
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
         make_folder = self._staging.make_folder if self._staging else None
         one = self._rounds(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
@@ -196,9 +339,12 @@ class Compactor:
             self._adopt(group)
             self._free(group)
             yield group
-        result.peak_bytes = self._taken.peak
+        result.peak_bytes, result.replaced_bytes = self._taken.peak, self._taken.replaced
         if self._staging is not None:
-            self._replace(result.groups[first:])
+            new = result.groups[first:]
+            gone = {segment.base_offset for group in new for segment in group.sources}
+            kept = [segment for segment in self._segments if segment.base_offset not in gone]
+            self._segments = sorted([*kept, *(group.segment for group in new)], key=attrgetter("base_offset"))
         result.end, result.is_whole = (found.start, True) if self._large else (one.end, one.is_whole)
         result.keys = max(result.keys, one.keys)
 
@@ -222,13 +368,6 @@ class Compactor:
             model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
             for path in group.segment.paths.values():
                 self._staging.adopt(path, model)
-
-    def _replace(self, groups: list[CleanedGroup]) -> None:
-        """Updates the segment list after a round."""
-        gone = {segment.base_offset for group in groups for segment in group.sources}
-        kept = [segment for segment in self._segments if segment.base_offset not in gone]
-        new = [group.segment for group in groups]
-        self._segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
 
     def _mark_committed(self, group: CleanedGroup) -> None:
         """Updates the segment after its new files have been moved into the partition."""

@@ -7,13 +7,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
-from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
+from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker, partition_row, segment_rows
-from kseg.cleaner.disk_space import SpaceCheck, SpaceNeeded
+from kseg.cleaner.compaction import (
+    Compaction,
+    Compactor,
+    RoundMaker,
+    SpaceCheck,
+    SpaceNeeded,
+    partition_row,
+    segment_rows,
+)
+from kseg.cleaner.log import DamagedError
 from kseg.cleaner.ranges import Checkpoints
-from kseg.cleaner.reading import DamagedError
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import (
     TOPIC_NAMES,
@@ -163,7 +170,7 @@ class CompactionPlanner(Planner):
         if partition is not None and compactor.result.end is not None:
             self._ends[partition] = compactor.result.end
         if is_dry and compactor.result.rounds:
-            space.warn_if_refused(SpaceNeeded(compactor.result.peak_bytes, compactor.replaced_bytes, True))
+            space.warn_if_refused(SpaceNeeded(compactor.result.peak_bytes, compactor.result.replaced_bytes, True))
         self._report(compactor.result, time.monotonic() - began)
 
     def _checkpoints(self, directory: str, known: Known) -> Checkpoints:
@@ -171,7 +178,7 @@ class CompactionPlanner(Planner):
         if partition is None:
             return Checkpoints()
         names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
-        return Checkpoints(*(checkpoint_offset(root, name, known, partition) for name in names))
+        return Checkpoints(*(checkpoint_entries(root, name, known).get(partition) for name in names))
 
     def _settings(self, directory: str) -> CleanerSettings:
         of_topic, server = self._topics.lookup(directory), self._options.server

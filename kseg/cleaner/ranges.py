@@ -9,11 +9,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kseg.cleaner.active_producers import Producers, read_producers
-from kseg.cleaner.log import CleanerSegment, aborted_between, read_segments, segments_between
-from kseg.cleaner.reading import DamagedError, RecordBuffers, Window, open_message, open_records, windows
+from kseg.cleaner.log import (
+    CleanerSegment,
+    DamagedError,
+    RecordBuffers,
+    Window,
+    aborted_between,
+    open_message,
+    open_records,
+    read_segments,
+    segments_between,
+    windows,
+)
+from kseg.cleaner.producers import CleanedTransactions, Producers, read_producers
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
-from kseg.cleaner.transactions import CleanedTransactions
 from kseg.errors import KsegError, text_of
 from kseg.formats import message_set, record_batch
 from kseg.formats.suffixes import TRANSACTION_INDEX

@@ -1,25 +1,538 @@
 """One cleaning round of a log: builds an offset map of its dirty part, then cleans all segments up to the map's end."""
 
+import math
+import mmap
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Self
 
-from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.log import CleanerSegment, aborted_between, group_segments, segments_between
-from kseg.cleaner.offset_map import MapBuilder, OffsetMap
+from kseg.changes.driver.planner import Progress
+from kseg.cleaner.log import (
+    CleanerSegment,
+    CleaningThreads,
+    RecordBuffers,
+    Window,
+    aborted_between,
+    batch_bytes,
+    group_segments,
+    open_batch,
+    segments_between,
+    windows,
+)
+from kseg.cleaner.producers import CleanedTransactions, Producers, as_verdicts
 from kseg.cleaner.ranges import CleanableRange
-from kseg.cleaner.reading import CleaningThreads, windows
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.survivors import GroupCopier
-from kseg.cleaner.transactions import CleanedTransactions
 from kseg.errors import UnsupportedError
+from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
+from kseg.formats.compressing import compress, target_of
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
+from kseg.formats.rows import Rows, int64s
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
+from kseg.kernel.compact import keys
+from kseg.kernel.compact import survivors as kernel
+from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
+from kseg.kernel.compact.survivors import Counts, judge_rows
+from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
+from kseg.kernel.layout.rows import (
+    DONE,
+    FULL,
+    MORE_ROWS,
+    NEEDS_PACKING,
+    NOT_PLAIN,
+    ROW_OFFSET,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
+from kseg.kernel.records.building import seal
+from kseg.segment.batches import Message
 from kseg.segment.survey import record_count
 from kseg.segment.writer import SegmentWriter
-from kseg.sidefiles.indexes import AbortedTxn
+from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.buffers import Buffers
+
+# Maps keys to their last offset within a memory limit (Kafka's SkimpyOffsetMap).
+
+ENTRY_BYTES = 24
+LOAD_FACTOR = 0.9
+"""log.cleaner.io.buffer.load.factor."""
+
+_MAX_SLOTS = (1 << 32) - 1
+_MIN_SLOTS = 1024
+_FIRST_SLOTS = 1 << 16
+_GROWING_LOAD = 0.6
+"""Load factor at which a growing map is enlarged; a higher one makes lookups slower."""
+_MOVED_SLOTS = 1 << 17
+"""Slots moved at a time, after which the old ones are released: 3 MiB."""
+
+
+def memory_for(keys: int) -> int:
+    """Returns the bytes that a map of ``keys`` keys takes."""
+    return math.ceil((keys + 1) / LOAD_FACTOR) * ENTRY_BYTES
+
+
+def new_secret() -> bytes:
+    return os.urandom(SECRET_BYTES)
+
+
+class OffsetMap:
+    """A `KeyMap` (``keys``) whose table grows with its keys, up to a size for ``expected_keys`` if that is known.
+
+    Each map draws a new secret for its hash, unless it is a partition of a larger map, whose secret it then shares.
+    """
+
+    def __init__(self, memory_bytes: int, expected_keys: int | None = None, secret: bytes | None = None) -> None:
+        slots = max(min(memory_bytes // ENTRY_BYTES, _MAX_SLOTS), 2)
+        self._max_keys = int(slots * LOAD_FACTOR)
+        if expected_keys is not None:
+            slots = min(slots, max(expected_keys * 2, _MIN_SLOTS))
+        self._max_slots = slots
+        self.keys = KeyMap(Secret(secret or new_secret()))
+        self._memory, self._table = self._allocated(min(slots, _FIRST_SLOTS))
+
+    def _allocated(self, slots: int) -> tuple[mmap.mmap, memoryview]:
+        """Allocates an empty table and makes it the map's table."""
+        is_last = slots == self._max_slots
+        max_count = self._max_keys if is_last else int(slots * _GROWING_LOAD)
+        size = slots * ENTRY_BYTES
+        if hasattr(mmap, "MAP_PRIVATE"):
+            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared ones get no huge pages
+        else:
+            memory = mmap.mmap(-1, size)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        table = memoryview(memory).cast("q")
+        self.keys.use(table, slots, min(max_count, slots - 1))
+        return memory, table
+
+    def _grow(self) -> bool:
+        """Moves to a table of twice the size, releasing the old one in steps; returns False at the maximum size."""
+        old_memory, old, slots = self._memory, self._table, self.keys.slots
+        if slots == self._max_slots:
+            return False
+        self._memory, self._table = self._allocated(min(2 * slots, self._max_slots))
+        for first in range(0, slots, _MOVED_SLOTS):
+            stop = min(first + _MOVED_SLOTS, slots)
+            self.keys.move(old, first, stop)
+            if hasattr(mmap, "MADV_DONTNEED"):
+                old_memory.madvise(mmap.MADV_DONTNEED, first * ENTRY_BYTES, (stop - first) * ENTRY_BYTES)
+        old.release()
+        old_memory.close()
+        return True
+
+    def __len__(self) -> int:
+        return int(self.keys.count)
+
+    def put(self, hashes: memoryview, offsets: memoryview, count: int) -> int:
+        """Adds keys by their hashes, in order; returns the number added before the map was full."""
+        taken = 0
+        while True:
+            taken += self.keys.put(hashes[2 * taken :], offsets[taken:], count - taken)
+            if taken == count or not self._grow():
+                return taken
+
+    def entries(self, buckets: int) -> list[memoryview]:
+        """Returns all entries, partitioned into ``buckets`` buckets (layout: `kseg.kernel.compact.key_map`).
+
+        A key is in the same bucket of every map with this secret.
+        """
+        bounds, out = int64s(buckets + 2), int64s(ENTRY_WIDTH * len(self))
+        self.keys.scatter(bounds, out)
+        return [out[ENTRY_WIDTH * bounds[b] : ENTRY_WIDTH * bounds[b + 1]] for b in range(buckets)]
+
+    def merge(self, entries: memoryview, least: int = 0) -> bool:
+        """Merges entries of offsets from ``least`` on, keeping each key's last offset; False if the map is full."""
+        while not self.keys.merge(entries, least):  # merging an entry twice is harmless
+            if not self._grow():
+                return False
+        return True
+
+    def look_up(self, entries: memoryview) -> memoryview:
+        """Returns this map's entries for the keys of ``entries``."""
+        out = int64s(len(entries))
+        return out[: ENTRY_WIDTH * self.keys.look_up(entries, out)]
+
+    def close(self) -> None:
+        self.keys.clear()
+        self._table.release()
+        self._memory.close()
+
+
+# The keys of a window, hashed by any thread.
+
+
+class Hashes(NamedTuple):
+    """Hashes of ``keys`` keys in record order; the window's first ``batches`` batches are complete with them."""
+
+    hashes: memoryview
+    offsets: memoryview
+    keys: int
+    batches: int
+
+
+def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, buffers: RecordBuffers) -> list[Hashes]:
+    """Returns the keys of offsets ``least`` and above, in parts. Raises DamagedError."""
+    reader, found = keys.KeyReader(secret, least), []
+    opened: Any = None
+    while True:
+        status = reader.read(
+            window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
+            buffers.expansion, opened,
+        )  # fmt: skip
+        i, opened = reader.frame, opened if reader.is_open else None
+        found.append(_copied(buffers, reader.keys, i))
+        reader.keys = 0
+        if status == DONE:
+            return found
+        if status == NOT_PLAIN:
+            opened = open_batch(window, i, buffers)
+        if isinstance(opened, Message):
+            for rows in opened.rows():
+                if rows.count > len(buffers.offsets):
+                    buffers.widen(rows.count)
+                count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
+                found.append(_copied(buffers, count, i))
+            reader.go_to(i + 1)
+            opened = None
+
+
+def _copied(buffers: RecordBuffers, count: int, batches: int) -> Hashes:
+    hashes, offsets = int64s(2 * count), int64s(count)
+    hashes[:], offsets[:] = buffers.hashes[: 2 * count], buffers.offsets[:count]
+    return Hashes(hashes, offsets, count, batches)
+
+
+# The map of the dirty part of a log (Cleaner.buildOffsetMap).
+
+
+class MapBuilder:
+    """Adds the keys of offsets [start, end) to ``offset_map``; ``end`` is a segment's base offset or the log end."""
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        start: int,
+        workers: CleaningThreads,
+        advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
+    ) -> None:
+        """``advance`` receives the number of bytes read; ``transactions``: their state at ``start``."""
+        self._advance = advance
+        self._map, self._start, self._workers = offset_map, start, workers
+        self._transactions = transactions or CleanedTransactions()
+
+    def build(self, segments: Sequence[CleanerSegment], end: int, buffers: Buffers) -> int:
+        """Returns the first offset that is not in the map. Raises DamagedError."""
+        dirty = segments_between(segments, self._start, end)
+        with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
+        self._transactions.add(aborted_between(with_aborted, self._start, end))
+        for i, segment in enumerate(dirty):
+            if not self.take(segment, buffers):
+                return self._map.keys.latest_offset + 1
+            behind = dirty[i + 1].base_offset if i + 1 < len(dirty) else end
+            self._map.keys.latest_offset = max(behind - 1, self._map.keys.latest_offset)
+        return self._map.keys.latest_offset + 1
+
+    def take(self, segment: CleanerSegment, buffers: Buffers) -> bool:
+        """Adds a segment; returns False if the map is full. Raises DamagedError."""
+        for window, found in self._workers.each(segment.path, buffers, self._reading, self._advance):
+            if not all(self._put(window, hashes) for hashes in found):
+                for _ in self._workers.drain():
+                    pass  # windows read after the map became full
+                return False
+        return True
+
+    def _reading(self, window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
+        """Returns what reads the keys of a window."""
+        start, secret = self._start, self._map.keys.secret
+        verdicts = as_verdicts(self._transactions.discardable(window), window.count)
+        return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
+
+    def _put(self, window: Window, found: Hashes) -> bool:
+        """Adds the keys of a window; returns False if the map is full."""
+        taken = self._map.put(found.hashes, found.offsets, found.keys)
+        if taken < found.keys:
+            self._end_before(window, found.offsets[taken])
+            if taken:
+                self._map.keys.latest_offset = max(self._map.keys.latest_offset, found.offsets[taken - 1])
+            return False
+        self._end_before(window, None, found.batches)
+        return True
+
+    def _end_before(self, window: Window, offset: int | None, batches: int | None = None) -> None:
+        """Records the map's end: the last batch that ends before ``offset``, or batch number ``batches``."""
+        ends = window.lasts[:batches]
+        if offset is not None:
+            ends = [end for end in ends if end < offset]
+        if ends and ends[-1] >= self._start:
+            self._map.keys.latest_offset = max(self._map.keys.latest_offset, ends[-1])
+
+
+# Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto).
+
+# v0 and v1 messages: survivors become v2 batches (KIP-724), or, up to 3.9, keep their format.
+
+
+def rebuilt(
+    message: Message, keeps: Callable[[Rows], bytes], horizon_ms: int, keeps_format: bool, ends_log: bool = False
+) -> tuple[bytes, int]:
+    """Returns the survivors of an intact message (b"" if there are none), and their number.
+
+    ``horizon_ms``: the delete horizon of a batch with a tombstone, which a new v2 batch gets at once. ``ends_log``: the
+    last offset must be preserved; v0 and v1 can do this only by keeping the whole message.
+    """
+    marks = [keeps(rows) for rows in message.rows()]
+    kept = b"".join(marks)
+    if ends_log and keeps_format:
+        kept = b"\1" * len(kept)
+    count = sum(kept)
+    if not count:
+        return (_emptied(message), 0) if ends_log else (b"", 0)
+    if keeps_format and count == len(kept):
+        return bytes(message.data), count
+    if keeps_format:
+        return _set_of(message, kept), count
+    return _batch_of(message, kept, horizon_ms, ends_log), count
+
+
+def _emptied(message: Message) -> bytes:
+    """Returns the header of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
+    header = message.header
+    attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
+    first = next((_offset_of(rows, 0) for rows in message.rows() if rows.count), header.offset)
+    fields = first, 0, -1, 2, 0, attributes, header.offset - first, -1, header.timestamp, -1, -1, -1, 0
+    return build_batch(RecordBatchHeader(*fields), b"", NONE)
+
+
+def _set_of(message: Message, kept: bytes) -> bytes:
+    """Returns a compressed message with the survivors. An uncompressed message survives as a whole or not at all."""
+    header, area = message.header, Area(message.magic, is_relative=True)
+    _gather(area, message, kept, None)
+    timestamp = header.timestamp if header.is_log_append_time else area.largest_timestamp
+    attributes = header.attributes & ~header.codec
+    return build_wrapper(message.magic, area.last_offset, timestamp, attributes, area.take(), target_of(header.codec))
+
+
+def _batch_of(message: Message, kept: bytes, horizon_ms: int, ends_log: bool) -> bytes:
+    header, area = message.header, Area(2)
+    has_tombstone = _has_tombstone(message, kept)
+    _gather(area, message, kept, horizon_ms if has_tombstone else None)
+    attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
+    if has_tombstone:
+        attributes |= DELETE_HORIZON
+    last = header.offset if ends_log else area.last_offset
+    largest = header.timestamp if header.is_log_append_time else area.largest_timestamp
+    fields = (
+        area.base_offset, 0, -1, 2, 0, attributes, last - area.base_offset, area.base_timestamp, largest, -1, -1, -1,
+        area.count,
+    )  # fmt: skip
+    return build_batch(RecordBatchHeader(*fields), area.take(), target_of(header.codec) if header.codec else NONE)
+
+
+def _has_tombstone(message: Message, kept: bytes) -> bool:
+    first = 0
+    for rows in message.rows():
+        sizes = rows.rows[ROW_VALUE_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
+        if any(size < 0 and kept[first + row] for row, size in enumerate(sizes)):
+            return True
+        first += rows.count
+    return False
+
+
+def _gather(area: Area, message: Message, kept: bytes, base_timestamp: int | None) -> None:
+    """Copies the surviving records to the area, runs of adjacent records at once."""
+    first = 0
+    for rows in message.rows():
+        row = kept.find(1, first, first + rows.count) - first
+        while row >= 0:
+            end = kept.find(0, first + row, first + rows.count)
+            stop = rows.count if end < 0 else end - first
+            if not area.count:
+                area.begin(_offset_of(rows, row), base_timestamp=base_timestamp)
+            area.add(rows, row, stop)
+            row = kept.find(1, first + stop, first + rows.count) - first
+        first += rows.count
+
+
+def _offset_of(rows: Rows, row: int) -> int:
+    return int(rows.rows[row * ROW_WIDTH + ROW_OFFSET])
+
+
+# The batches of one window, filtered to the records that survive cleaning (Cleaner.cleanInto); thread-safe.
+
+
+class _WindowFilter:
+    """Filters one window. ``pieces``: the new batches; ``counts``: of the window.
+
+    ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept.
+    """
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        settings: CleanerSettings,
+        keeps_tombstones: bool,
+        window: Window,
+        verdicts: memoryview,
+        buffers: RecordBuffers,
+    ) -> None:
+        self._map, self._settings, self._keeps_tombstones = offset_map, settings, keeps_tombstones
+        self._window, self._verdicts, self._buffers = window, verdicts, buffers
+        self.pieces: list[bytes] = []
+        self.counts = Counts()
+        self._survivors = survivors = kernel.Survivors(offset_map.keys, self.counts)
+        survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
+        survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons
+        survivors.keeps_tombstones = keeps_tombstones
+
+    def run(self) -> Self:
+        """Raises DamagedError."""
+        window, buffers, survivors = self._window, self._buffers, self._survivors
+        opened: Any = None
+        while True:
+            status = survivors.write(
+                window.data, window.rows, window.count, self._verdicts, buffers.rows, buffers.keep, buffers.out,
+                buffers.expansion, opened,
+            )  # fmt: skip
+            i, opened = survivors.frame, None
+            if status == NEEDS_PACKING:
+                self._pack(i)
+            elif status == FULL:
+                self._flush()
+                if survivors.needed > len(buffers.out):
+                    buffers.out = bytearray(2 * survivors.needed)
+            elif status == MORE_ROWS:
+                buffers.widen(survivors.needed)
+            elif status == DONE:
+                self._flush()
+                return self
+            else:
+                opened = open_batch(window, i, buffers)
+                if isinstance(opened, Message):
+                    self._flush()
+                    self._filter_message(i, opened)
+                    survivors.go_to(i + 1)
+                    opened = None
+
+    def _pack(self, i: int) -> None:
+        """Compresses the records written by the kernel, and completes their batch header."""
+        out, survivors = self._buffers.out, self._survivors
+        start, attributes = survivors.size + HEADER_BYTES, survivors.attributes
+        with memoryview(out) as whole:
+            area = compress(target_of(attributes & CODEC), whole[start : start + survivors.area_size])
+        end = start + len(area)
+        if end > len(out):
+            out.extend(bytes(end - len(out)))
+        out[start:end] = area
+        seal(
+            out, survivors.size, end, batch_bytes(self._window, i), attributes, survivors.base_timestamp,
+            survivors.max_timestamp, survivors.kept,
+        )  # fmt: skip
+        survivors.size = end
+        survivors.go_to(i + 1)
+
+    def _flush(self) -> None:
+        if self._survivors.size:
+            with memoryview(self._buffers.out) as out:
+                self.pieces.append(bytes(out[: self._survivors.size]))
+            self._survivors.size = 0
+
+    def _filter_message(self, i: int, message: Message) -> None:
+        settings = self._settings
+        ends_log = settings.includes_active and bool(self._verdicts[i] & kernel.KEEP_EMPTY)
+        horizon_ms = settings.now_ms + settings.delete_retention_ms
+        data, kept = rebuilt(message, self._keeps, horizon_ms, settings.keeps_format, ends_log)
+        counts = self.counts
+        counts.kept += kept
+        if data == message.data:
+            counts.copied += 1
+        elif data:
+            counts.rewritten += 1
+        else:
+            counts.dropped += 1
+        if data:
+            self.pieces.append(data)
+
+    def _keeps(self, rows: Rows) -> bytes:
+        """Returns a byte per v0 or v1 record, 1 if it survives, else 0 (Cleaner.shouldRetainRecord)."""
+        buffers = self._buffers
+        if rows.count > len(buffers.keep):
+            buffers.widen(rows.count)
+        judge_rows(
+            self._map.keys, rows.payload, rows.rows, rows.count, self._keeps_tombstones, buffers.keep,
+            self.counts,
+        )  # fmt: skip
+        return bytes(memoryview(buffers.keep)[: rows.count])
+
+
+class GroupCopier:
+    """Copies the groups of a round, one after another. ``counts``: those since the caller has set them.
+
+    ``kept_end``: see `CleanableRange`. ``legacy_horizon_ms``: v0 and v1 tombstones in segments written after this time
+    are kept.
+    """
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        producers: Producers,
+        settings: CleanerSettings,
+        kept_end: int | None,
+        legacy_horizon_ms: int,
+        workers: CleaningThreads,
+        advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
+    ) -> None:
+        """``advance`` receives the number of bytes read; ``transactions``: their state at the first group."""
+        self._advance = advance
+        self._map, self._producers, self._settings = offset_map, producers, settings
+        self._kept_end, self._legacy_horizon_ms, self._workers = kept_end, legacy_horizon_ms, workers
+        self.transactions = transactions or CleanedTransactions()
+        self.counts = Counts()
+
+    def copy(self, segment: CleanerSegment, writer: SegmentWriter, buffers: Buffers) -> None:
+        """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
+        keeps_tombstones = segment.mtime_ms > self._legacy_horizon_ms
+
+        def filtering(window: Window) -> Callable[[RecordBuffers, Window], _WindowFilter]:
+            verdicts = self._verdicts(window, keeps_tombstones)
+            return lambda buffers, kept: _WindowFilter(
+                self._map, self._settings, keeps_tombstones, kept, verdicts, buffers
+            ).run()
+
+        for found in self._workers.each(segment.path, buffers, filtering, self._advance):
+            self.counts.add(found.counts)
+            for piece in found.pieces:
+                writer.append(piece)
+        if self.transactions.kept:
+            writer.add_aborted(build_transaction_index(self.transactions.kept))
+            self.transactions.kept = []
+
+    def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
+        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
+        numbers = self.transactions.discardable(window)
+        found = as_verdicts(numbers, window.count)
+        for i, attributes in enumerate(window.attributes if numbers else ()):
+            if not attributes & CONTROL:
+                continue
+            found[i] = kernel.ALL
+            if numbers[i] and self._settings.has_horizons:
+                found[i] |= kernel.EMPTY_TXN
+                if attributes & DELETE_HORIZON and window[i].base_timestamp <= self._settings.now_ms:
+                    found[i] |= kernel.DISCARD
+            elif numbers[i] and not keeps_markers:
+                found[i] |= kernel.DISCARD
+        for i in self._producers.last_batches(window):
+            found[i] |= kernel.KEEP_EMPTY
+        end = self._kept_end
+        if end is not None and window[-1].last_offset + 1 >= end and end - 1 in window.lasts:
+            found[window.lasts.index(end - 1)] |= kernel.KEEP_EMPTY
+        return found
+
+
+# A round.
 
 COUNT_BYTES = 4 << 30
 """Records of a larger dirty part are not counted beforehand: the offset map gets its full size at once."""
@@ -29,7 +542,7 @@ COUNT_BYTES = 4 << 30
 class CleanedGroup:
     """Source segments and the new ``segment``, whose ``paths`` are empty in a dry run.
 
-    ``counts``: `GroupCopier.counts` of this group.
+    ``counts``: those of `Counts`, by name.
     """
 
     sources: list[CleanerSegment]
@@ -47,15 +560,6 @@ class CleanedGroup:
         return len(self.sources) == 1 and not changed
 
 
-class Watcher(Protocol):
-    """Receives the progress of a round: ``total`` bytes are to be read."""
-
-    total: int | None
-
-    def advance(self, count: int) -> None:
-        """``count`` more bytes have been read."""
-
-
 class Round:
     """``end``: the first offset that this round does not clean, known once `groups` has started, or after `survey`.
 
@@ -69,7 +573,7 @@ class Round:
         producers: Producers,
         settings: CleanerSettings,
         make_folder: Callable[[], str] | None,
-        watcher: Watcher | None = None,
+        watcher: Progress | None = None,
     ) -> None:
         self._watcher = watcher
         self._segments, self._range, self._producers, self._settings = segments, found, producers, settings
@@ -153,7 +657,7 @@ class Round:
 
     def clean(self, group: list[CleanerSegment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
         """Cleans a group into one segment in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
-        before = copier.counts
+        copier.counts = Counts()
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
             for source in group:
@@ -167,9 +671,7 @@ class Round:
         finally:
             writer.close()
         segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
-        counts = copier.counts
-        counts.subtract(before)
-        return CleanedGroup(group, segment, counts)
+        return CleanedGroup(group, segment, Counter(copier.counts.as_dict()))
 
     def aborted_in(self, source: CleanerSegment) -> list[AbortedTxn]:
         """Returns the aborted transactions with data in a segment."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
-from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
+from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.rows import UndecodableError
@@ -813,7 +813,7 @@ class RetentionPlanner(Planner):
         place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
         offsets = KnownOffsets()
         if place is not None and self._rules.has_log_start:
-            both = (checkpoint_offset(root, name, known, place) for name in (LOG_STARTS, HIGH_WATERMARKS))
+            both = (checkpoint_entries(root, name, known).get(place) for name in (LOG_STARTS, HIGH_WATERMARKS))
             offsets = KnownOffsets(*both)
         request = RetentionRequest(
             settings.limits,

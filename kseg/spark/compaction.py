@@ -19,14 +19,12 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg import __version__
-from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
-from kseg.cleaner.offset_map import MapBuilder, OffsetMap, new_secret
+from kseg.changes.driver.planner import Progress
+from kseg.cleaner.log import CleanerSegment, CleaningThreads, aborted_between, segments_between
+from kseg.cleaner.producers import CleanedTransactions, Producers, Trace, read_trace
 from kseg.cleaner.ranges import CleanableRange
-from kseg.cleaner.reading import CleaningThreads
-from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
+from kseg.cleaner.rounds import CleanedGroup, MapBuilder, OffsetMap, Round, new_secret
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.transactions import CleanedTransactions, Trace, read_trace
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
 from kseg.spark.jobs import Failure, attempt_in, collected, run
@@ -129,7 +127,7 @@ class SparkRound(Round):
         producers: Producers,
         settings: CleanerSettings,
         make_folder: Callable[[], str] | None,
-        watcher: Watcher | None = None,
+        watcher: Progress | None = None,
         *,
         spark: Any,
     ) -> None:

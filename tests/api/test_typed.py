@@ -109,7 +109,7 @@ def test_errors_are_those_of_python_too(partition: Path) -> None:
 
 
 def test_every_error_survives_a_pickle() -> None:
-    from kseg.cleaner.reading import DamagedError
+    from kseg.cleaner.log import DamagedError
     from kseg.logdir.metadata_replay import RefusedRecordError
     from kseg.recovery.replica import ReplicasDivergeError
 

@@ -6,8 +6,8 @@ import pytest
 
 from cleaner.building import BatchFields, NewRecord, build_record_batch
 from cleaner.partitions import write_log
-from kseg.cleaner.active_producers import Producers, read_producers
 from kseg.cleaner.log import read_segments
+from kseg.cleaner.producers import Producers, read_producers
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from kseg.stores.buffers import Buffers
 

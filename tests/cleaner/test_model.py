@@ -128,7 +128,7 @@ def test_the_log_end_stays_the_same(tmp_path: Path, keeps_format: bool, codec: i
 
 @pytest.mark.parametrize("order", [[1, 0], [0, 0]])
 def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: list[int]) -> None:
-    from kseg.cleaner.reading import DamagedError
+    from kseg.cleaner.log import DamagedError
 
     batches = [build_record_batch(new_records([(b"a", b"1")], i), BatchFields()) for i in range(2)]
     partition = tmp_path / "t-0"

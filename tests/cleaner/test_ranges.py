@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, Pair
-from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between
+from kseg.cleaner.producers import Producers
 from kseg.cleaner.ranges import (
     ACTIVE,
     DAMAGE,

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cleaner.partitions import transactional_log, write_log
-from kseg.cleaner.log import aborted_between, read_segments
-from kseg.cleaner.reading import windows
-from kseg.cleaner.transactions import CleanedTransactions, read_trace
+from kseg.cleaner.log import aborted_between, read_segments, windows
+from kseg.cleaner.producers import CleanedTransactions, read_trace
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import AbortedTxn

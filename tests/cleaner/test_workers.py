@@ -11,10 +11,9 @@ from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Compactor
-from kseg.cleaner.log import read_segments
-from kseg.cleaner.offset_map import MapBuilder, OffsetMap, memory_for
+from kseg.cleaner.log import CleaningThreads, read_segments
 from kseg.cleaner.ranges import Checkpoints
-from kseg.cleaner.reading import CleaningThreads
+from kseg.cleaner.rounds import MapBuilder, OffsetMap, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper

@@ -30,7 +30,7 @@ from cli.command import files as everything
 
 SPACE_ABORTED = PAIRS[3]
 SMALL = ("--segment-bytes", "16384")
-FREE = "kseg.cleaner.disk_space.free_bytes"
+FREE = "kseg.cleaner.compaction.free_bytes"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from cleaner.building import BatchFields, build_message, build_message_set, buil
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
 from cli.command import flip
-from kseg.cleaner.reading import DamagedError
+from kseg.cleaner.log import DamagedError
 from kseg.errors import KsegError
 from kseg.releases.release import NO_END, RANGE_END
 from kseg.spark import jobs

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.cleaner.offset_map import OffsetMap
+from kseg.cleaner.rounds import OffsetMap
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.compact import key_map
@@ -51,7 +51,7 @@ def test_it_takes_no_more_keys_than_fit_its_memory(most: int) -> None:
 def test_it_grows_with_its_keys(keys: list[bytes], most: int) -> None:
     """Up to what its memory holds, and keeps what it has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kseg.cleaner.offset_map._FIRST_SLOTS", 4)
+        patch.setattr("kseg.cleaner.rounds._FIRST_SLOTS", 4)
         found, known = OffsetMap(24 * -(-10 * most // 9)), {}
     for offset, key in enumerate(keys):
         is_full = len(known) == most
@@ -64,7 +64,7 @@ def test_it_grows_with_its_keys(keys: list[bytes], most: int) -> None:
 
 def test_a_large_one_takes_no_more_memory_than_its_keys_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many keys at a time, moved in several pieces; a share of them goes into another that grows, too."""
-    monkeypatch.setattr("kseg.cleaner.offset_map._MOVED_SLOTS", 1 << 13)
+    monkeypatch.setattr("kseg.cleaner.rounds._MOVED_SLOTS", 1 << 13)
     count = 60_000 if COMPILED else 5000
     found, other = (OffsetMap(1 << 30, secret=bytes(16)) for _ in range(2))
     hashes, offsets = int64s(2 * count), int64s(count)

@@ -1,6 +1,7 @@
 """``kseg dump`` against what Kafka says about the same segments: its dump tool, its consumers, 0.7's own iterators."""
 
 import gc
+import gzip
 import re
 import weakref
 import zlib
@@ -207,6 +208,17 @@ def test_what_waits_behind_a_transaction(kseg: Kseg) -> None:
 DAMAGED_INDEXES = TESTDATA / "side-files/damaged"
 OUT_OF_ORDER = DAMAGED_INDEXES / "timeindex-corrupt-unclean/dplain-0/00000000000000000046.timeindex"
 INDEX = DAMAGED_INDEXES / "timeindex-trunc-5-clean/dplain-0/00000000000000000046.index"
+SANITY = sorted(TESTDATA.glob("kafka-*/*/truth/*/side-files.sanity.txt.gz"))[::3]
+
+
+@pytest.mark.parametrize("truth", SANITY, ids=[path.parent.name for path in SANITY])
+def test_a_sanity_check_says_what_kafkas_says(truth: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(truth.parent.parent.parent)
+    want = gzip.decompress(truth.read_bytes())
+    names = [line.removeprefix("Dumping ") for line in want.decode().splitlines() if line.startswith("Dumping ")]
+    assert names
+    done = kseg("dump", "--index-sanity-check", *names)
+    assert (done.status, done.out, done.err) == (0, want, "")
 
 
 def test_verifying_prints_no_entries(kseg: Kseg) -> None:

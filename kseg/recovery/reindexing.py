@@ -12,8 +12,8 @@ from kseg.formats.suffixes import LOG
 from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.index_interval import Interval, IntervalMessages, chosen_interval
 from kseg.logdir.topics import KnownTopics, Topics
-from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
-from kseg.recovery.broker.segments import BrokerSegment
+from kseg.recovery.broker.producer_state import ProducerStateManager
+from kseg.recovery.broker.segments import BrokerSegment, ReplayResult, replay_nothing
 from kseg.recovery.options import BrokerStart, ReindexOptions
 from kseg.recovery.planner import with_known_interval
 from kseg.recovery.workspace import Workspace, offset_of
@@ -55,7 +55,7 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
 
     def each(headers: HeaderRows, segment: BrokerSegment) -> ReplayResult:
         if not era.has_producers:
-            return ReplayResult(headers.count, [])
+            return replay_nothing(headers)
         manager.end_offset = headers[-1].last_offset + 1
         return manager.replay(headers, segment.read)
 
@@ -64,7 +64,7 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
             manager.end_offset = max(manager.end_offset, segment.base_offset)
             manager.take_snapshot()
         segment.keeps_preallocated = not start.was_clean
-        found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
+        found = segment.recover(interval.size, era, partial(each, segment=segment))
         if found.valid_bytes < segment.size or found.is_refused:
             check_readable(workspace.path(segment.log))
             raise DamagedLogError(

@@ -36,9 +36,16 @@ from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be64
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
-from kseg.recovery.broker.producer_replay import ProducerReplay
-from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager, ReplayResult
-from kseg.recovery.broker.segments import BrokerSegment, EpochChanges, LeaderEpochs, LogEnd, first_offset_of
+from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerReplay, ProducerStateManager
+from kseg.recovery.broker.segments import (
+    BrokerSegment,
+    EpochChanges,
+    LeaderEpochs,
+    LogEnd,
+    ReplayResult,
+    first_offset_of,
+    replay_nothing,
+)
 from kseg.recovery.destination import repair_topic_id
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
@@ -48,7 +55,7 @@ from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.survey import HeaderRows
 from kseg.segment.times import show_time
 from kseg.segment.writer import LARGEST_DELTA
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.indexes import TransactionIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
@@ -67,11 +74,8 @@ def index_problem(segment: BrokerSegment, era: Era) -> str | None:
 
     Raises BrokerRefusesError for a transaction index that stops a broker.
     """
-    if era.checks_indexes:
-        found = offset_index_problem(segment, era) or _time_index_problem(segment, era)
-        if found:
-            return found
-    return _transaction_index_problem(segment, era) if era.has_producers else None
+    found = (offset_index_problem(segment, era) or _time_index_problem(segment, era)) if era.checks_indexes else None
+    return found or (_transaction_index_problem(segment, era) if era.has_producers else None)
 
 
 def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
@@ -142,7 +146,13 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     swaps = _remove_leftovers(workspace, era)
     stems = [name.removesuffix(_LOG_SWAP) for name in swaps if name.endswith(_LOG_SWAP)]
     if era.swap_handling == SWAP_LOG_RENAMED:
-        _rename_at_once(workspace, swaps)
+        for name in swaps:
+            target = name.removesuffix(SWAP)
+            if target.endswith(INDEX):
+                workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
+            elif target.endswith(LOG):
+                workspace.delete(target.removesuffix(LOG) + INDEX, "is replaced by a cleaned segment")
+                workspace.rename(name, target, "completes an interrupted swap")
         return []
     if era.swap_handling == SWAP_RECOVERED:
         return stems
@@ -184,16 +194,6 @@ def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) 
     elif stem is not None or name.endswith(_LOG_SWAP):
         for kind in kinds:
             workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
-
-
-def _rename_at_once(workspace: Workspace, swaps: list[str]) -> None:
-    for name in swaps:
-        target = name.removesuffix(SWAP)
-        if target.endswith(INDEX):
-            workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
-        elif target.endswith(LOG):
-            workspace.delete(target.removesuffix(LOG) + INDEX, "is replaced by a cleaned segment")
-            workspace.rename(name, target, "completes an interrupted swap")
 
 
 def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
@@ -387,14 +387,24 @@ class PartitionLoad:
         while True:
             try:
                 self._load_segments()
-                self.next_offset = self._end_of_deleted() if is_deleted else self._recover_log()
+                if is_deleted:  # its log end is not looked up
+                    self._ensure_segment(0)
+                else:
+                    self.next_offset = self._recover_log()
                 break
             except _OverflowError:
                 self.segments.clear()
         if era.refuses_corrupt_indexes and not self._rebuilds_all:
-            self._check_indexes()
+            for segment in self.segments.values():
+                if problem := offset_index_problem(segment, era):
+                    raise BrokerRefusesError(
+                        f"{self.workspace.directory}/{problem}: a broker does not start with it; "
+                        "kseg reindex rebuilds it"
+                    )
         if self.start.resets_epochs:
-            self._reset_epochs()
+            for segment in self.segments.values():
+                reset_epochs(self.workspace, segment)
+            self.epochs = LeaderEpochs([EpochEntry(0, self._log_start)])
         if era.has_epochs:
             self._truncate_epochs()
         if era.has_producers:
@@ -420,8 +430,12 @@ class PartitionLoad:
             elif name.endswith(LOG):
                 base = offset_of(name)
                 segment = self._segment(segment_stem(base), base)
-                if name != segment.log:
-                    self._handle_misnamed(name, segment)
+                if name != segment.log and segment.log not in workspace:  # a name of another number of digits
+                    workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
+                    self._unrepaired.append(
+                        f"{name} is no name of a segment, and a broker makes an empty one at offset {base}: "
+                        "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
+                    )
                 if not self._rebuilds_all:
                     self._load_segment(segment)
                 if segment.log in workspace:
@@ -434,16 +448,6 @@ class PartitionLoad:
         self.segments.clear()
         self.segments.update(in_order)
         self._is_loading = False
-
-    def _handle_misnamed(self, name: str, segment: BrokerSegment) -> None:
-        """Handles a .log whose name has another number of digits: a broker creates the segment that should have that
-        name."""
-        if segment.log not in self.workspace:
-            self.workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
-            self._unrepaired.append(
-                f"{name} is no name of a segment, and a broker makes an empty one at offset {segment.base_offset}: "
-                "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
-            )
 
     def _load_segment(self, segment: BrokerSegment) -> None:
         """Recovers a segment with missing or wrong indexes. Rebuilds indexes that a broker would leave empty forever:
@@ -469,8 +473,8 @@ class PartitionLoad:
         files = self.workspace.files
         kept = {name: files[name] for kind in INDEX_SUFFIXES if (name := segment.name(kind)) in files}
         is_part = segment.stem in self._parts
-        each = self._scan(segment)[1] if is_part else _none_replayed
-        segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
+        each = self._scan(segment)[1] if is_part else replay_nothing
+        segment.recover(self.interval.size, self.start.era, each)
         files.update(kept)
 
     def _complete_swap(self, swap: BrokerSegment) -> None:
@@ -488,14 +492,6 @@ class PartitionLoad:
             if swap.name(kind) in self.workspace:
                 self.workspace.rename(swap.name(kind), swap.stem + kind, "completes an interrupted swap")
         self.segments[base] = self._segment(swap.stem, base)
-
-    def _check_indexes(self) -> None:
-        """Checks the indexes as 0.8 did at the end. Raises BrokerRefusesError for a bad one."""
-        for segment in self.segments.values():
-            if found := offset_index_problem(segment, self.start.era):
-                raise BrokerRefusesError(
-                    f"{self.workspace.directory}/{found}: a broker does not start with it; kseg reindex rebuilds it"
-                )
 
     # Step 3
 
@@ -572,7 +568,7 @@ class PartitionLoad:
             self.remains[segment.base_offset] = remains
             remains.add(headers)
             if not era.has_producers:
-                return ReplayResult(headers.count, [])
+                return replay_nothing(headers)
             found = manager.replay(headers, segment.read)
             # A broker stops before it records the end of a batch whose marker it cannot read.
             ends = zip(headers.magics, headers.lasts, strict=True)
@@ -630,16 +626,11 @@ class PartitionLoad:
                 for base in list(self.segments):
                     self._drop(base, "the log ends below its start offset")
                 if era.keeps_snapshot_of_each_segment:
-                    self.epochs.clear()
+                    self.epochs.entries.clear()
                     self.producers.start_at(start.log_start_offset)
                 end = None
         self._ensure_segment(start.log_start_offset if era.drops_log_below_start else 0)
         return self._end_of(self._last).offset if end is None else end
-
-    def _end_of_deleted(self) -> int:
-        """Returns 0: the log end of a -delete directory is not looked up. Creates a segment if there is none."""
-        self._ensure_segment(0)
-        return 0
 
     def _end_of(self, segment: BrokerSegment) -> LogEnd:
         """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail there."""
@@ -712,20 +703,14 @@ class PartitionLoad:
 
     # Step 4
 
-    def _reset_epochs(self) -> None:
-        """Sets the leader epoch of all batches to 0."""
-        for segment in self.segments.values():
-            reset_epochs(self.workspace, segment)
-        self.epochs = LeaderEpochs([EpochEntry(0, self._log_start)])
-
     def _truncate_epochs(self) -> None:
         start, era = self.start, self.start.era
         if era.deletes_epochs_of_old_formats and self._replay.is_old_format():
             self.workspace.delete(LEADER_EPOCHS, "the log has no leader epochs: its format is older")
             return
         self.epochs.truncate_from_end(self.next_offset)
-        at_checkpoint = start.log_start_offset
-        self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
+        log_start = start.log_start_offset if era.starts_epochs_at_checkpoint else self._log_start
+        self.epochs.entries = starting_at(self.epochs.entries, log_start)
         if LEADER_EPOCHS in self.workspace or self.epochs.entries:
             reason = "rebuilt from the batches" if self._rebuilds_epochs else "without epochs outside the log"
             self.workspace.write(LEADER_EPOCHS, [build_leader_epochs(self.epochs.entries)], reason)
@@ -765,7 +750,3 @@ class PartitionLoad:
             self._rebuilds_epochs = True
             return none
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
-
-
-def _none_replayed(headers: HeaderRows) -> ReplayResult:
-    return ReplayResult(headers.count, [])

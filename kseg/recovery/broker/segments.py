@@ -35,8 +35,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.kernel.state import indexing
-from kseg.recovery.broker.producer_state import ReplayResult
-from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
+from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
@@ -44,7 +43,7 @@ from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import SegmentIndexes
-from kseg.sidefiles.checkpoints import EpochEntry, starting_at
+from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source, unreadable_error
@@ -77,12 +76,11 @@ class LeaderEpochs:
             return
         if self._is_strict and last is not None and (epoch <= last.epoch or start_offset < last.start_offset):
             return
-        while not self._is_strict and self.entries and self._contradicts(epoch, start_offset):
+        while not self._is_strict and self.entries:
+            if self.entries[-1].epoch < epoch and self.entries[-1].start_offset < start_offset:
+                break
             self.entries.pop()
         self.entries.append(EpochEntry(epoch, start_offset))
-
-    def _contradicts(self, epoch: int, start_offset: int) -> bool:
-        return self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset
 
     def assign_from_batch(self, epoch: int, start_offset: int, lowest: int = 0) -> None:
         """Adds the epoch of a batch in a recovery: only if it is above the latest and at least ``lowest``."""
@@ -93,13 +91,6 @@ class LeaderEpochs:
         """Removes the entries that start at or after an offset."""
         if end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
             self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
-
-    def truncate_from_start(self, start_offset: int) -> None:
-        """Removes the entries before an offset; the epoch current there then starts at it."""
-        self.entries = starting_at(self.entries, start_offset)
-
-    def clear(self) -> None:
-        self.entries.clear()
 
 
 class EpochChanges:
@@ -279,6 +270,32 @@ _WARM_ENTRIES = 1024
 """The last entries of an offset index, which a lookup searches first (AbstractIndex)."""
 
 
+class ReplayResult(NamedTuple):
+    """The result of replaying ``batches``, and the aborted transactions that end in them.
+
+    ``refusal``: why a broker stops at the next batch, "" if it does not. ``is_cut``: the last batch stops a
+    replay, but a scan of its segment only truncates the log after it. ``is_conflict``: the next batch contradicts
+    another one.
+    """
+
+    batches: int
+    aborted: list[AbortedTxn]
+    is_cut: bool = False
+    refusal: str = ""
+    is_conflict: bool = False
+
+    def error(self, path: str, hint: str) -> BrokerRefusesError:
+        """Returns the refusal as an error. ``path`` is the path of the .log, ``hint`` the consequence and the
+        remedy."""
+        kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
+        return kind(f"{path}: {self.refusal}: {hint}")
+
+
+def replay_nothing(headers: HeaderRows) -> ReplayResult:
+    """Accepts all batches, for logs without producers."""
+    return ReplayResult(headers.count, [])
+
+
 @dataclass(slots=True)
 class Recovered:
     """The result of a segment's recovery: ``valid_bytes`` of the .log are kept, up to ``next_offset``.
@@ -294,11 +311,9 @@ class Recovered:
 
 
 class LogEnd(NamedTuple):
-    """``offset`` after the last batch; ``magic`` of that batch, -1 if there is none; ``bad_position``: position of
-    bytes at which a broker fails."""
+    """``offset`` after the last batch; ``bad_position``: position of bytes at which a broker fails."""
 
     offset: int
-    magic: int = -1
     bad_position: int | None = None
 
 
@@ -370,9 +385,7 @@ class BrokerSegment:
         """Returns offset and position of the last entry of the offset index; like a broker, counts trailing zeros as
         entries."""
         entries = self._index_entries
-        if not entries:
-            return self.base_offset, 0
-        return self._indexed(entries - 1)
+        return self._indexed(entries - 1) if entries else (self.base_offset, 0)
 
     @property
     def _index_entries(self) -> int:
@@ -451,18 +464,15 @@ class BrokerSegment:
         `position_of`.
         """
         offset = self.last_indexed()[0] if is_indexed else self.base_offset
-        found, is_found = LogEnd(self.base_offset), False
+        end, is_found = self.base_offset, False
         try:
             for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
                 is_found = is_found or any(each >= offset for each in self._searched_offsets(headers, by_first))
-                last = headers[-1]
-                if is_found or last.last_offset >= offset:
-                    found = LogEnd(sum_of(last.last_offset, 1), last.magic)
-                else:
-                    found = LogEnd(self.base_offset)
+                last = headers[-1].last_offset
+                end = sum_of(last, 1) if is_found or last >= offset else self.base_offset
         except BadFrameError as error:
-            return found._replace(bad_position=error.position)
-        return found
+            return LogEnd(end, error.position)
+        return LogEnd(end)
 
     def claimed(self, position: int, end: int | None = None) -> Iterator[HeaderRows]:
         """Yields header rows of the batches from a position to ``end``, whatever their checksums
@@ -517,7 +527,7 @@ class BrokerSegment:
         interval: int,
         era: Era,
         replay: Callable[[HeaderRows], ReplayResult],
-        add_epoch: Callable[[int, int], None],
+        add_epoch: Callable[[int, int], None] = lambda _epoch, _offset: None,
     ) -> Recovered:
         """Scans the segment and rebuilds its indexes (LogSegment.recover). The caller truncates the .log.
 

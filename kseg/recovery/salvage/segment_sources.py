@@ -18,8 +18,7 @@ from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.kernel.scan.frame_scan import WALK_RECORDS
 from kseg.recovery.broker.loading import CHECKPOINT_DELETED
-from kseg.recovery.broker.producer_replay import produced
-from kseg.recovery.broker.producer_state import BadMarkerError, read_marker
+from kseg.recovery.broker.producer_state import BadMarkerError, produced, read_marker
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic
 from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.batches import Batch

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import uuid4
 
-from kseg.changes.driver.planner import ChangeOptions, Failures, Messages, Planner, Progress, Reporter
+from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Progress, Reporter
 from kseg.changes.journal import Known, RootFile, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
@@ -94,29 +94,6 @@ class Root:
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
         return self.offsets[checkpoint].get(partition) if partition else None
 
-    def plan(
-        self,
-        ends: Mapping[tuple[str, int], int],
-        log_starts: Mapping[tuple[str, int], int],
-        replaces_unreadable: bool = True,
-    ) -> Plan:
-        """Returns the changes after which no recovery point or high watermark is beyond its log end, and no checkpoint
-        is unreadable. ``log_starts``: the new log start offsets of partitions that get one.
-
-        Without ``replaces_unreadable`` unreadable ones are kept, because they have entries of other partitions too.
-        """
-        plan = Plan(self.directory)
-        for name in CHECKPOINTS:
-            beyond = {key: end for key, end in ends.items() if self.offsets[name].get(key, -1) > end}
-            changed = log_starts if name == LOG_STARTS else beyond
-            is_wanted, reason = bool(changed), "pointed beyond the end of a log"
-            if name in self.unreadable:
-                is_wanted = replaces_unreadable
-                reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
-            if is_wanted:
-                plan.write(name, [build_offset_checkpoint({**self.offsets[name], **changed})], reason)
-        return plan
-
 
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition number from the name of a directory, even if a broker has renamed it (-delete,
@@ -131,9 +108,8 @@ def partition_of(directory: str) -> tuple[str, int] | None:
 
 
 class DirectoryRestore(NamedTuple):
-    """``path`` is renamed to ``name``, and an empty directory that has this name to ``displaced``."""
+    """A directory is renamed to ``name``, and an empty directory that has this name to ``displaced``."""
 
-    path: str
     name: str
     displaced: str = ""
 
@@ -143,190 +119,12 @@ def is_renamed_directory(path: str) -> bool:
     return own_name(path) != os.path.basename(os.path.abspath(path))
 
 
-def plan_restores(paths: Sequence[str], is_copy: bool) -> tuple[list[DirectoryRestore], list[tuple[str, KsegError]]]:
-    """Returns the renames of directories among ``paths``, and the errors of others; empty directories are skipped.
-
-    ``is_copy``: the names are those in an output, with all of ``paths``.
-    """
-    found: list[DirectoryRestore] = []
-    errors: list[tuple[str, KsegError]] = []
-    moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
-    names = Counter(own_name(path) for path in moved)
-    for path in moved:
-        name = own_name(path)
-        target = os.path.join(os.path.dirname(os.path.abspath(path)), name)
-        if names[name] > 1:
-            text = f"{path}: {names[name]} directories were {name}: name the one to restore"
-            errors.append((path, PathError(text)))
-        elif not (target in paths if is_copy else trees.lexists(target)):
-            found.append(DirectoryRestore(path, name))
-        elif trees.islink(target) or not trees.isdir(target) or has_records(target):
-            text = f"{path}: {name} is there and holds records: take it back under another name, with --output and --as"
-            errors.append((path, PathError(text)))
-        else:
-            found.append(DirectoryRestore(path, name, f"{name}.{uuid4().hex}-delete"))
-    return found, errors
-
-
 def has_records(path: str) -> bool:
     """Whether a partition directory has a segment that is not empty, deleted ones included."""
     return any(trees.status(file.path).st_size for file in list_segments(path, everything=True))
 
 
 _MAX_LISTED = 5
-
-
-class Overrides:
-    """``topics``: of the log directories; ``is_copy``: partitions are written to an output."""
-
-    def __init__(
-        self, options: RecoverOptions, topics: Topics, is_copy: bool, messages: Messages, failures: Failures
-    ) -> None:
-        self.destination = Destination(options.name, options.new_cluster, options.topic_id)
-        self._options, self._topics, self._is_copy = options, topics, is_copy
-        self._messages, self._failures = messages, failures
-        self._is_single = False
-        self._restores: dict[str, DirectoryRestore] = {}
-        self._starts: dict[str, tuple[int, int]] = {}
-        """The log start and the first base offset of each partition."""
-        self._has_new_start: set[str] = set()
-        self._bounds: dict[TopicPartition, LogBounds] = {}
-
-    def choose(self, paths: Sequence[str]) -> list[str]:
-        """Selects the partitions to recover among those at one PATH; errors of others are reported."""
-        self._restores.clear()
-        self._starts.clear()
-        self._has_new_start.clear()
-        self._is_single = len(paths) == 1
-        if not self._options.undeletes:
-            return list(paths)
-        found, errors = plan_restores(paths, self._is_copy)
-        for path, error in errors:
-            self._failures.add(error, path)
-        self._restores = {each.path: each for each in found}
-        failed = {path for path, _ in errors}
-        displaced = {os.path.join(os.path.dirname(each.path), each.name) for each in found if each.displaced}
-        return [path for path in paths if path not in failed and path not in displaced]
-
-    def start(self, path: str, start: BrokerStart, ids: TopicIds) -> BrokerStart:
-        """Returns the start of a partition with its new name, log start, and restored segments. ``ids``: those of its
-        log directory. Raises PathError."""
-        options, name = self._options, self.name_of(path)
-        start = replace(start, name=name if name != os.path.basename(os.path.abspath(path)) else "")
-        if not (start.name or options.undeletes or options.resets_epochs or self.destination.is_other):
-            return start
-        if start.name:
-            self._warn_without_id(path, start.name, ids)
-        if options.resets_epochs:
-            start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
-        bases = [file.base_offset or 0 for file in list_segments(path) if file.kind == LOG]
-        first_base, log_start = min(bases, default=0), start.log_start_offset
-        if (is_renamed_directory(path) and start.name) or (options.new_cluster is not None and not log_start):
-            log_start = max(first_epoch_start(path), first_base)
-        if options.undeletes:
-            start, log_start, first_base = self._with_deleted(path, start, log_start, first_base)
-        if log_start != start.log_start_offset or is_renamed_directory(path) or self.destination.name is not None:
-            self._has_new_start.add(path)
-        self._starts[path] = log_start, first_base
-        return replace(start, log_start_offset=log_start)
-
-    def _with_deleted(
-        self, path: str, start: BrokerStart, log_start: int, first_base: int
-    ) -> tuple[BrokerStart, int, int]:
-        found = deleted_segments(path)
-        for file, reason in found.skipped[:_MAX_LISTED]:
-            self._messages.warning(f"{file}: not restored: {reason}")
-        if len(found.skipped) > _MAX_LISTED:
-            self._messages.warning(f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not restored")
-        for segment in found.restored:
-            if not segment.is_intact:
-                self._messages.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
-        if found.restored and found.restored[0].base_offset < max(log_start, first_base):
-            log_start = first_base = found.restored[0].base_offset
-            self._messages.warning(
-                f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
-                "change the topic's settings before a broker starts"
-            )
-        return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_REPAIRED)), log_start, first_base
-
-    def name_of(self, path: str) -> str:
-        """Returns the name that a partition directory gets."""
-        partition = partition_of(path)
-        if partition is not None and self.destination.name is not None:
-            topic, number = self.destination.rename(*partition, self._is_single)
-            return f"{topic}-{number}"
-        gets_own_name = path in self._restores or (self._is_copy and self._is_single)
-        return own_name(path) if gets_own_name else os.path.basename(os.path.abspath(path))
-
-    def add(self, path: str, next_offset: int) -> None:
-        """Adds the bounds of a recovered partition to the checkpoints of an output."""
-        partition = partition_of(path)
-        if partition is not None and path in self._starts:
-            log_start, first_base = self._starts[path]
-            self._bounds[self._new_partition(partition)] = LogBounds(first_base, log_start, next_offset)
-
-    def root_of_copy(self) -> dict[str, bytes] | None:
-        """Returns the checkpoints of an output for a new cluster, else None."""
-        return None if self.destination.new_cluster is None else self.destination.checkpoints(self._bounds)
-
-    def plan_root(self, plan: Plan, root: Root, is_source: bool) -> None:
-        """Adds new entries of checkpoints, and the renames of directories, to the plan of a log directory.
-
-        ``is_source``: the log directory is that of the partitions, not an output.
-        """
-        planned = {step.file for step in plan.steps}
-        for name in root.offsets:
-            entries = dict(root.offsets[name])
-            if self.destination.name is not None and is_source:
-                entries = {
-                    self._new_partition(partition): entries[partition]
-                    for partition in self._sources()
-                    if partition in entries
-                }
-            if name == LOG_STARTS:
-                self._add_starts(entries)
-            if entries != root.offsets[name] and name not in root.unreadable and name not in planned:
-                plan.write(name, [build_offset_checkpoint(entries)], "for partitions with another name or log start")
-        for each in [] if self._is_copy else self._restores.values():
-            if each.path in self._failures.paths:
-                continue
-            if each.displaced:
-                plan.move_directory(each.name, each.displaced, "is an empty log")
-            plan.move_directory(os.path.basename(each.path), each.name, "takes the partition back")
-            self._warn_of_topic(each)
-
-    def _sources(self) -> list[TopicPartition]:
-        return [partition for partition in map(partition_of, self._starts) if partition is not None]
-
-    def _new_partition(self, partition: TopicPartition) -> TopicPartition:
-        return self.destination.rename(*partition, self._is_single)
-
-    def _add_starts(self, entries: dict[TopicPartition, int]) -> None:
-        for path in sorted(self._has_new_start):
-            (log_start, first_base), partition = self._starts[path], partition_of(path)
-            if partition is None or path in self._failures.paths:
-                continue
-            set_log_start(entries, self._new_partition(partition), log_start, first_base)
-
-    def _warn_without_id(self, path: str, name: str, ids: TopicIds) -> None:
-        """Warns if a partition of a KRaft cluster gets the name of a topic whose id is not known."""
-        topic = name.rpartition("-")[0]
-        is_of_other = not own_name(path).startswith(f"{topic}-")
-        if is_of_other and trees.lexists(os.path.join(path, PARTITION_METADATA)) and ids.find(topic) is None:
-            self._messages.warning(
-                f"{path}: the id of topic {topic} is not known: {name} has no {PARTITION_METADATA}, without which a "
-                "broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
-            )
-
-    def _warn_of_topic(self, each: DirectoryRestore) -> None:
-        """Warns if the cluster has no topic of the name."""
-        root, partition = os.path.dirname(os.path.abspath(each.path)), partition_of(each.path)
-        known = self._topics.settings(root)
-        if partition is not None and known is not None and known.is_complete and partition[0] not in known.ids:
-            self._messages.warning(
-                f"{os.path.join(root, each.name)}: the cluster has no topic {partition[0]}: create it, stop the "
-                "broker, and repeat the command: a broker sets the directory aside as -stray until then"
-            )
 
 
 # Finds files that stop a KRaft node from starting on a log directory, and that kseg cannot repair.
@@ -412,16 +210,48 @@ class RecoveryPlanner(Planner):
         self._topics = Topics(server=options.server)
         self._globs = Topics(options.topics)
         self._is_copy = change.output is not None
-        self._overrides = Overrides(options, self._topics, self._is_copy, reporter, self.failures)
-        self._ends: dict[tuple[str, int], int] = {}
-        self._log_starts: dict[tuple[str, int], int] = {}
-        self._is_single = False
+        """Whether partitions are written to an output."""
+        self._destination = Destination(options.name, options.new_cluster, options.topic_id)
+        self._bounds: dict[TopicPartition, LogBounds] = {}
+        """Those of all recovered partitions, under their new names."""
+        self._begin([], False)
+
+    def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
+        """Begins with the partitions at one PATH; ``names_partition``: it is the directory of one. Returns those to
+        recover: directories that cannot be restored are failures, empty ones with a restored name are displaced."""
+        self._names_partition, self._is_single = names_partition, len(paths) == 1
+        self._ends: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        """The new log start offsets of partitions whose log would end before them."""
+        self._restores: dict[str, DirectoryRestore] = {}
+        self._starts: dict[str, tuple[int, int]] = {}
+        """The log start and the first base offset of each partition."""
+        self._has_new_start: set[str] = set()
+        if not self._options.undeletes:
+            return list(paths)
+        left_out = set[str]()
+        moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
+        names = Counter(map(own_name, moved))
+        for path in moved:
+            name = own_name(path)
+            target, error = os.path.join(os.path.dirname(os.path.abspath(path)), name), ""
+            if names[name] > 1:
+                error = f"{path}: {names[name]} directories were {name}: name the one to restore"
+            elif not (target in paths if self._is_copy else trees.lexists(target)):
+                self._restores[path] = DirectoryRestore(name)
+            elif trees.islink(target) or not trees.isdir(target) or has_records(target):
+                error = f"{path}: {name} is there and holds records"
+                error += ": take it back under another name, with --output and --as"
+            else:
+                self._restores[path] = DirectoryRestore(name, f"{name}.{uuid4().hex}-delete")
+                left_out.add(os.path.join(os.path.dirname(path), name))
+            if error:
+                self.failures.add(PathError(error), path)
+                left_out.add(path)
+        return [path for path in paths if path not in left_out]
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
-        self._ends.clear()
-        self._log_starts.clear()
-        self._is_single = True
-        self._overrides.choose([directory])
+        self._begin([directory], True)
         if error := self.failures.errors.get(directory):
             raise error
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
@@ -434,17 +264,15 @@ class RecoveryPlanner(Planner):
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
-        named = self._globs.named(directory, own_partitions(directory))
-        root, paths = self._root_of(directory, known), self._overrides.choose(named)
-        self._ends.clear()
-        self._log_starts.clear()
-        self._is_single = False
+        root = self._root_of(directory, known)
+        paths = self._begin(self._globs.named(directory, own_partitions(directory)), False)
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
-        if not self._options.is_salvage:
-            self._refuse_metadata(directory)
+        if not self._options.is_salvage and trees.isdir(os.path.join(directory, METADATA_PARTITION)):
+            if self._checks is not None and (why := self._checks.metadata_refusal(directory)):
+                raise BrokerRefusesError(why)
         epochs = EPOCHS_REPAIRED if self._options.rebuilds_epochs else EPOCHS_KEPT
         ids = self._topic_ids(directory)
         tasks: list[tuple[str, BrokerStart]] = []
@@ -460,44 +288,142 @@ class RecoveryPlanner(Planner):
         yield from plans
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        """Returns the changes after which no recovery point or high watermark is beyond its log end, no checkpoint is
+        unreadable, and partitions with another name or log start have their entries; and the renames of directories.
+
+        A single partition, or those of some topics, leave unreadable checkpoints, which have entries of others too.
+        """
         failed = {partition_of(path) for path in self.failures.paths}
-        ends, log_starts = (
-            {key: offset for key, offset in found.items() if key not in failed}
-            for found in (self._ends, self._log_starts)
-        )
-        root = self._root_of(directory, known)
-        plan = root.plan(ends, log_starts, replaces_unreadable=not (self._is_single or self._options.topics))
-        self._overrides.plan_root(plan, root, is_source=not (self._is_copy and self._is_single))
+        root, plan, moved = self._root_of(directory, known), Plan(directory), dict[str, bytes]()
+        for name, offsets in root.offsets.items():
+            changed = self._log_starts
+            if name != LOG_STARTS:
+                changed = {key: end for key, end in self._ends.items() if offsets.get(key, -1) > end}
+            changed = {key: offset for key, offset in changed.items() if key not in failed}
+            is_wanted, reason = bool(changed), "pointed beyond the end of a log"
+            if name in root.unreadable:
+                is_wanted = not (self._names_partition or self._options.topics)
+                reason = f"cannot be read ({root.unreadable[name]}): a broker takes it for empty and then stops"
+            if is_wanted:
+                plan.write(name, [build_offset_checkpoint({**offsets, **changed})], reason)
+            elif name not in root.unreadable and (entries := self._moved_entries(name, offsets)) != offsets:
+                moved[name] = build_offset_checkpoint(entries)
+        for name, content in moved.items():
+            plan.write(name, [content], "for partitions with another name or log start")
+        for path, restore in () if self._is_copy else self._restores.items():
+            if path in self.failures.paths:
+                continue
+            if restore.displaced:
+                plan.move_directory(restore.name, restore.displaced, "is an empty log")
+            plan.move_directory(os.path.basename(path), restore.name, "takes the partition back")
+            self._warn_without_topic(path, restore.name)
         return plan
+
+    def _moved_entries(self, checkpoint: str, entries: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Returns the entries of a checkpoint under the new names of partitions, and with new log starts."""
+        entries = dict(entries)
+        if self._destination.name is not None and not (self._is_copy and self._names_partition):
+            sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
+            entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
+        for path in sorted(self._has_new_start) if checkpoint == LOG_STARTS else ():
+            partition = partition_of(path)
+            if partition is not None and path not in self.failures.paths:
+                set_log_start(entries, self._new_partition(partition), *self._starts[path])
+        return entries
+
+    def _new_partition(self, partition: TopicPartition) -> TopicPartition:
+        return self._destination.rename(*partition, self._is_single)
+
+    def _warn_without_topic(self, path: str, name: str) -> None:
+        """Warns if the cluster has no topic of a restored directory's name."""
+        root, partition = os.path.dirname(os.path.abspath(path)), partition_of(path)
+        known = self._topics.settings(root)
+        if partition is not None and known is not None and known.is_complete and partition[0] not in known.ids:
+            self.reporter.warning(
+                f"{os.path.join(root, name)}: the cluster has no topic {partition[0]}: create it, stop the "
+                "broker, and repeat the command: a broker sets the directory aside as -stray until then"
+            )
 
     def _root_of(self, directory: str, known: Known) -> Root:
         return Root.of(directory, known, as_broker=not self._options.is_salvage)
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
-        return self._overrides.name_of(directory)
+        """Returns the name that a partition directory gets."""
+        partition = partition_of(directory)
+        if partition is not None and self._destination.name is not None:
+            topic, number = self._new_partition(partition)
+            return f"{topic}-{number}"
+        gets_own_name = directory in self._restores or (self._is_copy and self._is_single)
+        return own_name(directory) if gets_own_name else os.path.basename(os.path.abspath(directory))
 
     def root_of_copy(self) -> dict[str, bytes] | None:
-        return self._overrides.root_of_copy()
+        return None if self._destination.new_cluster is None else self._destination.checkpoints(self._bounds)
 
     def _write_broken_records(self, directories: list[str]) -> None:
         if self._write_records is not None:
             self._write_records(directories, self._is_dry, self.reporter)
 
     def _topic_ids(self, root: str) -> TopicIds:
-        return TopicIds(root, self._overrides.destination.given_id, lambda topic: self._topics.topic_id(root, topic))
+        return TopicIds(root, self._destination.given_id, lambda topic: self._topics.topic_id(root, topic))
 
     def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> BrokerStart:
-        key, start = partition_of(directory), replace(self._start, epochs=epochs, topic_ids=ids)
+        """Returns the start of a partition, with its new name, log start, and restored segments. Raises PathError."""
+        key, start, options = partition_of(directory), replace(self._start, epochs=epochs, topic_ids=ids), self._options
         if key is not None and key[0] == METADATA_TOPIC:
             return start
-        scans_all = self._options.scans_all
+        name = self.name_of_copy(directory, self._is_single)
         start = replace(
             with_known_interval(start, self._topics, directory),
-            was_clean=root.was_clean and not scans_all,
-            recovery_point=0 if scans_all else root.offset(RECOVERY_POINTS, key) or 0,
+            was_clean=root.was_clean and not options.scans_all,
+            recovery_point=0 if options.scans_all else root.offset(RECOVERY_POINTS, key) or 0,
             log_start_offset=root.offset(LOG_STARTS, key) or 0,
+            name=name if name != os.path.basename(os.path.abspath(directory)) else "",
         )
-        return self._overrides.start(directory, start, ids)
+        if not (start.name or options.undeletes or options.resets_epochs or self._destination.is_other):
+            return start
+        if start.name:
+            self._warn_without_id(directory, start.name, ids)
+        if options.resets_epochs:
+            start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
+        bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
+        first_base, log_start = min(bases, default=0), start.log_start_offset
+        if (is_renamed_directory(directory) and start.name) or (options.new_cluster is not None and not log_start):
+            log_start = max(first_epoch_start(directory), first_base)
+        if options.undeletes:
+            start, log_start, first_base = self._with_deleted(directory, start, log_start, first_base)
+        if log_start != start.log_start_offset or is_renamed_directory(directory) or self._destination.name is not None:
+            self._has_new_start.add(directory)
+        self._starts[directory] = log_start, first_base
+        return replace(start, log_start_offset=log_start)
+
+    def _with_deleted(
+        self, path: str, start: BrokerStart, log_start: int, first_base: int
+    ) -> tuple[BrokerStart, int, int]:
+        found = deleted_segments(path)
+        for file, reason in found.skipped[:_MAX_LISTED]:
+            self.reporter.warning(f"{file}: not restored: {reason}")
+        if len(found.skipped) > _MAX_LISTED:
+            self.reporter.warning(f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not restored")
+        for segment in found.restored:
+            if not segment.is_intact:
+                self.reporter.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
+        if found.restored and found.restored[0].base_offset < max(log_start, first_base):
+            log_start = first_base = found.restored[0].base_offset
+            self.reporter.warning(
+                f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
+                "change the topic's settings before a broker starts"
+            )
+        return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_REPAIRED)), log_start, first_base
+
+    def _warn_without_id(self, path: str, name: str, ids: TopicIds) -> None:
+        """Warns if a partition of a KRaft cluster gets the name of a topic whose id is not known."""
+        topic = name.rpartition("-")[0]
+        is_of_other = not own_name(path).startswith(f"{topic}-")
+        if is_of_other and trees.lexists(os.path.join(path, PARTITION_METADATA)) and ids.find(topic) is None:
+            self.reporter.warning(
+                f"{path}: the id of topic {topic} is not known: {name} has no {PARTITION_METADATA}, without which a "
+                "broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
+            )
 
     def _plans(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
         """Plans partitions. An unreadable one, or in a salvage a refused one, is added to the failures.
@@ -510,7 +436,7 @@ class RecoveryPlanner(Planner):
         else:
             outcomes = plan_partitions(tasks, self._jobs)
         plans = []
-        with closing(outcomes), self._progress(tasks) as progress:
+        with closing(outcomes), self.reporter.progress([directory for directory, _ in tasks]) as progress:
             for (directory, _), outcome in zip(tasks, outcomes, strict=True):
                 _advance(progress, directory)
                 if not isinstance(outcome, KsegError):
@@ -521,10 +447,6 @@ class RecoveryPlanner(Planner):
                     raise outcome
         return plans
 
-    def _progress(self, tasks: list[tuple[str, BrokerStart]]) -> Progress:
-        """Returns the progress over the bytes of all partitions, each counted when its plan is made."""
-        return self.reporter.progress([directory for directory, _ in tasks])
-
     def _plan(self, directory: str, start: BrokerStart) -> Plan:
         plan = self._salvage if self._options.is_salvage else plan_partition
         return self._reported(plan(directory, start))
@@ -533,29 +455,18 @@ class RecoveryPlanner(Planner):
     def _checks(self) -> Checks | None:
         return None if self._make_checks is None else self._make_checks()
 
-    def _refuse_metadata(self, directory: str) -> None:
-        """Raises BrokerRefusesError if a node does not start on the cluster's metadata."""
-        if trees.isdir(os.path.join(directory, METADATA_PARTITION)) and self._checks is not None:
-            if why := self._checks.metadata_refusal(directory):
-                raise BrokerRefusesError(why)
-
     def _leaves_alone(self, found: "Salvage") -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""
-        if self.left_alone is None or self._checks is None:
+        options = self._options
+        if self.left_alone is None or self._checks is None or found.changes_log or found.log_start is not None:
             return False
-        if found.changes_log or found.log_start is not None or self._changes_more:
-            return False
+        rebuilds = options.rebuilds_epochs and self._names_partition
+        if rebuilds or options.topic_id or options.name or options.undeletes or options.resets_epochs:
+            return False  # such changes need no damage
         if found.plan and self._checks.is_damaged(found.directory):
             return False
         self.left_alone.append(found.directory)
         return True
-
-    @property
-    def _changes_more(self) -> bool:
-        """Whether the options ask for changes that need no damage."""
-        options = self._options
-        rebuilds = options.rebuilds_epochs and self._is_single
-        return bool(rebuilds or options.topic_id or options.name or options.undeletes or options.resets_epochs)
 
     def _reported(self, found: "Recovery | Salvage") -> Plan:
         """Returns the plan, after reporting why it was made; none for a partition that is left alone."""
@@ -572,7 +483,9 @@ class RecoveryPlanner(Planner):
             self._ends[key] = found.next_offset
             if not isinstance(found, Recovery) and found.log_start is not None:
                 self._log_starts[key] = found.log_start
-            self._overrides.add(found.directory, found.next_offset)
+            if found.directory in self._starts:
+                log_start, first_base = self._starts[found.directory]
+                self._bounds[self._new_partition(key)] = LogBounds(first_base, log_start, found.next_offset)
         return found.plan
 
     def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":

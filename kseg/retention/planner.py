@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -61,22 +62,41 @@ from kseg.stores.regular_files import read_regular
 # is created.
 
 
-class AgedSegment(NamedTuple):
-    """One segment: ``size`` of its .log in bytes, ``largest_ms`` the timestamp that decides its age."""
+class RetentionSegment(NamedTuple):
+    """One segment. ``size`` of its .log or .kafka file in bytes; ``largest_ms``: the timestamp that decides its age;
+    ``largest_offset``: that of the time index entry with it, at most the last offset of the record's batch, None if it
+    is the modification time of the file. An empty segment that is to be created has no ``file``."""
 
     base_offset: int
     size: int
     largest_ms: int
+    largest_offset: int | None = None
+    file: SegmentFile = segment_file("")
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The broker's state of the log when retention runs; ``spans`` are sorted by base offset."""
+    """The log when retention runs, as the broker has it; ``segments`` are sorted by base offset.
 
-    spans: tuple[AgedSegment, ...]
+    ``names``: all files of the directory. ``damaged_at``: position of the first damage in the last segment after its
+    last index entry; None if there is none.
+    """
+
+    segments: tuple[RetentionSegment, ...]
     log_start_offset: int
     high_watermark: int
     end_offset: int
+    directory: str = ""
+    names: frozenset[str] = frozenset()
+    damaged_at: int | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def end_of(self, i: int) -> int:
+        """Returns the offset after the last one that segment i may hold."""
+        return self.segments[i + 1].base_offset if i + 1 < len(self.segments) else self.end_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,57 +118,60 @@ class Deletions:
     log_start_offset: int
 
 
-def select_deletions(
-    state: LogState, limits: Limits, rules: RetentionRules, now_ms: int, keeps_active: bool = False
-) -> Deletions:
-    """Applies the rules. ``keeps_active``: the last segment is never deleted."""
-    left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
+@dataclass(frozen=True, slots=True)
+class RetentionRequest:
+    """The retention to apply. ``log_start_offset``: records below it are deleted, as by DeleteRecords;
+    ``keeps_active``: the last segment is never deleted; ``frees``: files are removed instead of renamed."""
+
+    limits: Limits
+    rules: RetentionRules
+    now_ms: int
+    log_start_offset: int | None = None
+    keeps_active: bool = False
+    frees: bool = False
+
+
+def select_deletions(log: LogState, request: RetentionRequest) -> Deletions:
+    """Applies the rules."""
+    left, why, rolls, log_start = list(log.segments), list[str](), False, log.log_start_offset
+    limits, rules = request.limits, request.rules
     for rule in rules.order:
-        if not _applies(rule, limits, rules):
-            continue
-        count = _deletable(rule, left, state, limits, rules, log_start, now_ms)
-        if keeps_active and count == len(left):
+        if rule == LOG_START:
+            applies = limits.deletes or rules.starts_compacted_logs
+        else:
+            applies = limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
+        count = _deletable(rule, left, log, request, log_start) if applies else 0
+        if request.keeps_active and count == len(left):
             count = max(0, count - 1)
         if not count:
             continue
         if count == len(left):
             rolls = True
-            left.append(AgedSegment(state.end_offset, 0, now_ms))
+            left.append(RetentionSegment(log.end_offset, 0, request.now_ms))
         why += [rule] * count
         left = left[count:]
         log_start = max(log_start, left[0].base_offset)
     return Deletions(tuple(why), rolls, log_start)
 
 
-def _applies(rule: str, limits: Limits, rules: RetentionRules) -> bool:
-    if rule == LOG_START:
-        return limits.deletes or rules.starts_compacted_logs
-    return limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
-
-
 def _deletable(
-    rule: str,
-    left: list[AgedSegment],
-    state: LogState,
-    limits: Limits,
-    rules: RetentionRules,
-    log_start: int,
-    now_ms: int,
+    rule: str, left: list[RetentionSegment], log: LogState, request: RetentionRequest, log_start: int
 ) -> int:
     """Returns the number of segments to delete by a rule, from the oldest on. By size: as long as the log without them
     still has at least retention.bytes."""
-    excess_bytes = sum(span.size for span in left) - limits.retention_bytes
-    for i, span in enumerate(left):
+    limits = request.limits
+    excess_bytes = sum(segment.size for segment in left) - limits.retention_bytes
+    for i, segment in enumerate(left):
         following = left[i + 1] if i + 1 < len(left) else None
-        upper = following.base_offset if following else state.end_offset
-        excess_bytes -= span.size
+        upper = following.base_offset if following else log.end_offset
+        excess_bytes -= segment.size
         holds = {
             LOG_START: following is not None and following.base_offset <= log_start,
             SIZE: excess_bytes >= 0,
-            TIME: now_ms - span.largest_ms > limits.retention_ms,
+            TIME: request.now_ms - segment.largest_ms > limits.retention_ms,
         }[rule]
-        is_kept = (rules.has_log_start and state.high_watermark < upper) or (following is None and not span.size)
-        if is_kept or not holds:
+        is_held = request.rules.has_log_start and log.high_watermark < upper
+        if is_held or (following is None and not segment.size) or not holds:
             return i
     return len(left)
 
@@ -278,54 +301,16 @@ def _refusal(topic: str | None, lookup: Lookup) -> str:
 # there is no entry, or the release has no time index, it uses the modification time of the .log.
 
 
-class Largest(NamedTuple):
-    """``timestamp`` in ms. ``offset``: of the time index entry, at most the last offset of the record's batch; None if
-    the timestamp is the file's modification time."""
+class KnownOffsets(NamedTuple):
+    """The partition's entries in the log directory's checkpoints; None if missing."""
 
-    timestamp: int
-    offset: int | None
-
-
-def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> Largest:
-    """Returns the largest timestamp of the segment at ``log_path``. Raises KsegError if a file cannot be read."""
-    entry = last_time_entry(log_path.removesuffix(LOG) + TIME_INDEX, base_offset) if has_time_index else None
-    if entry is not None and entry.timestamp >= 0:
-        return Largest(*entry)
-    with errors_at(log_path):
-        return Largest(trees.status(log_path).st_mtime_ns // 1_000_000, None)
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
 
 
-class RetentionSegment(NamedTuple):
-    """``stem``: the name without suffix; ``size`` of the .log or .kafka file in bytes."""
-
-    file: SegmentFile
-    base_offset: int
-    size: int
-    largest: Largest
-
-    @property
-    def stem(self) -> str:
-        return self.file.name.removesuffix(self.file.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLog:
-    """``names``: all files. ``damaged_at``: position of the first damage in the last segment after its last index
-    entry; None if there is none."""
-
-    directory: str
-    names: frozenset[str]
-    segments: tuple[RetentionSegment, ...]
-    end_offset: int
-    damaged_at: int | None = None
-
-    @property
-    def size(self) -> int:
-        return sum(segment.size for segment in self.segments)
-
-
-def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
+def read_log(directory: str, known: KnownOffsets, request: RetentionRequest) -> LogState:
     """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
+    rules = request.rules
     kind = LOG_07 if rules.is_07 else LOG
     names = frozenset(file_names(directory))
     if swaps := sorted(name for name in names if name.endswith(SWAP)):
@@ -338,10 +323,24 @@ def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
         hint = "; --era 0.7 is for these" if any(name.endswith(LOG_07) for name in names) else ""
         there = f", only {other} files{hint}" if any(name.endswith(other) for name in names) else ""
         raise PathError(f"{directory}: no {kind} files{there}")
-    found = [_segment(file, rules) for file in files]
-    last = found[-1]
-    end, damaged_at = _end(last, rules)
-    return PartitionLog(directory, names, tuple(found), end, damaged_at)
+    segments = tuple(_segment(file, rules) for file in files)
+    end, damaged_at = _end(segments[-1], rules)
+    start, watermark = segments[0].base_offset, end
+    if rules.has_log_start:
+        start = max(start, known.log_start_offset or 0)
+        if start > end:
+            raise KsegError(
+                f"{directory}: starts at offset {start} by its checkpoint, but ends at {end}: a broker "
+                "would delete all records; run kseg recover first"
+            )
+        if known.high_watermark is not None:
+            watermark = min(end, max(known.high_watermark, start))
+        if (wanted := request.log_start_offset) is not None:
+            if wanted > watermark:
+                what = "high watermark" if watermark < end else "log end"
+                raise KsegError(f"{directory}: --log-start-offset {wanted} is above the {what}, {watermark}")
+            start = max(start, wanted)
+    return LogState(segments, start, watermark, end, directory, names, damaged_at)
 
 
 def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
@@ -349,8 +348,11 @@ def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
     with errors_at(file.path):
-        size = trees.status(file.path).st_size
-    return RetentionSegment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
+        status = trees.status(file.path)
+    entry = last_time_entry(file.path.removesuffix(LOG) + TIME_INDEX, base) if rules.has_time_index else None
+    if entry is None or entry.timestamp < 0:
+        return RetentionSegment(base, status.st_size, status.st_mtime_ns // 1_000_000, None, file)
+    return RetentionSegment(base, status.st_size, entry.timestamp, entry.offset, file)
 
 
 def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None]:
@@ -367,39 +369,18 @@ def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None
 _LARGEST_EPOCH_FILE_BYTES = 1 << 28
 
 
-class KnownOffsets(NamedTuple):
-    """The partition's entries in the log directory's checkpoints; None if missing."""
-
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionRequest:
-    """The retention to apply. ``log_start_offset``: records below it are deleted, as by DeleteRecords. ``frees``: files
-    are removed instead of renamed."""
-
-    limits: Limits
-    rules: RetentionRules
-    now_ms: int
-    log_start_offset: int | None = None
-    keeps_active: bool = False
-    frees: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Retention:
     """The plan of one partition and its inputs."""
 
-    log: PartitionLog
-    state: LogState
+    log: LogState
     selection: Deletions
     plan: Plan
 
     @property
-    def left(self) -> tuple[AgedSegment, ...]:
+    def left(self) -> tuple[RetentionSegment, ...]:
         """The segments after the plan."""
-        return self.state.spans[len(self.selection.why) :] or (AgedSegment(self.log.end_offset, 0, 0),)
+        return self.log.segments[len(self.selection.why) :] or (RetentionSegment(self.log.end_offset, 0, 0),)
 
     @property
     def first_base(self) -> int:
@@ -409,49 +390,25 @@ class Retention:
 
 def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Retention:
     """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
-    log = read_log(directory, request.rules)
-    state = _state(log, known, request)
-    selection = select_deletions(state, request.limits, request.rules, request.now_ms, request.keeps_active)
-    plan = Plan(directory)
+    log = read_log(directory, known, request)
+    selection, plan, rules = select_deletions(log, request), Plan(directory), request.rules
     if selection.rolls:
-        _check_end(log, request.rules)
-        _begin_segment(plan, log, request.rules)
-    is_moved = request.rules.has_log_start and selection.log_start_offset > _loaded_start(log, known)
+        _check_end(log, rules)
+        for kind in [LOG_07] if rules.is_07 else [LOG, INDEX, *[TIME_INDEX] * rules.has_time_index]:
+            name = segment_stem(log.end_offset) + kind
+            plan.write(name, [], "all segments are deleted: an empty one is created at the log end")
+    loaded_start = max(log.segments[0].base_offset, known.log_start_offset or 0)
+    is_moved = rules.has_log_start and selection.log_start_offset > loaded_start
     if is_moved:
         _cut_epochs(plan, log, selection.log_start_offset)
     for i, rule in enumerate(selection.why):
-        _delete(plan, log, i, _reason(rule, log.segments[i], state, request), request)
-    if is_moved and not request.rules.has_snapshot_of_each_segment:
+        _delete(plan, log, i, _reason(rule, log.segments[i], log, request), request)
+    if is_moved and not rules.has_snapshot_of_each_segment:
         _delete_snapshots(plan, log, selection.log_start_offset)
-    return Retention(log, state, selection, plan)
+    return Retention(log, selection, plan)
 
 
-def _loaded_start(log: PartitionLog, known: KnownOffsets) -> int:
-    return max(log.segments[0].base_offset, known.log_start_offset or 0)
-
-
-def _state(log: PartitionLog, known: KnownOffsets, request: RetentionRequest) -> LogState:
-    start, end = log.segments[0].base_offset, log.end_offset
-    watermark = end
-    if request.rules.has_log_start:
-        start = _loaded_start(log, known)
-        if start > end:
-            raise KsegError(
-                f"{log.directory}: starts at offset {start} by its checkpoint, but ends at {end}: a broker "
-                "would delete all records; run kseg recover first"
-            )
-        if known.high_watermark is not None:
-            watermark = min(end, max(known.high_watermark, start))
-        if (wanted := request.log_start_offset) is not None:
-            if wanted > watermark:
-                what = "high watermark" if watermark < end else "log end"
-                raise KsegError(f"{log.directory}: --log-start-offset {wanted} is above the {what}, {watermark}")
-            start = max(start, wanted)
-    spans = tuple(AgedSegment(segment.base_offset, segment.size, segment.largest.timestamp) for segment in log.segments)
-    return LogState(spans, start, watermark, end)
-
-
-def _check_end(log: PartitionLog, rules: RetentionRules) -> None:
+def _check_end(log: LogState, rules: RetentionRules) -> None:
     """Raises KsegError if a broker would recover the log before retention, and find another log end offset."""
     if log.damaged_at is not None:
         raise KsegError(
@@ -466,15 +423,7 @@ def _check_end(log: PartitionLog, rules: RetentionRules) -> None:
         )
 
 
-def _begin_segment(plan: Plan, log: PartitionLog, rules: RetentionRules) -> None:
-    kinds = [LOG_07] if rules.is_07 else [LOG, INDEX, *[TIME_INDEX] * rules.has_time_index]
-    for kind in kinds:
-        plan.write(
-            segment_stem(log.end_offset) + kind, [], "all segments are deleted: an empty one is created at the log end"
-        )
-
-
-def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
+def _cut_epochs(plan: Plan, log: LogState, start_offset: int) -> None:
     if LEADER_EPOCHS not in log.names:
         return
     path = os.path.join(log.directory, LEADER_EPOCHS)
@@ -487,26 +436,19 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
 
 
-def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: RetentionRequest) -> None:
-    segment, rules = log.segments[i], request.rules
-    renames = rules.renames and not request.frees
-    removed = Removed(0, segment.size, "", *_offsets(log, i))
-    _remove(plan, segment.file.name, reason, renames, [removed])
+def _delete(plan: Plan, log: LogState, i: int, reason: str, request: RetentionRequest) -> None:
+    segment, rules, end = log.segments[i], request.rules, log.end_of(i)
+    renames, file = rules.renames and not request.frees, segment.file
+    offsets = (segment.base_offset, end - 1) if end > segment.base_offset else (None, None)
+    _remove(plan, file.name, reason, renames, [Removed(0, segment.size, "", *offsets)])
     if not rules.is_07:
         for kind in (*INDEX_SUFFIXES, *[SNAPSHOT] * rules.has_snapshot_of_each_segment):
-            if (name := segment.stem + kind) in log.names:
+            if (name := file.name.removesuffix(file.kind) + kind) in log.names:
                 is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
                 _remove(plan, name, "deleted with its .log", is_renamed)
 
 
-def _offsets(log: PartitionLog, i: int) -> tuple[int, int] | tuple[None, None]:
-    """Returns the first and last offset that segment i may hold."""
-    base = log.segments[i].base_offset
-    end = log.segments[i + 1].base_offset if i + 1 < len(log.segments) else log.end_offset
-    return (base, end - 1) if end > base else (None, None)
-
-
-def _delete_snapshots(plan: Plan, log: PartitionLog, start_offset: int) -> None:
+def _delete_snapshots(plan: Plan, log: LogState, start_offset: int) -> None:
     """Removes all snapshots below the log start, as brokers before 2.8 do at once."""
     for name in sorted(log.names):
         file = segment_file(name)
@@ -524,13 +466,13 @@ def _remove(plan: Plan, name: str, reason: str, renames: bool, removed: list[Rem
     plan.rename(name, name + DELETED, reason, removed or (), keeps=True)
 
 
-def _reason(rule: str, segment: RetentionSegment, state: LogState, request: RetentionRequest) -> str:
+def _reason(rule: str, segment: RetentionSegment, log: LogState, request: RetentionRequest) -> str:
     if rule == LOG_START:
-        return f"below the log start offset {state.log_start_offset}"
+        return f"below the log start offset {log.log_start_offset}"
     if rule == SIZE:
         return f"the log holds retention.bytes ({request.limits.retention_bytes} bytes) without it"
-    by = f"its newest record (offset {segment.largest.offset})" if segment.largest.offset is not None else "its file"
-    age = request.now_ms - segment.largest.timestamp
+    by = f"its newest record (offset {segment.largest_offset})" if segment.largest_offset is not None else "its file"
+    age = request.now_ms - segment.largest_ms
     return f"{by} is {show_span(age)} old, retention.ms is {show_span(request.limits.retention_ms)}"
 
 
@@ -555,8 +497,7 @@ def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | 
     gone = len(found.selection.why)
     left_bytes, held_bytes, blocker = sum(segment.size for segment in segments[gone:]), 0, None
     for i, (segment, count) in enumerate(zip(segments, counts, strict=True)):
-        upper, is_last = found.log.end_offset, i + 1 == len(segments)
-        upper = upper if is_last else segments[i + 1].base_offset
+        upper, is_last = found.log.end_of(i), i + 1 == len(segments)
         row: dict[str, Any] = {
             "type": "segmentRetention",
             "file": segment.file.name,
@@ -565,10 +506,10 @@ def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | 
             "baseOffset": segment.base_offset,
             "lastOffset": upper - 1,
             "rule": None,
-            "largestTimestamp": segment.largest.timestamp,
-            "largestTimestampSource": "fileTime" if segment.largest.offset is None else "timeIndex",
+            "largestTimestamp": segment.largest_ms,
+            "largestTimestampSource": "fileTime" if segment.largest_offset is None else "timeIndex",
             "recordOffset": deciding_record(segment),
-            "isFuture": segment.largest.timestamp > request.now_ms,
+            "isFuture": segment.largest_ms > request.now_ms,
             "goesAt": None,
             "goesAfterBytes": None,
             "blockedBy": None,
@@ -582,12 +523,12 @@ def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | 
             row["held"] = "empty"
         elif is_last and request.keeps_active:
             row["held"] = "keep-active"
-        elif request.rules.has_log_start and upper > found.state.high_watermark:
+        elif request.rules.has_log_start and upper > found.log.high_watermark:
             row["held"] = "high watermark"
         if limits.deletes and limits.retention_ms >= 0:
-            if blocker is None or segment.largest.timestamp >= blocker.largest.timestamp:
+            if blocker is None or segment.largest_ms >= blocker.largest_ms:
                 blocker = segment
-            row["goesAt"] = blocker.largest.timestamp + limits.retention_ms + 1
+            row["goesAt"] = blocker.largest_ms + limits.retention_ms + 1
             row["blockedBy"] = None if blocker is segment else blocker.file.name
         if limits.deletes and limits.retention_bytes >= 0:
             held_bytes += segment.size
@@ -600,29 +541,23 @@ def first_in_future(found: Retention, request: RetentionRequest) -> RetentionSeg
     if not request.limits.deletes or request.limits.retention_ms < 0:
         return None
     left = found.log.segments[len(found.selection.why) :]
-    return next((segment for segment in left if segment.largest.timestamp > request.now_ms), None)
+    return next((segment for segment in left if segment.largest_ms > request.now_ms), None)
 
 
 def deciding_record(segment: RetentionSegment) -> int | None:
     """Returns the offset of the first record with the largest timestamp in the batch that the time index names."""
-    entry = segment.largest
-    if entry.offset is None:
+    if segment.largest_offset is None:
         return None
     with open_segment(segment.file.path, base_offset=segment.base_offset) as reader:
-        reader.begin_at(seek_offset(reader, segment.file, entry.offset).position)
+        reader.begin_at(seek_offset(reader, segment.file, segment.largest_offset).position)
         for walked, batch in enumerate(reader):
             if walked > WALK_BATCHES:
                 return None
-            if isinstance(batch, Batch) and batch.is_valid and batch.last_offset >= entry.offset:
-                return _first_at(batch, entry.timestamp)
+            if isinstance(batch, Batch) and batch.is_valid and batch.last_offset >= segment.largest_offset:
+                with suppress(UndecodableError):
+                    return next((record.offset for record in batch if record.timestamp == segment.largest_ms), None)
+                return None
     return None
-
-
-def _first_at(batch: Batch, timestamp: int) -> int | None:
-    try:
-        return next((record.offset for record in batch if record.timestamp == timestamp), None)
-    except UndecodableError:
-        return None
 
 
 # Counts a partition's segments, bytes and records before and after retention.
@@ -674,9 +609,9 @@ def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amou
         "directory": found.log.directory,
         "segments": len(found.log.segments),
         "bytes": found.log.size,
-        "logStartOffset": found.state.log_start_offset,
-        "highWatermark": found.state.high_watermark,
-        "logEndOffset": found.state.end_offset,
+        "logStartOffset": found.log.log_start_offset,
+        "highWatermark": found.log.high_watermark,
+        "logEndOffset": found.log.end_offset,
         "cleanupPolicy": settings.policy,
         "retentionMs": settings.limits.retention_ms,
         "retentionBytes": settings.limits.retention_bytes,
@@ -747,7 +682,7 @@ class RetentionPlanner(Planner):
             self.reporter.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
         self.reporter.detail(
             f"{amount.directory}: {_summary([amount])}, the log starts at offset {found.selection.log_start_offset}, "
-            f"before at {found.state.spans[0].base_offset}"
+            f"before at {found.log.segments[0].base_offset}"
         )
 
     def _selected(self, directory: str) -> list[str]:
@@ -840,7 +775,7 @@ class RetentionPlanner(Planner):
             return found.plan
         if (segment := first_in_future(found, request)) is not None:
             self.reporter.warning(
-                f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, is in the future: "
+                f"{segment.file.path}: its newest time, {shown_time(segment.largest_ms)}, is in the future: "
                 "it and all later segments stay whatever their age (--explain shows why)"
             )
         return found.plan

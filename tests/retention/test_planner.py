@@ -15,7 +15,6 @@ from kseg.errors import KsegError
 from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
 from kseg.retention import planner
 from kseg.retention.planner import (
-    AgedSegment,
     Deletions,
     KnownOffsets,
     Limits,
@@ -23,6 +22,7 @@ from kseg.retention.planner import (
     RetainOptions,
     Retention,
     RetentionRequest,
+    RetentionSegment,
     deciding_record,
     explain,
     first_in_future,
@@ -48,7 +48,7 @@ def logs(draw: st.DrawFn) -> LogState:
     base = first
     for i, count in enumerate(counts):
         is_empty = i + 1 == len(counts) and draw(st.booleans())
-        spans.append(AgedSegment(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
+        spans.append(RetentionSegment(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
         base += 0 if is_empty else count
     end = base
     start = draw(st.integers(first, end))
@@ -60,7 +60,7 @@ limits = st.builds(Limits, st.integers(-1, 900), st.integers(-1, 40), st.boolean
 
 def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[str], int]:
     """The rules of each release as in its source, one segment at a time."""
-    left, why, start = list(state.spans), list[str](), state.log_start_offset
+    left, why, start = list(state.segments), list[str](), state.log_start_offset
     orders = {(0, 7): (TIME, SIZE), (0, 11): (TIME, SIZE, LOG_START), (3, 0): (LOG_START, SIZE, TIME)}
     order = orders[max(since for since in orders if since <= rules.release)]
     for rule in order:
@@ -84,70 +84,73 @@ def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[s
                 break
             gone += 1
         why += [rule] * gone
-        left = left[gone:] or [AgedSegment(state.end_offset, 0, NOW)]
+        left = left[gone:] or [RetentionSegment(state.end_offset, 0, NOW)]
         start = max(start, left[0].base_offset) if gone else start
     return why, start
+
+
+def selected(state: LogState, limit: Limits, rules: RetentionRules, keeps_active: bool = False) -> Deletions:
+    return select_deletions(state, RetentionRequest(limit, rules, NOW, keeps_active=keeps_active))
 
 
 @given(logs(), limits, st.sampled_from(RELEASES))
 def test_it_equals_a_walk_over_the_segments(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
     rules = RetentionRules(release)
-    found = select_deletions(state, limit, rules, NOW)
+    found = selected(state, limit, rules)
     assert (list(found.why), found.log_start_offset) == model(state, limit, rules)
-    assert found.rolls == (len(found.why) == len(state.spans))
+    assert found.rolls == (len(found.why) == len(state.segments))
 
 
 @given(logs(), limits)
 def test_the_active_segment_is_kept_where_that_is_asked_for(state: LogState, limit: Limits) -> None:
-    free = select_deletions(state, limit, RetentionRules(), NOW)
-    kept = select_deletions(state, limit, RetentionRules(), NOW, keeps_active=True)
-    assert kept.why == free.why[: len(state.spans) - 1]
+    free = selected(state, limit, RetentionRules())
+    kept = selected(state, limit, RetentionRules(), keeps_active=True)
+    assert kept.why == free.why[: len(state.segments) - 1]
     assert not kept.rolls
 
 
 @given(logs(), limits)
 def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
-    found = select_deletions(state, limit, RetentionRules(), NOW)
-    left = state.spans[len(found.why) :] or (AgedSegment(state.end_offset, 0, NOW),)
-    assert not select_deletions(
-        LogState(left, found.log_start_offset, state.high_watermark, state.end_offset), limit, RetentionRules(), NOW
-    ).why
+    found = selected(state, limit, RetentionRules())
+    left = state.segments[len(found.why) :] or (RetentionSegment(state.end_offset, 0, NOW),)
+    again = LogState(left, found.log_start_offset, state.high_watermark, state.end_offset)
+    assert not selected(again, limit, RetentionRules()).why
 
 
 def three(sizes: tuple[int, ...] = (10, 10, 10), times: tuple[int, ...] = (1, 2, 3), start: int = 0) -> LogState:
-    spans = tuple(AgedSegment(100 * i, size, time) for i, (size, time) in enumerate(zip(sizes, times, strict=True)))
+    spans = tuple(
+        RetentionSegment(100 * i, size, time) for i, (size, time) in enumerate(zip(sizes, times, strict=True))
+    )
     return LogState(spans, start, 300, 300)
 
 
 def test_what_is_left_is_never_less_than_the_limit() -> None:
-    assert select_deletions(three(), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
-    assert select_deletions(three(), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
-    assert select_deletions(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Deletions(
-        (SIZE,) * 3, True, 300
-    )
-    assert select_deletions(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
-    assert select_deletions(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
+    assert selected(three(), Limits(retention_bytes=20), RetentionRules()).why == (SIZE,)
+    assert selected(three(), Limits(retention_bytes=21), RetentionRules()).why == ()
+    assert selected(three(), Limits(retention_bytes=0), RetentionRules()) == Deletions((SIZE,) * 3, True, 300)
+    assert selected(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules()).why == (SIZE,)
+    assert selected(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules()).why == ()
 
 
 def test_a_segment_is_deleted_only_once_it_is_older_than_the_limit() -> None:
-    assert select_deletions(three(), Limits(retention_ms=NOW - 2), RetentionRules(), NOW).why == (TIME,)
-    assert select_deletions(three(), Limits(retention_ms=NOW - 1), RetentionRules(), NOW).why == ()
+    assert selected(three(), Limits(retention_ms=NOW - 2), RetentionRules()).why == (TIME,)
+    assert selected(three(), Limits(retention_ms=NOW - 1), RetentionRules()).why == ()
 
 
 def test_a_time_in_the_future_shields_all_that_is_later() -> None:
-    assert select_deletions(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), RetentionRules(), NOW).why == (TIME,)
+    assert selected(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), RetentionRules()).why == (TIME,)
 
 
 def test_a_compacted_log_loses_only_segments_below_its_start() -> None:
     limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
-    assert select_deletions(three(start=150), limit, RetentionRules(), NOW) == Deletions((LOG_START,), False, 150)
-    assert select_deletions(three(start=150), limit, RetentionRules((2, 0)), NOW).why == ()
+    assert selected(three(start=150), limit, RetentionRules()) == Deletions((LOG_START,), False, 150)
+    assert selected(three(start=150), limit, RetentionRules((2, 0))).why == ()
 
 
 def test_the_order_of_the_rules_is_that_of_the_release() -> None:
     limit = Limits(retention_ms=NOW - 2, retention_bytes=5)
-    assert select_deletions(three(start=100), limit, RetentionRules(), NOW).why == (LOG_START, SIZE)
-    assert select_deletions(three(start=100), limit, RetentionRules((2, 8)), NOW).why == (TIME, SIZE)
+    assert selected(three(start=100), limit, RetentionRules()).why == (LOG_START, SIZE)
+    assert selected(three(start=100), limit, RetentionRules((2, 8))).why == (TIME, SIZE)
 
 
 TIME_HALF = RETENTION / "before" / "r-time-half-0"
@@ -329,7 +332,7 @@ def retained(now_ms: int) -> tuple[Retention, RetentionRequest]:
 
 @pytest.mark.parametrize(("late_ms", "is_future"), [(0, False), (-1, True)])
 def test_a_time_lies_in_the_future_only_after_now(late_ms: int, is_future: bool) -> None:
-    newest = max(segment.largest.timestamp for segment in retained(NOW_MS)[0].log.segments)
+    newest = max(segment.largest_ms for segment in retained(NOW_MS)[0].log.segments)
     found, request = retained(newest + late_ms)
     rows = {row["largestTimestamp"]: row for row in explained(found, request)}
     assert rows[newest]["isFuture"] is is_future

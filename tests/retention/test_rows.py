@@ -62,7 +62,7 @@ def test_the_whole_plan(frees: bool) -> None:
     assert all(step.keeps is not frees for step in others)
     assert ranges(found) == expected_ranges()
     reasons = [step.reason for step in others if step.file.endswith(".log")]
-    newest = [segment.largest.offset for segment in found.log.segments[:GONE]]
+    newest = [segment.largest_offset for segment in found.log.segments[:GONE]]
     assert [reason.split(" is ")[0] for reason in reasons] == [f"its newest record (offset {n})" for n in newest]
     assert {reason.split(", ")[1] for reason in reasons} == {"retention.ms is 1 h 0 min"}
     assert {step.reason for step in others if not step.file.endswith(".log")} == {"deleted with its .log"}
@@ -96,7 +96,7 @@ def test_all_segments_and_the_one_that_begins_at_the_end() -> None:
 def test_a_log_start_above_the_high_watermark_is_refused(wanted: int, watermark: int | None) -> None:
     request = replace(HOUR, limits=Limits(), log_start_offset=wanted)
     if wanted <= (END if watermark is None else watermark):
-        assert planned(request, KnownOffsets(None, watermark)).state.log_start_offset == wanted
+        assert planned(request, KnownOffsets(None, watermark)).log.log_start_offset == wanted
         return
     with pytest.raises(KsegError, match="log end, 500" if watermark != END - 1 else "high watermark, 499"):
         planned(request, KnownOffsets(None, watermark))
@@ -110,7 +110,7 @@ def test_the_state_of_a_log() -> None:
         (KnownOffsets(-1, END + 1), 0, END),
         (KnownOffsets(END, None), END, END),
     ]:
-        found = planned(replace(HOUR, limits=Limits()), known).state
+        found = planned(replace(HOUR, limits=Limits()), known).log
         assert (found.log_start_offset, found.high_watermark, found.end_offset) == (start, watermark, END)
 
 

@@ -82,51 +82,37 @@ class RestoredSegments:
         return sum(piece.candidate.segment.size for piece in self.pieces)
 
 
-def select_segments(
-    partition: RemotePartition, logs: LocalLogs | None, is_named: bool, is_intact: Callable[[SegmentFile], bool]
-) -> RestoredSegments:
+def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named: bool) -> RestoredSegments:
     """Selects the segments of a partition.
 
-    ``is_named``: --topic names the topic, so segments of a deleted topic are selected too; ``is_intact`` checks a local
-    segment. Raises KeyMissingError, PathError, UnsupportedError.
+    ``is_named``: --topic names the topic, so segments of a deleted topic are selected too. Raises KeyMissingError,
+    PathError, UnsupportedError.
     """
-    selection = RestoredSegments(partition)
+    selection, local = RestoredSegments(partition), None
     candidates, unusable = candidates_of(partition)
     for segment, reason in unusable:
         selection.left_out.append(UnusedSegment(segment.path(), segment.start_offset, segment.start_offset, reason))
-    local = None
     if logs is not None:
         local = logs.partition(partition)
-        if not is_named:
-            kept = _without_deleted(candidates, partition, logs, selection)
-            selection.is_deleted = bool(candidates) and not kept
-            candidates = kept
+        kept = []
+        for candidate in candidates:
+            if not is_named and (partition.topic_id, partition.number, candidate.segment.segment_id) in logs.deleted:
+                reason = f"the broker had begun to delete it; --topic {partition.topic} selects it all the same"
+                selection.left_out.append(_left_out(candidate, reason))
+            else:
+                kept.append(candidate)
+        selection.is_deleted = bool(candidates) and not kept
+        candidates = kept
         selection.log_start = logs.log_starts.get((partition.topic, partition.number), 0)
     selection.lineage = lineage_of(candidates)
     if local is not None and local.lineage and local.segments:
-        _join(selection, candidates, local, is_intact)
+        _join(selection, candidates, local)
     else:
         _select_pieces(selection, candidates)
     return selection
 
 
-def _without_deleted(
-    candidates: list[Candidate], partition: RemotePartition, logs: LocalLogs, selection: RestoredSegments
-) -> list[Candidate]:
-    kept = []
-    for candidate in candidates:
-        if (partition.topic_id, partition.number, candidate.segment.segment_id) in logs.deleted:
-            reason = f"the broker had begun to delete it; --topic {partition.topic} selects it all the same"
-            selection.left_out.append(_left_out(candidate, reason))
-        else:
-            kept.append(candidate)
-    return kept
-
-
-def _join(
-    selection: RestoredSegments, candidates: list[Candidate], local: LocalPartition,
-    is_intact: Callable[[SegmentFile], bool],
-) -> None:  # fmt: skip
+def _join(selection: RestoredSegments, candidates: list[Candidate], local: LocalPartition) -> None:
     """Selects the local log from its start, and remote segments below it."""
     if selection.lineage and selection.lineage[-1].epoch > local.lineage[-1].epoch:
         selection.remarks.append(
@@ -141,7 +127,7 @@ def _join(
     selection.local = local.segments
     for number in range(len(local.segments) - 1, 0, -1):
         file, following = local.segments[number - 1], local.segments[number].base_offset or 0
-        if following - 1 <= end and not is_intact(file):
+        if following - 1 <= end and not span_of(file.path, Buffers()).is_intact:
             selection.remarks.append(f"{file.path}: is damaged, and replaced from the store")
             selection.local = local.segments[number:]
             break
@@ -260,17 +246,14 @@ class PartitionBuilder:
                 reset_epochs_in_place(self._path(name), self._buffers)
         if self._needs_rebuild:
             self._rebuild_side_files()
-        epochs = self._epochs(resets_epochs)
+        epochs = [entry for entry in self._selection.lineage if entry.start_offset <= self.rebuilt.end]
+        if resets_epochs:
+            epochs = [EpochEntry(0, self._selection.log_start)]
         self.rebuilt.last_epoch = epochs[-1].epoch if epochs else 0
         self._add_file(LEADER_EPOCHS, (build_leader_epochs(epochs),))
         self._add_file(PARTITION_METADATA, (build_partition_metadata(PartitionMetadata(0, topic_id)),))
         self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in self._names(LOG))
         return self.rebuilt
-
-    def _epochs(self, resets_epochs: bool) -> list[EpochEntry]:
-        if resets_epochs:
-            return [EpochEntry(0, self._selection.log_start)]
-        return [entry for entry in self._selection.lineage if entry.start_offset <= self.rebuilt.end]
 
     def _add_remote(self, piece: SegmentOffsets) -> None:
         candidate = piece.candidate
@@ -384,16 +367,17 @@ class Rebuild:
 
     def _chosen(self, storage: RemoteStorage) -> list[RemotePartition]:
         """Returns the requested partitions; of several topics with the same name those of the newest."""
+
+        def rank(partition: RemotePartition) -> tuple[bool, int]:
+            is_local = self._logs is not None and self._logs.partition(partition) is not None
+            return is_local, last_event_ms(partition)
+
         wanted = [partition for partition in storage.partitions if is_wanted(partition.topic, self._options.topics)]
-        chosen, older = newest_partitions(wanted, self._rank)
+        chosen, older = newest_partitions(wanted, rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
             self.left_out += [UnusedSegment(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
         return chosen
-
-    def _rank(self, partition: RemotePartition) -> tuple[bool, int]:
-        is_local = self._logs is not None and self._logs.partition(partition) is not None
-        return is_local, last_event_ms(partition)
 
     def plans(self) -> Iterator[RebuiltPartition]:
         """Yields the results of a dry run."""
@@ -404,20 +388,25 @@ class Rebuild:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
         with Threads(self._options.jobs or usable_cores(), lambda: None) as threads:
-            tasks = [threads.begin(partial(self._task, partition, output)) for partition in self.partitions]
+            work = partial(self._built, output)
+            tasks = [threads.begin(partial(self._attempt, each, work)) for each in self.partitions]
             for task in tasks:
                 outcome = task.result()
                 failed |= outcome.error is not None
                 yield outcome
-        self._write_checkpoints(output)
+        bounds = {
+            (facts["place"][0], facts["place"][1]): LogBounds(
+                facts["rebuilt"]["first_base"], facts["logStart"], facts["rebuilt"]["end"]
+            )
+            for facts in output.done.values()
+        }
+        for name, content in self._destination.checkpoints(bounds).items():
+            output.write_file(name, content)
         if not failed:
             output.close()
 
-    def _task(self, partition: RemotePartition, output: ResumableOutput, _: None) -> RebuiltPartition:
-        return self._attempt(partition, partial(self._built, output))
-
     def _attempt(
-        self, partition: RemotePartition, work: Callable[[RemotePartition, RebuiltPartition], None]
+        self, partition: RemotePartition, work: Callable[[RemotePartition, RebuiltPartition], None], _: None = None
     ) -> RebuiltPartition:
         is_single = len(self.partitions) == 1
         outcome = RebuiltPartition(self._destination.rename(partition.topic, partition.number, is_single))
@@ -430,7 +419,7 @@ class Rebuild:
     def _selected(self, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
         is_named = partition.topic in self._options.topics
-        outcome.selection = select_segments(partition, self._logs, is_named, _is_intact)
+        outcome.selection = select_segments(partition, self._logs, is_named)
         outcome.log_start = outcome.selection.log_start
 
     def _built(self, output: ResumableOutput, partition: RemotePartition, outcome: RebuiltPartition) -> None:
@@ -449,17 +438,3 @@ class Rebuild:
             outcome.rebuilt = builder.build(outcome.topic_id, self._options.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
             output.finish_partition(outcome.name, folder, {**facts, "place": outcome.topic_partition})
-
-    def _write_checkpoints(self, output: ResumableOutput) -> None:
-        bounds = {
-            (facts["place"][0], facts["place"][1]): LogBounds(
-                facts["rebuilt"]["first_base"], facts["logStart"], facts["rebuilt"]["end"]
-            )
-            for facts in output.done.values()
-        }
-        for name, content in self._destination.checkpoints(bounds).items():
-            output.write_file(name, content)
-
-
-def _is_intact(file: SegmentFile) -> bool:
-    return span_of(file.path, Buffers()).is_intact

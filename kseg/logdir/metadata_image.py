@@ -269,15 +269,6 @@ class MetadataImage:
         broker["logDirs"] = sorted(fields.get("logDirs") or (), key=_uuid_order)
         self._set(self.brokers, fields["brokerId"], broker)
 
-    def _unregister_broker(self, fields: Fields) -> None:
-        self._set(self.brokers, fields["brokerId"], _MISSING)
-
-    def _fence(self, fields: Fields) -> None:
-        self._change_broker(fields["id"], fields["epoch"], {"fenced": True})
-
-    def _unfence(self, fields: Fields) -> None:
-        self._change_broker(fields["id"], fields["epoch"], {"fenced": False})
-
     def _broker_change(self, fields: Fields) -> None:
         changes: Fields = {}
         fenced, shutdown = fields.get("fenced", 0), fields.get("inControlledShutdown", 0)
@@ -315,9 +306,6 @@ class MetadataImage:
         controller["endPoints"] = _in_order(listeners, FIRST_CAPACITY)
         controller["features"] = _features(fields, FIRST_CAPACITY)
         self._set(self.controllers, fields["controllerId"], controller)
-
-    def _unregister_controller(self, fields: Fields) -> None:
-        self._set(self.controllers, fields["controllerId"], _MISSING)
 
     def _topic(self, fields: Fields) -> None:
         name, topic_id = fields["name"], fields["topicId"]
@@ -404,9 +392,6 @@ class MetadataImage:
         key = tuple(sorted(entity.items(), key=lambda item: item[0]))
         self._set_inner(self.quotas, key, fields["key"], _MISSING if fields["remove"] else fields["value"])
 
-    def _producer_ids(self, fields: Fields) -> None:
-        self._set(self.producer_ids, "next", fields["nextProducerId"])
-
     def _acl(self, fields: Fields) -> None:
         known = {"resourceType": 7, "patternType": 4, "operation": 15, "permissionType": 3}
         numbers = {name: fields[name] if 0 <= fields[name] <= last else 0 for name, last in known.items()}
@@ -418,24 +403,16 @@ class MetadataImage:
             raise ReplayError(f"there is no ACL with id {acl_id}")
         self._set(self.acls, acl_id, _MISSING)
 
-    def _credential(self, fields: Fields) -> None:
-        mechanism = _mechanism(fields)
-        self._delta.scram.setdefault(mechanism, {})[fields["name"]] = fields | {"mechanism": mechanism}
-
-    def _remove_credential(self, fields: Fields) -> None:
-        self._delta.scram.setdefault(_mechanism(fields), {})[fields["name"]] = None
+    def _credential(self, fields: Fields, is_kept: bool = True) -> None:
+        mechanism = fields["mechanism"] if fields["mechanism"] in (1, 2) else 0
+        change = fields | {"mechanism": mechanism} if is_kept else None
+        self._delta.scram.setdefault(mechanism, {})[fields["name"]] = change
 
     def _token(self, fields: Fields) -> None:
         for principal in (fields["owner"], fields["requester"], *fields["renewers"]):
             if ":" not in principal:
                 raise ReplayError(f"{principal!r} is no principal of the form TYPE:NAME")
         self._set(self.tokens, fields["tokenId"], fields)
-
-    def _remove_token(self, fields: Fields) -> None:
-        self._set(self.tokens, fields["tokenId"], _MISSING)
-
-    def _nothing(self, fields: Fields) -> None:
-        """NoOpRecord, and ZkMigrationStateRecord since 4.0."""
 
     # The records of a snapshot
 
@@ -486,36 +463,43 @@ _BROKER, _TOPIC, _PARTITION, _CONFIG, _TOKEN, _CREDENTIAL, _FEATURE = 0, 2, 3, 4
 _QUOTA, _PRODUCER_IDS, _ACL, _CONTROLLER = 14, 15, 18, 27
 BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION = 23, 24, 25
 
-_RULES: dict[int, Callable[[MetadataImage, Fields], None]] = {
+
+def _removal(of: str, key: str) -> "_Rule":
+    """The rule of a record that removes the value under the number or id in a field."""
+    return lambda image, fields: image._set(getattr(image, of), fields[key], _MISSING)
+
+
+def _fencing(is_fenced: bool) -> "_Rule":
+    return lambda image, fields: image._change_broker(fields["id"], fields["epoch"], {"fenced": is_fenced})
+
+
+_Rule = Callable[[MetadataImage, Fields], None]
+_RULES: dict[int, _Rule] = {
     _BROKER: MetadataImage._register_broker,
-    1: MetadataImage._unregister_broker,
+    1: _removal("brokers", "brokerId"),
     _TOPIC: MetadataImage._topic,
     _PARTITION: MetadataImage._partition,
     _CONFIG: MetadataImage._config,
     5: MetadataImage._partition_change,
-    7: MetadataImage._fence,
-    8: MetadataImage._unfence,
+    7: _fencing(True),
+    8: _fencing(False),
     9: MetadataImage._remove_topic,
     _TOKEN: MetadataImage._token,
     _CREDENTIAL: MetadataImage._credential,
     _FEATURE: MetadataImage._feature,
     _QUOTA: MetadataImage._quota,
-    _PRODUCER_IDS: MetadataImage._producer_ids,
+    _PRODUCER_IDS: lambda image, fields: image._set(image.producer_ids, "next", fields["nextProducerId"]),
     17: MetadataImage._broker_change,
     _ACL: MetadataImage._acl,
     19: MetadataImage._remove_acl,
-    20: MetadataImage._nothing,
-    21: MetadataImage._nothing,
-    22: MetadataImage._remove_credential,
-    26: MetadataImage._remove_token,
+    20: lambda _image, _fields: None,  # NoOpRecord
+    21: lambda _image, _fields: None,  # ZkMigrationStateRecord, since 4.0
+    22: lambda image, fields: image._credential(fields, is_kept=False),
+    26: _removal("tokens", "tokenId"),
     _CONTROLLER: MetadataImage._register_controller,
     28: MetadataImage._clear_elr,
-    29: MetadataImage._unregister_controller,
+    29: _removal("controllers", "controllerId"),
 }
-
-
-def _mechanism(fields: Fields) -> int:
-    return fields["mechanism"] if fields["mechanism"] in (1, 2) else 0
 
 
 def _uuid_order(text: str) -> tuple[int, int]:

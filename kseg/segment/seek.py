@@ -26,7 +26,7 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import open_at_once
+from kseg.stores.regular_files import open_extent
 from kseg.stores.source import Source
 
 # Determines where reading can stop: after the last wanted offset or time.
@@ -366,14 +366,11 @@ def _open_entries(file: SegmentFile, suffix: str, is_07: bool = False) -> Iterat
         return
     path = index_path(file, suffix)
     try:
-        extent = open_at_once(path)
+        extent = open_extent(path)
     except OSError as error:
         yield f"{suffix}: {error.strerror}"
         return
     try:
-        if not extent.is_regular():
-            yield f"{suffix}: not a regular file"
-            return
         entries = Entries(extent, OFFSET_ENTRY if suffix == INDEX else TIME_ENTRY)
         is_padding = entries.at(0) == (0, 0) and entries.at(1) is None
         if not len(entries) or entries.at(0) is None or is_padding:

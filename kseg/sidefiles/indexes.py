@@ -4,7 +4,6 @@ A broker preallocates the offset index and time index of the active segment, and
 closed (AbstractIndex). After a crash most of such a file is therefore zeros.
 """
 
-import errno
 import stat
 import struct
 from abc import ABC, abstractmethod
@@ -20,7 +19,7 @@ from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
 from kseg.stores.extent import end_of_data
-from kseg.stores.regular_files import open_at_once
+from kseg.stores.regular_files import open_extent
 from kseg.stores.source import open_source
 
 E = TypeVar("E")
@@ -326,13 +325,11 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._extent = open_at_once(path)
+        self._extent = open_extent(path)
         try:
             self._first = self._extent.pread(FIRST_BYTES, 0)
             self.size = len(self._first)
             if self.size == FIRST_BYTES:
-                if not self._extent.is_regular():
-                    raise OSError(errno.EINVAL, "not a regular file")
                 self.size = self._extent.current_size()
             if self.size <= FIRST_BYTES:
                 self.close()

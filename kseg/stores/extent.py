@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import stat
 from typing import Any, Final
 
 from kseg.positioned import read_at
@@ -39,10 +38,6 @@ class Extent:
         """Returns the number of bytes that can be read now: fewer than ``size`` if the file was truncated."""
         found = os.fstat(self.descriptor).st_size - self.start
         return found if self.size is None else max(min(self.size, found), 0)
-
-    def is_regular(self) -> bool:
-        """Whether the file is a regular one, not a directory or a device."""
-        return stat.S_ISREG(os.fstat(self.descriptor).st_mode)
 
     def mtime_ns(self) -> int | None:
         """Returns the modification time, None if unknown."""

@@ -1,6 +1,6 @@
 """Opens files in directories of other users: never waits for a FIFO, opens a device or follows a link.
 
-A FIFO or link that the user has named is opened. `open_at_once` and `first_bytes` open devices, too.
+A FIFO or link that the user has named is opened.
 """
 
 import errno
@@ -44,7 +44,15 @@ def open_with_status(path: str) -> tuple[int, os.stat_result]:
     """
     if path in _others:  # merely opening a device may have an effect
         raise OSError(errno.EINVAL, "not a regular file", path)
-    descriptor = _opened(path)
+    is_followed = path in _links
+    if not is_followed and not _NOFOLLOW and os.path.islink(path):  # on Windows
+        raise OSError(errno.ELOOP, LINK, path)
+    try:
+        descriptor = os.open(path, _FLAGS if is_followed else _FLAGS | _NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not is_followed and os.path.islink(path):
+            raise OSError(errno.ELOOP, LINK, path) from error
+        raise
     return descriptor, regular_status(descriptor, path, "not a regular file")
 
 
@@ -57,33 +65,15 @@ def regular_status(descriptor: int, path: str, refusal: str) -> os.stat_result:
     return status
 
 
-def _opened(path: str) -> int:
-    is_followed = path in _links
-    if not is_followed and not _NOFOLLOW and os.path.islink(path):  # on Windows
-        raise OSError(errno.ELOOP, LINK, path)
-    try:
-        return os.open(path, _FLAGS if is_followed else _FLAGS | _NOFOLLOW)
-    except OSError as error:
-        if error.errno == errno.ELOOP and not is_followed and os.path.islink(path):
-            raise OSError(errno.ELOOP, LINK, path) from error
-        raise
-
-
 def open_extent(path: str) -> Extent:
     """Opens a file of a tree, or a regular file as `open_with_status` does. Raises OSError."""
     place = trees.find(path)
     return Extent(open_with_status(path)[0]) if place is None else place.open()
 
 
-def open_at_once(path: str) -> Extent:
-    """As `open_extent`, without checking the type: the caller must reject other than regular files."""
-    place = trees.find(path)
-    return Extent(_opened(path)) if place is None else place.open()
-
-
 def first_bytes(path: str, max_bytes: int) -> bytes:
-    """Returns at most ``max_bytes`` bytes from the start of a file, opened as by `open_at_once`. Raises OSError."""
-    with closing(open_at_once(path)) as extent:
+    """Returns at most ``max_bytes`` bytes from the start of a file, opened as by `open_extent`. Raises OSError."""
+    with closing(open_extent(path)) as extent:
         return extent.pread(max_bytes, 0)
 
 

@@ -11,7 +11,6 @@ import os
 import stat
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator
 from contextlib import suppress
 from operator import itemgetter
 from threading import Lock
@@ -128,22 +127,17 @@ def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Unre
         if not is_disk_error(error):
             raise
     data, lost = bytearray(), list[UnreadableRange]()
-    for first, behind in _pages(start, stop):
-        page = _read_twice(extent, first, behind)
-        if page is None:
-            _note(lost, [(first, behind)])
-            page = bytes(behind - first)
-        data += page
-        if len(page) < behind - first:
-            break
-    return bytes(data), lost
-
-
-def _pages(start: int, stop: int) -> Iterator[UnreadableRange]:
     while start < stop:
         behind = min(start - start % PAGE_BYTES + PAGE_BYTES, stop)
-        yield start, behind
+        page = _read_twice(extent, start, behind)
+        if page is None:
+            _note(lost, [(start, behind)])
+            page = bytes(behind - start)
+        data += page
+        if len(page) < behind - start:
+            break
         start = behind
+    return bytes(data), lost
 
 
 def _read_twice(extent: Extent, start: int, stop: int) -> bytes | None:
@@ -210,18 +204,14 @@ class FileBytes:
             leads_on = 0 <= at <= len(self._window)
             self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
             wanted = min(max(stop - start, self._ahead), self._size - start)
-            self._window = self._pread(start, wanted).ljust(wanted, b"\0")
+            self._window = self._pread(start, wanted)
             self._window_start, at = start, 0
         return self._window[at : at + stop - start]
 
     def _pread(self, start: int, wanted: int) -> bytes:
-        try:
-            return read_all(self._extent, start, start + wanted)
-        except OSError as error:
-            if not is_disk_error(error):
-                raise
-            self.has_failed = True
-        return read_around(self._extent, start, start + wanted)
+        data, lost = _read_piece(self._extent, start, start + wanted)
+        self.has_failed |= bool(lost)
+        return data.ljust(wanted, b"\0")
 
 
 class Source:
@@ -256,23 +246,17 @@ class Source:
     def _opened(self) -> memoryview | FileBytes | bytes:
         if not self.size or self._extent.descriptor < 0:
             return b""
-        if self.size > SMALL_BYTES and not system.CAN_GUARD:
+        if self.size <= SMALL_BYTES:
+            with errors_at(self.path):
+                data, lost = _read_piece(self._extent, 0, self.size)
+            if lost:
+                self._look_through()
+            return memoryview(data.ljust(self.size, b"\0"))
+        found = _map(self._extent, self.size) if system.CAN_GUARD else None
+        if found is None:
             return FileBytes(self._extent, self.size)
-        with errors_at(self.path):
-            if self.size <= SMALL_BYTES:
-                return memoryview(self._small().ljust(self.size, b"\0"))
-            found = _map(self._extent, self.size) or _map_copy(self._extent, self.size)
         self._mapping, buffer = found
         return buffer
-
-    def _small(self) -> bytes:
-        try:
-            return read_all(self._extent, 0, self.size)
-        except OSError as error:
-            if not is_disk_error(error):
-                raise
-        self._look_through()
-        return read_around(self._extent, 0, self.size)
 
     def look_for_unreadable(self) -> bool:
         """Whether bytes read since the last call may be zeros in place of unreadable bytes.
@@ -463,18 +447,6 @@ def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
         mapping.close()
         return None
     return mapping, memoryview(mapping)[before:]
-
-
-def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
-    """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as spool:
-        for start in range(0, size, WINDOW_BYTES):
-            spool.write(read_around(extent, start, min(start + WINDOW_BYTES, size)))
-        spool.flush()
-        mapping = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
-        return mapping, memoryview(mapping)
 
 
 def _unmap(mapping: mmap.mmap) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kseg.stores import regular_files
-from kseg.stores.regular_files import expect_named, is_expected_pipe, open_at_once, open_regular, read_regular
+from kseg.stores.regular_files import expect_named, is_expected_pipe, open_extent, open_regular, read_regular
 
 
 @pytest.fixture(autouse=True)
@@ -23,13 +23,13 @@ def test_a_link_is_followed_only_if_it_was_named(flag: int, tmp_path: Path, monk
     (tmp_path / "file").write_bytes(b"bytes")
     link = tmp_path / "link"
     link.symlink_to("file")
-    for opened in (open_regular, open_at_once):
+    for opened in (open_regular, open_extent):
         with pytest.raises(OSError, match="a symbolic link, which is not followed") as found:
             opened(str(link))
         assert found.value.errno == errno.ELOOP
     expect_named(str(link))
     assert read_regular(str(link), 5) == b"bytes"
-    extent = open_at_once(str(link))
+    extent = open_extent(str(link))
     assert extent.pread(9, 0) == b"bytes"
     extent.close()
 

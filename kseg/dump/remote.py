@@ -11,9 +11,7 @@ from kseg.formats.suffixes import LOG
 from kseg.logdir.remote_partitions import candidates_of, lineage_of, live_segments
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
-from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.segment import RemoteSegment
-from kseg.stores.remote.source import files_of
+from kseg.stores.remote.segment import ManifestError, RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, open_storage
 
 
@@ -34,7 +32,7 @@ class RemotePlace:
         """Lets the segments and their indexes be opened under their paths inside the block."""
         files = dict[str, trees.Tree]()
         for path, segment in self._segments.items():
-            files |= files_of(segment, path, self._is_in_place)
+            files |= segment.files(path, self._is_in_place)
         return trees.given(files)
 
     def live(self) -> list[SegmentFile]:

@@ -49,10 +49,8 @@ from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent
 from kseg.stores.objects import Objects
 from kseg.stores.regular_files import read_regular
-from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment, SegmentObjects
-from kseg.stores.remote.source import RemoteSource, files_of, side_file_of
+from kseg.stores.remote.segment import EPOCHS, ChunkError, ManifestError, RemoteSegment, RemoteSource, SegmentObjects
 from kseg.stores.remote.storage import RemotePartition, storage_in
 from kseg.stores.source import Source
 from kseg.stores.trees import DIRECTORY, FILE, Node, Tree, VirtualSideFile
@@ -474,7 +472,7 @@ class RemoteTree(Tree):
             live = LiveSegment(segment.objects, base, piece.last, piece.is_whole, log_start, chunk_bytes)
             self._add(f"{name}/{segment_stem(base)}{LOG}", live, segment)
             if piece.is_whole:
-                self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = side_file_of(segment, SNAPSHOT)
+                self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = segment.virtual_side_file(SNAPSHOT)
         self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(lineage))
 
     def _add(self, inner: str, live: LiveSegment, segment: RemoteSegment) -> None:
@@ -482,7 +480,7 @@ class RemoteTree(Tree):
         if not live.is_whole:
             self._files[inner] = _CutLog(segment, live)
             return
-        for path, file in files_of(segment, self._store.path(inner), is_in_place=True).items():
+        for path, file in segment.files(self._store.path(inner), is_in_place=True).items():
             suffix = os.path.splitext(path)[1]
             if suffix == LOG or suffix in segment.manifest.parts:
                 self._files[inner.removesuffix(LOG) + suffix] = file

@@ -43,7 +43,6 @@ from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, bui
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import is_wanted
 from kseg.stores.remote.segment import ChunkError, RemoteSegment
-from kseg.stores.remote.source import write_chunks
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
 
 # Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
@@ -180,7 +179,7 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     with disk.new_file(path) as descriptor:
         disk.set_default_mode(descriptor)
         disk.truncate(descriptor, segment.size)
-        failures = write_chunks(segment, descriptor)
+        failures = segment.write_chunks(descriptor)
     return [f"{segment.path()}: chunk {number}: {text}" for number, text in failures.items()]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kseg.changes.disk import Disk
 from kseg.recovery.remote import fetch, reset_epochs_in_place, trim
 from kseg.stores.buffers import Buffers
-from kseg.stores.remote.segment import ChunkError
+from kseg.stores.remote.segment import ChunkError, RemoteSegment
 from recovery.damages import first_offset, last_offset
 from recovery.partitions import keyed_batch, real_batches
 
@@ -80,6 +80,7 @@ class Segment:
     """A segment of three chunks, of which the second one is damaged."""
 
     chunks, size = Chunks(), 15
+    write_chunks = RemoteSegment.write_chunks
 
     def path(self) -> str:
         return "a/segment.log"

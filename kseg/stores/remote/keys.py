@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, RequestError, UnsupportedError
@@ -32,9 +31,8 @@ class PrivateKeys:
 
     def __init__(self, files: dict[str, str] | None = None) -> None:
         self._files = files or {}
-        self._keys: dict[str, RSAPrivateNumbers] = {}
-        self._lock = Lock()
-        self._data_key = lru_cache(1 << 12)(self._decrypted)
+        key_in = lru_cache(_private_key)
+        self._data_key = lru_cache(1 << 12)(lambda path, data_key: decrypted(key_in(path), data_key))
 
     def __reduce__(self) -> tuple[object, ...]:
         return PrivateKeys, (self._files,)
@@ -51,7 +49,7 @@ class PrivateKeys:
                 f"--private-key {encryption.key_id}=PEM"
             )
         try:
-            found = self._data_key(encryption.key_id, encryption.data_key)
+            found = self._data_key(self._files[encryption.key_id], encryption.data_key)
         except ValueError:
             found = b""
         if len(found) not in _AES_KEY_BYTES:
@@ -60,16 +58,6 @@ class PrivateKeys:
                 f"pair {encryption.key_id!r} has encrypted"
             )
         return found
-
-    def _decrypted(self, key_id: str, data_key: bytes) -> bytes:
-
-        return decrypted(self._key(key_id), data_key)
-
-    def _key(self, key_id: str) -> "RSAPrivateNumbers":
-        with self._lock:
-            if key_id not in self._keys:
-                self._keys[key_id] = _private_key(self._files[key_id])
-            return self._keys[key_id]
 
 
 def private_keys(given: Iterable[str]) -> PrivateKeys:
@@ -150,17 +138,12 @@ def decrypted(numbers: "RSAPrivateNumbers", ciphertext: bytes) -> bytes:
     seed_mask, block_mask = padded[1 : 1 + _HASH_BYTES], padded[1 + _HASH_BYTES :]
     seed = _xor(seed_mask, _mask(block_mask, _HASH_BYTES))
     block = _xor(block_mask, _mask(seed, len(block_mask)))
-    label, padding, message = block[:_HASH_BYTES], *_split(block[_HASH_BYTES:])
-    if padded[0] or label != _sha3_512(b"") or padding.strip(b"\0"):
-        raise ValueError("the padding is not that of OAEP with SHA3-512")
-    return message
-
-
-def _split(padded: bytes) -> tuple[bytes, bytes]:
-    padding, separator, message = padded.partition(b"\x01")
+    padding, separator, message = block[_HASH_BYTES:].partition(b"\x01")
     if not separator:
         raise ValueError("the padding has no end")
-    return padding, message
+    if padded[0] or block[:_HASH_BYTES] != _sha3_512(b"") or padding.strip(b"\0"):
+        raise ValueError("the padding is not that of OAEP with SHA3-512")
+    return message
 
 
 def _mask(seed: bytes, size: int) -> bytes:
@@ -177,6 +160,3 @@ def _sha3_512(data: bytes) -> bytes:
 
 def _xor(one: bytes, other: bytes) -> bytes:
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
-
-
-# The topics of remote storage that a command reads, and its keys.

@@ -1,29 +1,38 @@
 """One segment of remote storage: its objects, and from them the bytes of its log and side files, chunk by chunk."""
 
 import binascii
+import errno
 import json
+import os
+import struct
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, errors_at
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError
 from kseg.formats.rows import BytesLike
-from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
+from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.formats.zstd_stream import unzstd
-from kseg.limits import MAX_INDEX_BYTES, MAX_MANIFEST_OBJECT_BYTES, MAX_OFFSET, MAX_REMOTE_EPOCHS, MAX_SEGMENT_BYTES
-from kseg.stores.objects import Objects
-from kseg.stores.remote.chunk_index import (
-    ChunkIndex,
-    ManifestError,
-    bounded_integer,
-    chunk_index_of_plain_file,
-    parse_chunk_index,
+from kseg.limits import (
+    MAX_CHUNK_BYTES,
+    MAX_CHUNKS,
+    MAX_INDEX_BYTES,
+    MAX_MANIFEST_OBJECT_BYTES,
+    MAX_OFFSET,
+    MAX_REMOTE_EPOCHS,
+    MAX_SEGMENT_BYTES,
 )
+from kseg.positioned import write_all
+from kseg.stores.objects import Objects
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.recognition import AIVEN, INDEXES, LOCAL, MANIFEST, is_topic
+from kseg.stores.source import SMALL_BYTES, FetchedSource
 from kseg.stores.stored_object import StoredObject
+from kseg.stores.trees import Tree, VirtualLog, VirtualSideFile
 
 # Restores stored bytes: decrypts AES-GCM, then decompresses zstd. Each chunk and each side file is independent.
 #
@@ -38,6 +47,10 @@ OVERHEAD_BYTES = IV_BYTES + TAG_BYTES
 
 class ChunkError(ValueError):
     """Stored bytes that cannot be restored. The text is one line."""
+
+
+class ManifestError(ValueError):
+    """A manifest that is inconsistent, or has values that no plugin writes. The text is one line."""
 
 
 class Cipher:
@@ -74,9 +87,116 @@ def restored_chunk(stored: bytes, size: int, cipher: Cipher | None, is_compresse
     return bytes(data)
 
 
-def restored_part(stored: bytes, cipher: Cipher | None) -> bytes:
-    """Returns the original bytes of a side file. Raises ChunkError."""
-    return stored if cipher is None or not stored else cipher.decrypted(stored)
+# The chunk index of a manifest: sizes of a segment's chunks, original and as stored. Chunks are adjacent in the .log
+# object. Each but the last restores to ``original_chunk_bytes``.
+#
+# variable index    int32 count | int32 size                       if count is 1; nothing follows a count of 0
+#                   int32 count | int32 base | int8 width | count - 1 unsigned differences from base | int32 last size
+#
+# Source: FixedSizeChunkIndex, VariableSizeChunkIndex and ChunkSizesBinaryCodec of Aiven's plugin. All integers are
+# big-endian.
+
+_INT32 = struct.Struct(">i")
+_BASE = struct.Struct(">iB")
+_MAX_OVERHEAD_BYTES = 4 << 20
+"""Limit of the bytes that compression and encryption add to a chunk."""
+_PLAIN_CHUNK_BYTES = 4 << 20
+
+
+class ChunkIndex:
+    """``original_bytes`` in chunks; ``positions`` are those of the stored chunks and the end of the last one."""
+
+    def __init__(self, original_chunk_bytes: int, original_bytes: int, stored_sizes: "array[int]") -> None:
+        self.original_chunk_bytes = original_chunk_bytes
+        self.original_bytes = original_bytes
+        self.positions = array("q", accumulate(stored_sizes, initial=0))
+
+    def __len__(self) -> int:
+        return len(self.positions) - 1
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.positions[-1]
+
+    def original_range(self, chunk: int) -> tuple[int, int]:
+        """Returns the bytes of the segment in a chunk: the first, and the one after the last."""
+        start = chunk * self.original_chunk_bytes
+        return start, min(start + self.original_chunk_bytes, self.original_bytes)
+
+
+def parse_chunk_index(fields: Any) -> ChunkIndex:
+    """Reads ``chunkIndex`` of a manifest. Raises ManifestError."""
+    if not isinstance(fields, dict):
+        raise ManifestError("chunkIndex is missing")
+    chunk_bytes = bounded_integer(fields, "originalChunkSize", MAX_SEGMENT_BYTES)
+    file_bytes = bounded_integer(fields, "originalFileSize", MAX_SEGMENT_BYTES)
+    if min(chunk_bytes, file_bytes) > MAX_CHUNK_BYTES:
+        raise ManifestError(f"a chunk of {min(chunk_bytes, file_bytes)} bytes is above the limit of {MAX_CHUNK_BYTES}")
+    count = -(-file_bytes // chunk_bytes)
+    if count > MAX_CHUNKS:
+        raise ManifestError(f"{count} chunks are above the limit of {MAX_CHUNKS}")
+    kind = fields.get("type")
+    if kind == "fixed":
+        size = bounded_integer(fields, "transformedChunkSize", MAX_SEGMENT_BYTES)
+        sizes = array("q", [size]) * (count - 1)
+        sizes.append(bounded_integer(fields, "finalTransformedChunkSize", MAX_SEGMENT_BYTES))
+    elif kind == "variable":
+        sizes = variable_sizes(_unpacked(fields.get("transformedChunks")))
+    else:
+        raise ManifestError(f"chunkIndex has the unknown type {str(kind)[:20]!r}")
+    if len(sizes) == count and max(sizes) > MAX_CHUNK_BYTES + _MAX_OVERHEAD_BYTES:
+        raise ManifestError(f"a stored chunk of {max(sizes)} bytes is above the limit of {MAX_CHUNK_BYTES}")
+    if len(sizes) != count:
+        raise ManifestError(f"the chunk index has {len(sizes)} chunks, the sizes of file and chunks make {count}")
+    return ChunkIndex(chunk_bytes, file_bytes, sizes)
+
+
+def chunk_index_of_plain_file(size: int) -> ChunkIndex:
+    """Returns an index for a log that is stored as it is."""
+    count = -(-size // _PLAIN_CHUNK_BYTES)
+    sizes = array("q", [_PLAIN_CHUNK_BYTES]) * (count - 1)
+    sizes.append(size - (count - 1) * _PLAIN_CHUNK_BYTES)
+    return ChunkIndex(_PLAIN_CHUNK_BYTES, size, sizes)
+
+
+def bounded_integer(fields: dict[str, Any], name: str, maximum: int, minimum: int = 1) -> int:
+    """Returns an integer field within bounds. Raises ManifestError."""
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise ManifestError(f"{name} is {str(value)[:40]}, not a number from {minimum} to {maximum}")
+    return value
+
+
+def variable_sizes(data: bytes) -> "array[int]":
+    """Decodes the sizes of a variable chunk index. Raises ManifestError."""
+    sizes = array("q")
+    try:
+        (count,) = _INT32.unpack_from(data)
+        if count < 0:
+            raise ManifestError(f"the chunk index has {count} chunks")
+        if count > 1:
+            base, width = _BASE.unpack_from(data, 4)
+            end = 9 + (count - 1) * width
+            if not 1 <= width <= 4 or end + 4 != len(data):
+                raise ManifestError(f"the chunk index has {len(data)} bytes for {count} chunks of width {width}")
+            sizes.extend(base + int.from_bytes(data[at : at + width], "big") for at in range(9, end, width))
+            sizes.append(_INT32.unpack_from(data, end)[0])
+        elif count == 1:
+            sizes.append(_INT32.unpack_from(data, 4)[0])
+    except struct.error as cause:
+        raise ManifestError("the chunk index ends too early") from cause
+    if len(sizes) and min(sizes) < 1:
+        raise ManifestError("the chunk index has a chunk without bytes")
+    return sizes
+
+
+def _unpacked(text: Any) -> bytes:
+    """Decodes base64 and zstd. Raises ManifestError."""
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True) if isinstance(text, str) else b""
+        return bytes(unzstd(memoryview(data), DecompressedBytes(4 * MAX_CHUNKS + 16)))
+    except (binascii.Error, ValueError, IndexError, DecompressionError) as cause:
+        raise ManifestError(f"transformedChunks cannot be decoded: {cause}") from cause
 
 
 # The ``.rsm-manifest`` of Aiven's plugin: one JSON object that describes a segment's objects.
@@ -224,14 +344,8 @@ def _metadata(fields: Any) -> SegmentMetadata | None:
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    numbers = [
-        found.partition,
-        found.start_offset,
-        found.end_offset,
-        found.event_timestamp_ms,
-        *epochs,
-        *epochs.values(),
-    ]
+    offsets = (found.start_offset, found.end_offset)
+    numbers = [found.partition, *offsets, found.event_timestamp_ms, *epochs, *epochs.values()]
     are_numbers_right = all(isinstance(n, int) and not isinstance(n, bool) and -1 <= n <= MAX_OFFSET for n in numbers)
     are_names_right = is_topic(found.topic) and isinstance(found.topic_id, str) and isinstance(found.segment_id, str)
     return found if are_numbers_right and are_names_right and len(epochs) <= MAX_REMOTE_EPOCHS else None
@@ -323,10 +437,6 @@ class RemoteSegment:
             return None
         return Cipher(self._keys.data_key(encryption, self.path(MANIFEST)), encryption.aad)
 
-    def check_key(self) -> None:
-        """Raises as `cipher`."""
-        _ = self.cipher
-
     def size_problems(self) -> Iterator[tuple[str, str]]:
         """Yields (suffix, sentence) for objects whose size is not that of the manifest."""
         expected = {LOG: self.chunks.stored_bytes}
@@ -377,4 +487,81 @@ class RemoteSegment:
         data = self.store.read(stored.name, part.position, part.size) if part.size else b""
         if len(data) < part.size:
             raise ChunkError("the object ends before the side file does")
-        return restored_part(data, self.cipher)
+        return data if self.cipher is None or not data else self.cipher.decrypted(data)
+
+    def files(self, path: str, is_in_place: bool) -> dict[str, Tree]:
+        """Returns the log at ``path``, and the indexes beside it; nothing is read yet."""
+
+        def size() -> int:
+            try:
+                return self.size
+            except ManifestError as error:
+                raise PathError(f"{self.path()}: its manifest cannot be used: {error}") from error
+
+        def opened() -> RemoteSource:
+            size()
+            _ = self.cipher  # a missing key is an error of opening, not of reading
+            return RemoteSource(self, path, is_in_place)
+
+        indexes = {path.removesuffix(LOG) + suffix: self.virtual_side_file(suffix) for suffix in INDEX_SUFFIXES}
+        return {path: VirtualLog(size, opened), **indexes}
+
+    def virtual_side_file(self, suffix: str) -> VirtualSideFile:
+        """Returns a side file. It raises OSError if it cannot be restored: the log is then read without it."""
+        return VirtualSideFile(partial(self._content, suffix))
+
+    def _content(self, suffix: str) -> bytes:
+        try:
+            content = self.side_file(suffix)
+        except (ChunkError, ManifestError) as error:
+            raise OSError(errno.EIO, str(error)) from error
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, "no such part of the segment")
+        return content
+
+    def write_chunks(self, descriptor: int, first: int = 0, stop: int | None = None) -> dict[int, str]:
+        """Writes chunks at their positions in a file, except damaged ones. Returns the errors by number.
+
+        Raises OSError if the file cannot be written, and as `read_chunks`.
+        """
+        failures: dict[int, str] = {}
+        for number, data in self.read_chunks(first, stop):
+            if isinstance(data, ChunkError):
+                failures[number] = str(data)
+            else:
+                write_all(descriptor, data, self.chunks.original_range(number)[0])
+        return failures
+
+
+class RemoteSource(FetchedSource):
+    """A remote segment as a source: the log is spooled to an unnamed temporary file, chunk by chunk.
+
+    In place, only requested chunks are spooled (`reach`, `need`); ``extent``, for full passes and several threads,
+    spools the whole log. A damaged chunk reads as zeros, and its bytes are listed as unreadable, like those of a
+    failing disk. ``failures``: the errors of damaged chunks that were read, by number.
+    """
+
+    def __init__(self, segment: RemoteSegment, path: str, is_in_place: bool = False) -> None:
+        chunk_bytes = segment.chunks.original_chunk_bytes
+        super().__init__(path, segment.size, chunk_bytes, is_in_place and segment.size > SMALL_BYTES)
+        self.failures: dict[int, str] = {}
+        self._segment = segment
+        self._failures_listed = 0
+
+    def _new_file(self) -> int:
+        import tempfile
+
+        with errors_at(f"{self.path}: no temporary file"), tempfile.TemporaryFile() as spool:
+            spool.truncate(self.size)
+            return os.dup(spool.fileno())
+
+    def _fetch(self, first: int, stop: int, descriptor: int) -> None:
+        with errors_at(f"{self.path}: cannot be spooled"):
+            self.failures |= self._segment.write_chunks(descriptor, first, stop)
+
+    def look_for_unreadable(self) -> bool:
+        if len(self.failures) == self._failures_listed:
+            return False
+        self._failures_listed = len(self.failures)
+        self.unreadable = [self._segment.chunks.original_range(number) for number in sorted(self.failures)]
+        return True

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from kseg.errors import PathError
 from kseg.stores.object_urls import open_objects
 from kseg.stores.objects import Objects
-from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.recognition import is_topic, parse_object_name
-from kseg.stores.remote.segment import RemoteSegment
+from kseg.stores.remote.segment import ManifestError, RemoteSegment
 from kseg.stores.stored_object import StoredObject
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from kseg.stores.remote.chunk_index import ManifestError, variable_sizes
-from kseg.stores.remote.segment import Manifest, parse_manifest
+from kseg.stores.remote.segment import Manifest, ManifestError, parse_manifest, variable_sizes
 from stores.remote.stores import store_of
 
 FIXED = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import valid_text
@@ -65,13 +65,13 @@ class ScanRequest:
     is_committed: bool = False
     is_live: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
-    keys: PrivateKeys = field(default_factory=PrivateKeys)
+    keys: PrivateKeys = field(default_factory=PrivateKeys, compare=False)
     mode: str = "records"
     level: str = "full"
     now_ms: int | None = None
     names: frozenset[str] | None = None
 
-    def within(self, bounds: Bounds) -> "ScanRequest":
+    def within(self, bounds: Bounds) -> Self:
         """Returns the request for the rows within bounds; in other modes by topics and partitions alone."""
         wanted = self.wanted
         if self.mode != "records":

@@ -6,7 +6,7 @@ Those of Spark's Kafka source have its names and meanings (KafkaSourceProvider).
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,15 +14,12 @@ from urllib.parse import urlsplit
 from kseg.api.modes import ROW_MODES
 from kseg.errors import KsegError
 from kseg.export.decoded import Decoding
+from kseg.export.records import Wanted
+from kseg.export.scanning import ScanRequest
 from kseg.formats.compressing import parse_target
-from kseg.formats.rows import Scratch
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.options.values import BYTE_UNITS, scaled
-from kseg.segment.batches import Batch
-from kseg.segment.files import LAST_OFFSET, SegmentFile
-from kseg.segment.reader import open_segment
-from kseg.segment.seek import seek_time
-from kseg.segment.times import LAST_TIMESTAMP, parse_time
+from kseg.segment.files import LAST_OFFSET
+from kseg.segment.times import parse_time
 from kseg.spark.storage import Settings, Storage, located, storage_options
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url
@@ -95,48 +92,6 @@ def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[TopicPart
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionEnds:
-    """Finds the range of offsets to read in a partition. ``logs``: its segments in order."""
-
-    partition: TopicPartition
-    logs: Sequence[SegmentFile]
-    scratch: Scratch
-
-    def first(self, start: Positions, fails_without: bool) -> int:
-        """Returns the first offset. Raises KsegError if no record has the timestamp and ``fails_without``."""
-        timestamp = start.timestamp_of(self.partition)
-        if timestamp is None:
-            return start.number_of(self.partition, FIRST_OFFSET)
-        found = self._offset_at(timestamp)
-        if found is None and fails_without:
-            topic, number = self.partition
-            raise KsegError(
-                f"{topic}-{number} has no record from timestamp {timestamp} on: "
-                "startingOffsetsByTimestampStrategy latest reads nothing of it"
-            )
-        return LAST_OFFSET if found is None else found
-
-    def last(self, end: Positions) -> int:
-        """Returns the last offset, inclusive."""
-        timestamp = end.timestamp_of(self.partition)
-        stop = end.offsets.get(self.partition, LATEST) if timestamp is None else self._offset_at(timestamp)
-        return LAST_OFFSET if stop is None or stop == LATEST else stop - 1
-
-    def _offset_at(self, timestamp: int) -> int | None:
-        """Returns the offset of the first record with this timestamp or a later one; None if there is none."""
-        for file in self.logs:
-            with open_segment(file, self.scratch) as reader:
-                reader.begin_at(seek_time(reader, file, timestamp).position)
-                for item in reader:
-                    if not isinstance(item, Batch) or not item.is_valid or item.max_timestamp < timestamp:
-                        continue
-                    for record in item:
-                        if record.timestamp is not None and record.timestamp >= timestamp:
-                            return record.offset
-        return None
-
-
 MODES = ("records", "counts", *ROW_MODES)
 LEVELS = ("quick", "full", "deep")
 SPLIT_BYTES = 128 << 20
@@ -153,79 +108,46 @@ _CATALOG_NAMES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """The partitions to read, which are in each of these that is not None. Files outside partition directories are in
-    none of them.
-    """
+class Options(ScanRequest):
+    """The options of a read: the request of a scan, and how Spark plans it. ``now_ms`` None: the time of planning.
 
-    topics: frozenset[str] | None = None
-    pattern: re.Pattern[str] | None = None
-    partitions: frozenset[TopicPartition] | None = None
-    numbers: frozenset[int] | None = None
-
-    def has(self, topic: str | None, partition: int | None) -> bool:
-        """Whether a partition is to be read."""
-        if self.topics is not None and topic not in self.topics:
-            return False
-        if self.numbers is not None and partition not in self.numbers:
-            return False
-        if self.pattern is not None and (topic is None or not self.pattern.fullmatch(topic)):
-            return False
-        return self.partitions is None or (topic, partition) in self.partitions
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """Options of streams. ``max_files``, ``max_bytes`` and ``max_offsets`` in a micro-batch; None: no limit."""
-
-    max_files: int | None = None
-    max_bytes: int | None = None
-    max_offsets: int | None = None
-    includes_last: bool = False
-    fails_on_data_loss: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a read. Ranges are inclusive; ``now_ms`` None: the time when the read is planned.
-
-    ``split_bytes`` None: the size of a task grows with the total. ``min_tasks``: about so many at least.
-    ``max_offsets``: in a task, in modes records and counts. ``start`` and ``end``: where Spark's Kafka source
+    ``names``, ``partitions``, ``pattern`` (of topics) and ``assigned``: the partitions to read are in each of these
+    that is not None. ``split_bytes`` None: the size of a task grows with the total. ``min_tasks``: about so many at
+    least. ``max_task_offsets``: in a task, in modes records and counts. ``max_files``, ``max_bytes`` and
+    ``max_offsets``: in a micro-batch of a stream; None: no limit. ``start`` and ``end``: where Spark's Kafka source
     would begin and end; both they and the ranges hold. ``storage``: settings of the file systems of URLs.
-    ``private_keys``: PEM files for encrypted remote storage, by the ids of their key pairs. ``reads_offsets``: the
-    columns need nothing of records but their offsets. ``decoding``: of keys and values, to JSON text.
+    ``reads_offsets``: the columns need nothing of records but their offsets. ``decoding``: of keys and values, to JSON
+    text.
     """
 
     paths: tuple[str, ...] = ()
-    mode: str = "records"
-    first_offset: int = FIRST_OFFSET
-    last_offset: int = LAST_OFFSET
-    earliest_ms: int = FIRST_OFFSET
-    latest_ms: int = LAST_TIMESTAMP
-    is_committed: bool = False
+    pattern: re.Pattern[str] | None = None
+    assigned: frozenset[TopicPartition] | None = None
     split_bytes: int | None = None
-    max_batch_bytes: int = MAX_BATCH_BYTES
+    min_tasks: int | None = None
+    max_task_offsets: int | None = None
     fails_on_damage: bool = False
     pushes_filters: bool | None = None
-    level: str = "full"
-    now_ms: int | None = None
     fails_without_timestamp: bool = True
     includes_headers: bool = True
     ignores_log_start: bool = False
     start: Positions = field(default_factory=Positions)
     end: Positions = field(default_factory=Positions)
-    subscription: Subscription = field(default_factory=Subscription)
-    stream: StreamOptions = field(default_factory=StreamOptions)
+    max_files: int | None = None
+    max_bytes: int | None = None
+    max_offsets: int | None = None
+    includes_last: bool = False
+    fails_on_data_loss: bool = True
     storage: Storage = field(default_factory=Storage)
-    private_keys: tuple[tuple[str, str], ...] = ()
     reads_offsets: bool = False
     decoding: Decoding = field(default_factory=Decoding)
-    min_tasks: int | None = None
-    max_offsets: int | None = None
 
-    @property
-    def keys(self) -> PrivateKeys:
-        return PrivateKeys(dict(self.private_keys))
+    def has(self, topic: str | None, partition: int | None) -> bool:
+        """Whether a topic and partition are requested."""
+        if self.pattern is not None and (topic is None or not self.pattern.fullmatch(topic)):
+            return False
+        is_assigned = self.assigned is None or (topic, partition) in self.assigned
+        return is_assigned and ScanRequest.has(self, topic, partition)
 
     def task_bytes(self, total: int) -> int:
         """Returns the size of a task if all have ``total`` bytes."""
@@ -355,13 +277,13 @@ def timestamps(text: str) -> dict[TopicPartition, int]:
     return dict(parse_numbers(text, 'JSON such as {"orders": {"0": 1769850000000}}'))
 
 
-def private_keys(text: str) -> tuple[tuple[str, str], ...]:
+def private_keys(text: str) -> PrivateKeys:
     """Relative paths become absolute: workers have another working directory."""
     try:
         given = (
             json.loads(text) if text.lstrip().startswith("{") else dict(each.split("=", 1) for each in text.split(","))
         )
-        return tuple((key.strip(), os.path.abspath(path.strip())) for key, path in given.items())
+        return PrivateKeys({key.strip(): os.path.abspath(path.strip()) for key, path in given.items()})
     except (ValueError, AttributeError):
         raise ValueError("keys and PEM files such as k1=/keys/k1.pem,k2=/keys/k2.pem, or JSON") from None
 
@@ -411,19 +333,18 @@ _Option = tuple[str, str, Callable[[str], Any]]
 """The name, the field of `Options` (of one of its groups: after a dot), and the parser of its value."""
 
 _GROUPS: Mapping[str, Callable[..., Any]] = {
+    "wanted": Wanted,
     "start": Positions,
     "end": Positions,
-    "subscription": Subscription,
-    "stream": StreamOptions,
     "decoding": Decoding,
 }
 
 _READING: tuple[_Option, ...] = (
     ("mode", "mode", one_of(*MODES)),
-    ("startOffset", "first_offset", number_from(0)),
-    ("endOffset", "last_offset", number_from(0)),
-    ("startTimestamp", "earliest_ms", time(0)),
-    ("endTimestamp", "latest_ms", time(1)),
+    ("startOffset", "wanted.first_offset", number_from(0)),
+    ("endOffset", "wanted.last_offset", number_from(0)),
+    ("startTimestamp", "wanted.earliest_ms", time(0)),
+    ("endTimestamp", "wanted.latest_ms", time(1)),
     ("startingOffsets", "start.offsets", offsets_or({"earliest": {}, "latest": {EVERY_PARTITION: LATEST}})),
     ("endingOffsets", "end.offsets", offsets_or({"latest": {}})),
     ("startingTimestamp", "start.timestamp", number_from(0)),
@@ -431,27 +352,27 @@ _READING: tuple[_Option, ...] = (
     ("startingOffsetsByTimestamp", "start.timestamps", timestamps),
     ("endingOffsetsByTimestamp", "end.timestamps", timestamps),
     ("startingOffsetsByTimestampStrategy", "fails_without_timestamp", chosen("latest", "error")),
-    ("subscribe", "subscription.topics", topics),
-    ("subscribePattern", "subscription.pattern", topic_pattern),
-    ("assign", "subscription.partitions", assigned),
+    ("subscribe", "names", topics),
+    ("subscribePattern", "pattern", topic_pattern),
+    ("assign", "assigned", assigned),
     ("keys", "decoding.keys", chosen("bytes", "decoded")),
     ("values", "decoding.values", chosen("bytes", "decoded")),
     ("schemas", "decoding.schemas", os.path.abspath),
     ("includeHeaders", "includes_headers", truth),
     ("ignoreLogStart", "ignores_log_start", truth),
-    ("maxFilesPerTrigger", "stream.max_files", number_from(1)),
-    ("maxBytesPerTrigger", "stream.max_bytes", byte_count),
-    ("maxOffsetsPerTrigger", "stream.max_offsets", number_from(1)),
-    ("includeLast", "stream.includes_last", truth),
-    ("failOnDataLoss", "stream.fails_on_data_loss", truth),
+    ("maxFilesPerTrigger", "max_files", number_from(1)),
+    ("maxBytesPerTrigger", "max_bytes", byte_count),
+    ("maxOffsetsPerTrigger", "max_offsets", number_from(1)),
+    ("includeLast", "includes_last", truth),
+    ("failOnDataLoss", "fails_on_data_loss", truth),
     ("isolation", "is_committed", chosen("read_uncommitted", "read_committed")),
     ("onDamage", "fails_on_damage", chosen("skip", "fail")),
     ("splitBytes", "split_bytes", byte_count),
     ("minPartitions", "min_tasks", number_from(1)),
-    ("maxRecordsPerPartition", "max_offsets", number_from(1)),
+    ("maxRecordsPerPartition", "max_task_offsets", number_from(1)),
     ("maxBatchBytes", "max_batch_bytes", byte_count),
     ("pushFilters", "pushes_filters", truth),
-    ("privateKeys", "private_keys", private_keys),
+    ("privateKeys", "keys", private_keys),
     ("level", "level", one_of(*LEVELS)),
     ("now", "now_ms", time(0)),
 )

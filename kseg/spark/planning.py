@@ -7,7 +7,7 @@ records begin. So a wrong index costs time, but no rows.
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby
 from threading import Lock
@@ -19,15 +19,16 @@ from kseg.export.scanning import TASK_BYTES, grouped, live_segment_of, logs_arou
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOGS, SNAPSHOT
 from kseg.logdir.log_directory import checkpoint_offsets
+from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent
+from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent, seek_time
 from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.producer_state import ProducerSnapshot
-from kseg.spark.options import FIRST_OFFSET, TASKS, Options, PartitionEnds, Positions, TopicPartition
-from kseg.spark.stores import forget_listing, is_stored, places
+from kseg.spark.options import FIRST_OFFSET, LATEST, TASKS, Options, Positions, TopicPartition
+from kseg.spark.stores import forget_listing, is_stored, places, remote_storage_at
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 
@@ -179,10 +180,8 @@ class Whole(NamedTuple):
     block_bytes: int = 1
 
 
-def plan(options: Options) -> list[Sequence[TaskPart]]:
+def parts_of_read(options: Options) -> list[Sequence[TaskPart]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
-    from kseg.spark.stores import remote_storage_at
-
     with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
         planner = SegmentSelector(options)
         found = threads.map(lambda place: _in_place(place, planner), places(options.paths))
@@ -199,7 +198,7 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskP
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
             spans = dict(zip(edges, threads.map(lambda i: _span(wholes[i], options), edges), strict=True))
     pieces = [piece for i, whole in enumerate(wholes) for piece in _pieces(whole, spans.get(i), limit)]
-    together = 0 if options.max_offsets else options.task_bytes(total + len(pieces) * TASK_BYTES)
+    together = 0 if options.max_task_offsets else options.task_bytes(total + len(pieces) * TASK_BYTES)
     return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), together)]
 
 
@@ -219,7 +218,7 @@ def _is_in_tail(part: TaskPart) -> bool:
 
 def _span(whole: Whole, options: Options) -> ByteSpan:
     part = whole.part
-    return indexed_span(part.file, whole.size, part.first_offset, part.last_offset, options.earliest_ms)
+    return indexed_span(part.file, whole.size, part.first_offset, part.last_offset, options.wanted.earliest_ms)
 
 
 def _pieces(whole: Whole, span: ByteSpan | None, limit: int) -> Iterator[tuple[int, TaskPart]]:
@@ -257,8 +256,7 @@ class SegmentSelector:
 
     def wants(self, directory: str) -> bool:
         """Whether rows of a partition are wanted, by the name of its directory."""
-        file = segment_file(os.path.join(directory, "0.log"))
-        return self._options.subscription.has(file.topic, file.partition)
+        return self._options.keeps(segment_file(os.path.join(directory, "0.log")))
 
     def wholes(
         self,
@@ -272,7 +270,7 @@ class SegmentSelector:
         segments of the partition. Raises KsegError if one no longer exists.
         """
         options = self._options
-        files = [file for file in files if options.subscription.has(file.topic, file.partition)]
+        files = [file for file in files if options.keeps(file)]
         if not files:
             return
         first, last = self._offsets(files[0], around)
@@ -285,7 +283,7 @@ class SegmentSelector:
         tail = tail_of(place, logs) if logs else None
         for i, file in enumerate(chosen):
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
-            is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
+            is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
             is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
             part = TaskPart(file, Slice(), first, last, tail)
             if (remote := live_segment_of(file)) is not None:
@@ -299,7 +297,7 @@ class SegmentSelector:
 
         The first and last part also have offsets that a damaged segment may hold outside of its range.
         """
-        limit, part = self._options.max_offsets, whole.part
+        limit, part = self._options.max_task_offsets, whole.part
         if limit is None or self._options.mode == "batches" or part.file.base_offset is None:
             yield whole
             return
@@ -320,7 +318,7 @@ class SegmentSelector:
     def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
         """Returns the first and last offset to read in the partition of a segment."""
         options = self._options
-        first, last = options.first_offset, options.last_offset
+        first, last = options.wanted.first_offset, options.wanted.last_offset
         if file.topic is None or file.partition is None:
             return first, last
         partition = (file.topic, file.partition)
@@ -329,13 +327,50 @@ class SegmentSelector:
             log_start = self._log_start(os.path.dirname(os.path.dirname(file.path)), partition)
             first = max(first, log_start)
         if options.start != Positions() or options.end != Positions():
-            logs = _logs(around())
-            ends = PartitionEnds(partition, logs, Scratch(options.max_batch_bytes))
+            logs = [file for file in around() if file.kind in LOGS and not file.leftover]
             if not self._is_stream and logs:
                 self._check_start(partition, max(log_start, logs[0].base_offset or 0))
-            first = max(first, ends.first(options.start, options.fails_without_timestamp))
-            last = min(last, ends.last(options.end))
+            first = max(first, self._start_of(partition, logs))
+            last = min(last, self._end_of(partition, logs))
         return first, last
+
+    def _start_of(self, partition: TopicPartition, logs: Sequence[SegmentFile]) -> int:
+        """Returns the first offset by option ``start``. ``logs``: the segments of the partition in order.
+
+        Raises KsegError if no record has the timestamp, unless nothing of the partition is to be read then.
+        """
+        start = self._options.start
+        timestamp = start.timestamp_of(partition)
+        if timestamp is None:
+            return start.number_of(partition, FIRST_OFFSET)
+        found = self._offset_at(logs, timestamp)
+        if found is None and self._options.fails_without_timestamp:
+            raise KsegError(
+                f"{partition[0]}-{partition[1]} has no record from timestamp {timestamp} on: "
+                "startingOffsetsByTimestampStrategy latest reads nothing of it"
+            )
+        return LAST_OFFSET if found is None else found
+
+    def _end_of(self, partition: TopicPartition, logs: Sequence[SegmentFile]) -> int:
+        """Returns the last offset by option ``end``, inclusive."""
+        end = self._options.end
+        timestamp = end.timestamp_of(partition)
+        stop = end.offsets.get(partition, LATEST) if timestamp is None else self._offset_at(logs, timestamp)
+        return LAST_OFFSET if stop is None or stop == LATEST else stop - 1
+
+    def _offset_at(self, logs: Sequence[SegmentFile], timestamp: int) -> int | None:
+        """Returns the offset of the first record with this timestamp or a later one; None if there is none."""
+        scratch = Scratch(self._options.max_batch_bytes)
+        for file in logs:
+            with open_segment(file, scratch) as reader:
+                reader.begin_at(seek_time(reader, file, timestamp).position)
+                for item in reader:
+                    if not isinstance(item, Batch) or not item.is_valid or item.max_timestamp < timestamp:
+                        continue
+                    for record in item:
+                        if record.timestamp is not None and record.timestamp >= timestamp:
+                            return record.offset
+        return None
 
     def _log_start(self, log_directory: str, partition: TopicPartition) -> int:
         """Returns the log start offset, below which consumers see nothing; the lowest number if the checkpoint does not
@@ -352,7 +387,7 @@ class SegmentSelector:
         if wanted is None or wanted >= earliest:
             return
         text = f"{partition[0]}-{partition[1]}: startingOffsets begins at {wanted}, and the log at {earliest}"
-        if self._options.stream.fails_on_data_loss:
+        if self._options.fails_on_data_loss:
             raise KsegError(f"{text}. With option failOnDataLoss false the read begins there")
         _log.warning("%s", text)
 
@@ -362,7 +397,3 @@ def end_of(log: SegmentFile) -> int:
     with open_segment(log, Scratch()) as reader:
         found = offset_extent(reader, log)
     return log.base_offset or 0 if found is None else found[1] + 1
-
-
-def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:
-    return [file for file in files if file.kind in LOGS and not file.leftover]

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial, reduce
-from importlib.util import find_spec
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
 from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
-from kseg.spark.modes import module_of, record_batches
+from kseg.spark.modes import plan, record_batches
 from kseg.spark.options import WITHOUT_EFFECT, Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
 from kseg.spark.session import ForWorkers, for_workers
@@ -75,16 +74,10 @@ def narrowed(options: Options, each: Filter) -> tuple[Options, bool]:
     kept = [bounds for bounds in every if bounds is not None]
     if len(kept) < len(every):
         return options, False
-    before, found = options.subscription, reduce(or_, kept, NO_ROWS)
+    found = reduce(or_, kept, NO_ROWS)
     if column == "timestamp":
         found &= Bounds(earliest_ms=-_LAST_MS, latest_ms=_LAST_MS)
-    ranges = options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms
-    found &= Bounds(*ranges, before.topics, before.numbers)
-    narrower = replace(
-        options, first_offset=found.first_offset, last_offset=found.last_offset, earliest_ms=found.earliest_ms,
-        latest_ms=found.latest_ms, subscription=replace(before, topics=found.topics, numbers=found.partitions),
-    )  # fmt: skip
-    return narrower, len(kept) < 2 or column in ("topic", "partition")
+    return options.within(found), len(kept) < 2 or column in ("topic", "partition")
 
 
 def _milliseconds(value: Any) -> Any:
@@ -143,15 +136,11 @@ class KsegDataSource(ForWorkers, DataSource):
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> "KsegStreamReader":
+        from kseg.spark.streams import HAS_LIMITS, KsegStreamReader
+
         options = self._options_for(schema)
-        if find_spec("pyspark.sql.streaming.datasource") is not None:
-            from kseg.spark.limited_streams import LimitedStreamReader
-
-            return LimitedStreamReader(options, schema)
-        from kseg.spark.streams import KsegStreamReader
-
-        limits = options.stream.max_files, options.stream.max_bytes, options.stream.max_offsets
-        if any(limits) or options.start.is_latest:
+        limits = options.max_files, options.max_bytes, options.max_offsets
+        if not HAS_LIMITS and (any(limits) or options.start.is_latest):
             raise KsegError("limits of micro-batches, and startingOffsets latest, need PySpark 4.2 or later")
         return KsegStreamReader(options, schema)
 
@@ -191,7 +180,7 @@ class KsegReader(ForWorkers, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Returns the tasks of the mode. Raises KsegError for paths that do not exist or are not Kafka's."""
         with stores_at(self.options.paths, self.options.storage):
-            tasks = module_of(self.options.mode).plan(self.options)
+            tasks = plan(self.options)
         return [InputPartition(task) for task in tasks] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:

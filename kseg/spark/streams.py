@@ -8,6 +8,9 @@ The stream's offset is a JSON object of this version; that of version 0 was the 
 ``next`` is the base offset of the first unread segment, ``segments`` the number of segments of the directory that the
 stream has passed: with both, the loss of an unread segment is noticed. A stream that began at the end of a log also has
 ``start``, its first offset, until that segment is read.
+
+A limit of a micro-batch is reached segment by segment, in turns over the partition directories; a micro-batch has at
+least one segment. Limits need PySpark 4.2 or later.
 """
 
 import logging
@@ -15,11 +18,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # of PySpark 4.1
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
 from kseg.errors import KsegError, PathError
 from kseg.export.scanning import logs_around
@@ -29,11 +44,13 @@ from kseg.spark.modes import record_batches
 from kseg.spark.options import EARLIEST, EVERY_PARTITION, FIRST_OFFSET, LATEST, Options, Positions
 from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks, end_of
 from kseg.spark.session import ForWorkers
-from kseg.spark.stores import places, stores_at
+from kseg.spark.stores import places, remote_storage_at, stores_at
+from kseg.stores.trees import size_of
 
 if TYPE_CHECKING:
     import pyarrow
 
+HAS_LIMITS = SupportsTriggerAvailableNow is not object
 MODES = ("records", "batches")
 VERSION = 1
 _log = logging.getLogger("kseg.spark")
@@ -67,8 +84,12 @@ Offset = dict[str, Any]
 """The JSON object of `StreamProgress`."""
 
 
-class KsegStreamReader(ForWorkers, DataSourceStreamReader):
-    """Reads the columns of ``schema``. Raises KsegError for options that streams do not support."""
+class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the columns of ``schema``, with ``maxFilesPerTrigger``, ``maxBytesPerTrigger`` and
+    ``maxOffsetsPerTrigger``. Raises KsegError for options that streams do not support.
+    """
+
+    _target: StreamProgress | None = None
 
     def __init__(self, options: Options, schema: StructType) -> None:
         if options.mode not in MODES:
@@ -94,15 +115,52 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
         return is_latest and bool(_logs(directory))
 
     def _at_end(self, directory: str) -> DirectoryProgress:
-        logs, is_last_read = _logs(directory), self._options.stream.includes_last
+        logs, is_last_read = _logs(directory), self._options.includes_last
         return DirectoryProgress(_base(logs[-1]) + is_last_read, len(logs) - 1 + is_last_read, end_of(logs[-1]))
 
-    def latestOffset(self) -> Offset:
-        """Returns the offset after all closed segments, as PySpark before 4.2 asks for it.
+    def getDefaultReadLimit(self) -> "ReadLimit":
+        """Returns a limit of the options; if there are several, `latestOffset` respects all."""
+        given = self._options
+        kinds = ((ReadMaxFiles, given.max_files), (ReadMaxBytes, given.max_bytes), (ReadMaxRows, given.max_offsets))
+        return next((kind(limit) for kind, limit in kinds if limit is not None), ReadAllAvailable())
 
-        Raises PathError if a path does not exist.
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Ends the query after the segments that are closed now."""
+        self._target = self.closed()
+
+    def latestOffset(self, start: Offset | None = None, limit: "ReadLimit | None" = None) -> Offset:
+        """Returns the offset after the next micro-batch; without ``start`` after all closed segments, as PySpark 4.1
+        asks for it.
+
+        Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
         """
-        return offset_of(self.closed())
+        if start is None:
+            return offset_of(self.closed())
+        with self.stores():
+            return self._after_micro_batch(progress_of(start), not isinstance(limit, ReadAllAvailable))
+
+    def _after_micro_batch(self, progress: StreamProgress, is_limited: bool) -> Offset:
+        files = size = offsets = 0
+        for directory, closed in _in_turns(self.unread(progress)):
+            if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
+                continue
+            files, size = files + 1, size + size_of(closed.file.path)
+            offsets += self._end_of(closed) - closed.base_offset
+            if is_limited and files > 1 and self._is_above(files, size, offsets):
+                break
+            segments = progress.get(directory, DirectoryProgress()).segments
+            progress[directory] = DirectoryProgress(closed.next, segments + 1)
+        return offset_of(progress)
+
+    def _end_of(self, closed: ClosedSegment) -> int:
+        """Returns the offset after a segment. Only the last one is opened for it, and only if offsets are limited."""
+        is_last = closed.next == closed.base_offset + 1 and self._options.includes_last
+        return end_of(closed.file) if is_last and self._options.max_offsets else closed.next
+
+    def _is_above(self, files: int, size: int, offsets: int) -> bool:
+        given = self._options
+        limits = ((files, given.max_files), (size, given.max_bytes), (offsets, given.max_offsets))
+        return any(limit is not None and number > limit for number, limit in limits)
 
     def closed(self) -> StreamProgress:
         """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
@@ -125,7 +183,7 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
             begin = start.get(directory, DirectoryProgress()).next
             files = [each for each in self._closed(directory) if each.base_offset >= begin]
             # Without includeLast an open segment began at this offset, and has not been read.
-            is_gone = not self._options.stream.includes_last and all(_base(log) != begin for log in _logs(directory))
+            is_gone = not self._options.includes_last and all(_base(log) != begin for log in _logs(directory))
             if begin >= 0 and is_gone:
                 self._report_loss(f"{directory}: the segment at offset {begin} is gone; it was not read yet")
             if files:
@@ -152,25 +210,23 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
     @contextmanager
     def stores(self) -> Iterator[None]:
         """Mounts the stores of URLs and remote storage for the length of a block."""
-        from kseg.spark.stores import remote_storage_at
-
         with stores_at(self._options.paths, self._options.storage), remote_storage_at(self._options):
             yield
 
     def _report_loss(self, what: str) -> None:
         """Raises KsegError, or with failOnDataLoss false logs a warning."""
-        if self._options.stream.fails_on_data_loss:
+        if self._options.fails_on_data_loss:
             raise KsegError(f"{what}. With option failOnDataLoss false the stream goes on without it")
         _log.warning("%s", what)
 
     def _directories(self) -> list[str]:
         names = list(places(self._options.paths))
-        return [path for path in names if self._options.subscription.has(*_topic_and_partition(path))]
+        return [path for path in names if self._options.has(*_topic_and_partition(path))]
 
     def _closed(self, directory: str) -> list[ClosedSegment]:
         logs = _logs(directory)
         closed = [ClosedSegment(log, _base(after)) for log, after in pairwise(logs)]
-        if logs and self._options.stream.includes_last:
+        if logs and self._options.includes_last:
             closed.append(ClosedSegment(logs[-1], _base(logs[-1]) + 1))
         return closed
 
@@ -188,6 +244,12 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader):
                 f"{directory}: {missing} segments from offset {start.next} to {end.next} are gone, not read yet"
             )
         return files
+
+
+def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:
+    """Yields the first segment of each directory, then the second ones, and so on."""
+    by_directory = ([(directory, closed) for closed in files] for directory, files in unread.items())
+    return (found for found in chain.from_iterable(zip_longest(*by_directory)) if found is not None)
 
 
 def offset_of(progress: StreamProgress) -> Offset:

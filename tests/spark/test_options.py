@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import KsegError, PathError
+from kseg.export.records import Wanted
 from kseg.export.scanning import grouped
 from kseg.spark.options import (
     READ_OPTIONS,
@@ -13,7 +14,6 @@ from kseg.spark.options import (
     WRITE_OPTIONS,
     Options,
     Positions,
-    StreamOptions,
     WriteOptions,
     parse_options,
     parse_write_options,
@@ -32,8 +32,9 @@ def test_names_are_case_insensitive_and_values_are_parsed() -> None:
         "pushFilters": "true", "mode": "Batches", "level": "deep", "now": "7", "serialization.format": "1",
     }  # fmt: skip
     assert parse_options(given) == Options(
-        ("/a",), "batches", 5, 9, 1769817600000, 1769903999999, True, 64 << 20, 1 << 30, True, True, "deep", 7
-    )
+        ("/a",), Wanted(5, 9, 1769817600000, 1769903999999), is_committed=True, max_batch_bytes=1 << 30, mode="batches",
+        level="deep", now_ms=7, split_bytes=64 << 20, fails_on_damage=True, pushes_filters=True,
+    )  # fmt: skip
 
 
 def test_writing_has_other_options() -> None:
@@ -79,8 +80,9 @@ def test_options_of_the_kafka_source() -> None:
     )
     assert found.end == Positions(timestamp=1769850000001, offsets={("orders", 0): 50, ("orders", 1): -1})
     assert (found.fails_without_timestamp, found.includes_headers, found.ignores_log_start) == (False, False, True)
-    assert found.stream == StreamOptions(2, 1 << 30, 9, True, False)
-    has = found.subscription.has
+    assert (found.max_files, found.max_bytes, found.max_offsets) == (2, 1 << 30, 9)
+    assert (found.includes_last, found.fails_on_data_loss) == (True, False)
+    has = found.has
     assert [has("orders", 0), has("orders", 2), has("payments", 0), has(None, None)] == [True, False, False, False]
     assert parse_options({"startingOffsets": "earliest", "endingOffsets": "LATEST"}) == Options()
 

@@ -154,7 +154,7 @@ def test_the_option_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     expected = (("k1", f"{tmp_path}/a.pem"), ("k2", "/keys/b.pem"))
     for text in ("k1=a.pem,k2=/keys/b.pem", '{"k1": "a.pem", "k2": "/keys/b.pem"}'):
-        assert parse_options({"path": "/a", "privatekeys": text}).private_keys == expected
+        assert parse_options({"path": "/a", "privatekeys": text}).keys._files == dict(expected)
     for text in ("a.pem", '{"k1"', '["a.pem"]'):
         with pytest.raises(KsegError, match="privateKeys"):
             parse_options({"path": "/a", "privatekeys": text})

@@ -15,7 +15,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kseg.errors import KsegError
 from kseg.segment.files import segment_file
-from kseg.spark.limited_streams import LimitedStreamReader
 from kseg.spark.planning import end_of
 from kseg.spark.source import KsegDataSource
 from kseg.spark.streams import KsegStreamReader
@@ -29,14 +28,14 @@ pytestmark = pytest.mark.spark
 Rows = list[dict[str, Any]]
 
 
-def stream_of(path: Path, **options: str) -> LimitedStreamReader:
+def stream_of(path: Path, **options: str) -> KsegStreamReader:
     source = KsegDataSource({"path": str(path)} | options)
     found = source.streamReader(schema=source.schema())
-    assert isinstance(found, LimitedStreamReader)
+    assert isinstance(found, KsegStreamReader)
     return found
 
 
-def latest(reader: LimitedStreamReader, start: Any = None, limit: Any = None) -> Any:
+def latest(reader: KsegStreamReader, start: Any = None, limit: Any = None) -> Any:
     """Returns the offset of the next micro-batch; by default all that is there is in one."""
     start = reader.initialOffset() if start is None else start
     return json.loads(json.dumps(reader.latestOffset(start, limit or ReadAllAvailable())))
@@ -51,7 +50,7 @@ def rows_between(reader: KsegStreamReader, start: Any, end: Any) -> Rows:
     return rows
 
 
-def micro_batches(reader: LimitedStreamReader, start: Any = None) -> list[Rows]:
+def micro_batches(reader: KsegStreamReader, start: Any = None) -> list[Rows]:
     """Returns the rows of each micro-batch up to the last one, within the limits of the options."""
     found = []
     start = reader.initialOffset() if start is None else start
@@ -137,7 +136,7 @@ def test_a_limit_counts_offsets_of_whole_segments() -> None:
         assert len(LOGS) - 2 + segments == passed(reader, int(LOGS[-2].stem), len(LOGS) - 2)
 
 
-def passed(reader: LimitedStreamReader, following: int, segments: int) -> Any:
+def passed(reader: KsegStreamReader, following: int, segments: int) -> Any:
     """Returns how many segments a stream has passed after one more micro-batch."""
     start = {"version": 1, "partitions": {str(MANY): {"next": following, "segments": segments}}}
     return latest(reader, start, reader.getDefaultReadLimit())["partitions"][str(MANY)]["segments"]

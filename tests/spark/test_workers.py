@@ -89,7 +89,7 @@ def test_all_that_workers_load_names_a_python_without_kseg(tmp_path: Path) -> No
     source = KsegDataSource({"path": str(PARTITION)})
     schema = source.schema()
     writer = KsegDataSource({"path": str(tmp_path / "new-0")}).writer(StructType(schema.fields[:5]), False)
-    work = for_workers(modes.module_of)
+    work = for_workers(modes.plan)
     sent = [source, source.reader(schema), source.streamReader(schema), writer, configured((), True), work]
     given = pickle.dumps([dumps(each) for each in sent])
     done = subprocess.run([sys.executable, "-c", LOADING], input=given, capture_output=True, check=True)

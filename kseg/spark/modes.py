@@ -1,0 +1,165 @@
+"""The modes of the data source: records and counts as a consumer sees them, and the modes of `kseg.scan`."""
+
+import gc
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kseg.api.modes import module_of
+from kseg.errors import DamageError
+from kseg.export import arrow
+from kseg.export.chunk import OFFSET, Chunk
+from kseg.export.decoded import DecodedColumns
+from kseg.export.records import LeftOut
+from kseg.export.scanning import DamageLog, Offsets, PartReader, ReportDamage, ScanPart, damage_text, grouped
+from kseg.formats.rows import Scratch
+from kseg.segment.files import SegmentFile
+from kseg.segment.seek import indexed_span, span_of_bytes
+from kseg.spark.options import Options
+from kseg.spark.planning import Committed, TaskPart, parts_of_read
+from kseg.spark.schemas import arrow_schema_of
+from kseg.spark.stores import expanded_paths, remote_segments_at, stores_at
+from kseg.stores.source import Source, open_source
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+_MICROSECONDS = 1000
+_log = logging.getLogger("kseg.spark")
+
+
+def plan(options: Options) -> list[Sequence[Any]]:
+    """Returns the tasks: parts of segments, partitions, or side files.
+
+    Raises PathError for paths that do not exist, UnsupportedError for a file that the mode does not read.
+    """
+    if options.mode in ("records", "counts", "batches"):
+        return list(parts_of_read(options))
+    works = list(module_of(options.mode).works(_expanded(options)))
+    return grouped(works, options.task_bytes(sum(size for size, _ in works)))
+
+
+def record_batches(task: Any, options: Options, schema: "StructType") -> Iterator["pyarrow.RecordBatch"]:
+    """Yields the Arrow record batches of a task of the options' mode."""
+    from pyspark import TaskContext
+
+    columns = arrow_schema_of(schema)
+    if TaskContext.get() is not None:
+        _exempt_modules()
+    with stores_at(options.paths, options.storage), _remote_segments(task, options):
+        if options.mode == "records":
+            yield from _records(task, options, columns)
+        else:
+            yield from arrow.record_batches(_rows(task, options), columns)
+
+
+def _remote_segments(task: Any, options: Options) -> AbstractContextManager[None]:
+    found = [(part.file.path, part.remote) for part in task if getattr(part, "remote", None) is not None]
+    return remote_segments_at(found, options) if found else nullcontext()
+
+
+@cache
+def _exempt_modules() -> None:
+    """Exempts the imported modules from garbage collection, once in each worker.
+
+    Spark collects garbage after each task. With pandas and pyarrow imported this takes longer than many tasks.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _records(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+    """Yields the records that a consumer sees, in the schema of Spark's Kafka source, or some of its columns."""
+    decoded = DecodedColumns(options.decoding, _log.warning)
+    for part, chunk in _chunks_of(parts, options, options.decoding.read_columns(schema.names)):
+        place = {"topic": part.file.topic, "partition": part.file.partition}
+        yield arrow.record_batch(chunk, schema, place, decoded.arrays(chunk, part.file, schema))
+
+
+def _rows(task: Sequence[Any], options: Options) -> Iterator[dict[str, Any]]:
+    if options.mode == "counts":
+        return _counts(task, options)
+    if options.mode == "batches":
+        return _batches(task, options)
+    found: Iterator[dict[str, Any]] = module_of(options.mode).rows(task, _expanded(options), _report_of(options))
+    return found
+
+
+def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
+    """Yields a row for each segment in a task that has records, mostly from batch headers. No record leaves a task."""
+    for file, found in groupby(_chunks_of(parts, options, [OFFSET]), lambda each: each[0].file):
+        count, first, last = 0, (1 << 63) - 1, -1
+        for _, chunk in found:
+            count += chunk.count
+            low, high = _range(chunk)
+            first, last = min(first, low), max(last, high)
+        location = arrow.location_columns(file.path, file.topic, file.partition)
+        yield location | {"count": count, "firstOffset": first, "lastOffset": last}
+
+
+def _range(chunk: Chunk) -> tuple[int, int]:
+    """Returns the lowest and the highest offset. They need not rise where a log is damaged."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.min_max(pa.Array.from_buffers(pa.int64(), chunk.count, [None, pa.py_buffer(chunk.numbers[OFFSET])]))
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def _batches(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
+    from kseg.api.modes.batches import rows_of_part
+
+    scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
+    for part in parts:
+        with _opened_for(part, options) as source:
+            offsets = Offsets(part.first_offset, part.last_offset)
+            yield from rows_of_part(ScanPart(part.file, part.slice, None, offsets), source, scratch, options, report)
+
+
+def _expanded(options: Options) -> Options:
+    return replace(options, paths=tuple(expanded_paths(options.paths)))
+
+
+def _report_of(options: Options) -> ReportDamage:
+    """Returns what happens at damage: the read fails, or a warning is logged."""
+    return _fail if options.fails_on_damage else DamageLog(_log)
+
+
+def _fail(file: SegmentFile, left_out: LeftOut) -> None:
+    raise DamageError(damage_text(file, left_out))
+
+
+def _chunks_of(
+    parts: Sequence[TaskPart], options: Options, columns: Collection[str]
+) -> Iterator[tuple[TaskPart, Chunk]]:
+    """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
+    reader = PartReader(options, columns, _MICROSECONDS, _report_of(options))
+    committed = Committed(options.max_batch_bytes)
+    for part in parts:
+        offsets = Offsets(part.first_offset, part.last_offset)
+        with _opened_for(part, options) as source:
+            hidden = None
+            if part.tail is not None:
+                hidden = committed.transactions(part.file, part.slice, part.tail, source)
+            for chunk in reader.chunks(ScanPart(part.file, part.slice, hidden, offsets), source):
+                yield part, chunk
+
+
+def _opened_for(part: TaskPart, options: Options) -> Source:
+    """Opens the segment of a part. In a store, the bytes that its indexes lead to are fetched at once.
+
+    Raises PathError.
+    """
+    source = open_source(part.file.path)
+    if source.is_in_place:
+        size, cut = source.size, part.slice
+        owned = span_of_bytes(part.file, size, cut.start, size if cut.end is None else cut.end)
+        wanted = indexed_span(part.file, size, part.first_offset, part.last_offset, options.wanted.earliest_ms)
+        before = wanted.before if wanted.start > cut.start else owned.before
+        source.need(before, min(owned.end, wanted.end))
+    return source

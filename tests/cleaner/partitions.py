@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cleaner.building import BatchFields, NewRecord, build_marker, build_record_batch
+from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_record_batch
 from kseg.conversion.rewriting import make_side_files
 from kseg.segment.writer import LogWriter, RollLimits
 from segment.reading import records_at
@@ -135,8 +135,8 @@ def transactional_log(partition: Path, steps: Iterable[tuple[str, int, int]], se
             writer.append(build_marker(offset, producer, kind == "c"))
             continue
         rows = new_records([(KEYS[key], None if kind == "t" else b"%d" % offset)], offset)
-        fields = BatchFields() if kind == "p" else BatchFields(16, producer_id=producer, producer_epoch=0)
-        writer.append(build_record_batch(rows, fields))
+        own = {} if kind == "p" else {"attributes": TRANSACTIONAL, "producer": producer, "epoch": 0}
+        writer.append(build_record_batch(rows, **own))
     for name, content in make_side_files(writer.finish(), None):
         if name.endswith((".txnindex", ".snapshot")):
             (partition / name).write_bytes(content)

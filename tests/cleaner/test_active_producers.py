@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cleaner.building import BatchFields, NewRecord, build_record_batch
+from cleaner.building import NewRecord, build_record_batch
 from cleaner.partitions import write_log
 from kseg.cleaner.log import read_segments
 from kseg.cleaner.producers import Producers, read_producers
@@ -26,8 +26,8 @@ def read(partition: Path) -> Producers:
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     """Four batches of producer 7, in one segment."""
-    fields = [BatchFields(0, producer_id=7, producer_epoch=0, base_sequence=number) for number in range(4)]
-    batches = [build_record_batch([NewRecord(n, NOW_MS, b"k", b"v")], each) for n, each in enumerate(fields)]
+    rows = [NewRecord(n, NOW_MS, b"k", b"v") for n in range(4)]
+    batches = [build_record_batch([row], producer=7, epoch=0, sequence=row.offset) for row in rows]
     write_log(tmp_path / "t-0", batches)
     (tmp_path / "t-0" / f"{1:020d}.snapshot").write_bytes(build_producer_snapshot([entry(8, 0, 0)]))
     (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(build_producer_snapshot([entry(9, 2)]))

@@ -7,16 +7,19 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from cleaner.building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
+from cleaner.building import LOG_APPEND, NewRecord, build_message, build_message_set, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import files, new_records, records, transactional_log, write_log
 from examples import fewer
-from kseg.releases.release import NO_END, RANGE_END
+from kseg.releases.release import NO_END
+from kseg.segment.batches import RecordBatch
 from segment.reading import items_at
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)
 BATCHES = st.lists(st.tuples(ROWS, st.sampled_from([0, 0, 1, 2, 3, 4]), st.integers(0, 3)), min_size=1, max_size=12)
+OLD_ROWS = st.lists(st.tuples(st.none() | KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)
+OLD_BATCHES = st.lists(st.tuples(OLD_ROWS, st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)
 QUICK = fewer(3, suppress_health_check=list(HealthCheck))
 
 
@@ -25,7 +28,7 @@ def shape(found: list[tuple[list[tuple[bytes, bytes | None]], int, int]]) -> tup
     everything, batches, offset = [], [], 0
     for rows, codec, gap in found:
         some = new_records(rows, offset + gap)
-        batches.append(build_record_batch(some, BatchFields(codec)))
+        batches.append(build_record_batch(some, codec))
         everything += some
         offset = some[-1].offset + 1
     return everything, batches
@@ -73,22 +76,26 @@ def test_a_map_that_is_too_small_is_filled_again(found: list, most: int) -> None
 
 @pytest.mark.parametrize("keeps_format", [False, True])
 @QUICK
-@given(found=BATCHES, magic=st.sampled_from([0, 1]))
-def test_old_messages_keep_their_records(found: list, magic: int, keeps_format: bool) -> None:  # type: ignore[type-arg]
-    everything, batches, offset = [], [], 0
+@given(found=OLD_BATCHES, kind=st.sampled_from([(0, 0), (1, 0), (1, LOG_APPEND)]))
+def test_old_messages_keep_their_records(found: list, kind: tuple[int, int], keeps_format: bool) -> None:  # type: ignore[type-arg]
+    (magic, time_type), everything, batches, offset = kind, [], [], 0
     for rows, codec, gap in found:
         some = new_records(rows, offset + gap)
-        everything += some
         if codec in (1, 2, 3):
-            batches.append(build_message_set(some, magic, codec))
+            batches.append(build_message_set(some, magic, codec | time_type))
+            if time_type:  # the time of the set is that of its messages
+                some = [record._replace(timestamp=some[-1].timestamp) for record in some]
         else:
-            batches += [build_message(record, magic) for record in some]
+            batches += [build_message(record, magic, time_type) for record in some]
+        everything += some
         offset = some[-1].offset + 1
     with TemporaryDirectory() as folder:
         partition = Path(folder) / "t-0"
         write_log(partition, batches, 300)
-        clean(partition, keeps_format=keeps_format, kept_end=NO_END if keeps_format else RANGE_END)
-        wanted = expected(everything, keeps_tombstones=True)
+        counts = clean(partition, keeps_format=keeps_format, kept_end=NO_END, drops_null_keys=True).counts
+        wanted = expected([record for record in everything if record.key is not None], keeps_tombstones=True)
+        assert (counts["records"], counts["kept"]) == (len(everything), len(wanted))
+        assert counts["no_key"] == sum(record.key is None for record in everything)
         if magic == 0:
             wanted = [(row[0], None if keeps_format else -1, *row[2:]) for row in wanted]
         assert records(partition) == wanted
@@ -96,20 +103,10 @@ def test_old_messages_keep_their_records(found: list, magic: int, keeps_format: 
         assert magics <= ({magic} if keeps_format else {2})
         for item in items_at(partition):
             assert item.check() == []  # type: ignore[union-attr]
-
-
-def test_records_without_a_key_are_removed_only_on_request(tmp_path: Path) -> None:
-    from kseg.errors import UnsupportedError
-
-    partition = tmp_path / "t-0"
-    write_log(partition, [build_record_batch(new_records([(None, b"1"), (b"a", b"2")]), BatchFields())])
-    before = (partition / f"{0:020d}.log").read_bytes()
-    with pytest.raises(UnsupportedError, match="no key"):
-        clean(partition)
-    assert (partition / f"{0:020d}.log").read_bytes() == before
-    assert not (partition / ".kseg-quarantine").exists()
-    assert clean(partition, drops_null_keys=True).counts["no_key"] == 1
-    assert [row[0] for row in records(partition)] == [1]
+            if isinstance(item, RecordBatch):
+                has_tombstones = any(record.value is None for record in item)
+                assert item.header.delete_horizon_ms == (NOW + RETENTION if has_tombstones else None)
+                assert item.header.is_log_append_time == bool(time_type)
 
 
 @pytest.mark.parametrize("keeps_format", [False, True])
@@ -130,7 +127,7 @@ def test_the_log_end_stays_the_same(tmp_path: Path, keeps_format: bool, codec: i
 def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: list[int]) -> None:
     from kseg.cleaner.log import DamagedError
 
-    batches = [build_record_batch(new_records([(b"a", b"1")], i), BatchFields()) for i in range(2)]
+    batches = [build_record_batch(new_records([(b"a", b"1")], i)) for i in range(2)]
     partition = tmp_path / "t-0"
     write_log(partition, batches)
     (partition / f"{0:020d}.log").write_bytes(b"".join(batches[i] for i in order))

@@ -1,12 +1,11 @@
 """Cleaning with several threads gives the same bytes as with one; the kernel handles old messages like Python does."""
 
 import random
-import zlib
 from pathlib import Path
 
 import pytest
 
-from cleaner.building import BatchFields, NewRecord, build_marker, build_record_batch
+from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.staging import staging
@@ -16,14 +15,9 @@ from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.rounds import MapBuilder, OffsetMap, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
-from kseg.formats.areas import build_wrapper
-from kseg.formats.compressing import Target
-from kseg.kernel.compact import survivors
 from kseg.kernel.records.building import seal
 from kseg.limits import FRAMES_PER_CALL
-from kseg.releases.release import NO_END
 from kseg.segment.batches import RecordBatch
-from kseg.segment.writer import SegmentWriter
 from kseg.stores.buffers import Buffers
 from segment.reading import items_at
 
@@ -51,7 +45,7 @@ def log_of(partition: Path, codec: int, batches: int = 60) -> None:
             (b"key-%d" % chosen.randrange(3000), None if chosen.random() < 0.1 else chosen.randbytes(200))
             for _ in range(count)
         ]
-        parts.append(build_record_batch(new_records(rows, offset), BatchFields(codec)))
+        parts.append(build_record_batch(new_records(rows, offset), codec))
         offset += count
     write_log(partition, parts, 2 << 20)
 
@@ -72,7 +66,7 @@ def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, wind
     count = windows * FRAMES_PER_CALL
     write_log(
         tmp_path / "t-0",
-        [build_record_batch(new_records([(b"%d" % i, b"")], i), BatchFields()) for i in range(count)],
+        [build_record_batch(new_records([(b"%d" % i, b"")], i)) for i in range(count)],
         1 << 30,
     )
     (segment,) = read_segments(str(tmp_path / "t-0"))
@@ -90,7 +84,7 @@ def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:
     log_of(tmp_path / "t-0", 3)
     path = sorted((tmp_path / "t-0").glob("*.log"))[1]
     rows = new_records([(b"a", b"1"), (b"a", b"2")], 1 << 20)
-    batch = bytearray(build_record_batch(rows, BatchFields()))
+    batch = bytearray(build_record_batch(rows))
     batch[61] = 0x7E
     seal(batch, 0, len(batch), bytes(batch), 0, 0, 0, 2)
     (tmp_path / "t-0" / f"{1 << 20:020d}.log").write_bytes(batch)
@@ -100,71 +94,7 @@ def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def old_messages(partition: Path, magic: int, is_packed: bool) -> list[tuple[int, bytes | None, bytes | None, int]]:
-    """Returns messages, uncompressed or each in a wrapper; offset, key, value and timestamp of each."""
-    chosen, rows, writer = random.Random(magic), [], None
-    partition.mkdir()
-    writer = SegmentWriter(str(partition), 0)
-    for offset in range(0, 3000, 3):
-        key = None if offset % 99 == 0 else b"key-%d" % chosen.randrange(200)
-        value = None if chosen.random() < 0.2 else chosen.randbytes(chosen.randrange(60))
-        timestamp = NOW_MS + offset if magic else -1
-        message = build_wrapper(magic, 0, timestamp, 8 * (magic and offset % 2), b"", Target(0, None))
-        front = message[:16] + message[16 : 18 + 8 * magic]
-        body = bytearray(front)
-        for part in (key, value):
-            body += (-1 if part is None else len(part)).to_bytes(4, "big", signed=True) + (part or b"")
-        body[0:8] = (offset if not is_packed or magic == 0 else 0).to_bytes(8, "big")
-        body[8:12] = (len(body) - 12).to_bytes(4, "big")
-        body[12:16] = zlib_crc(body[16:])
-        whole = bytes(body)
-        if is_packed:
-            whole = build_wrapper(magic, offset, timestamp, 8 * (magic and offset % 2), whole, Target(1, 6))
-        writer.append(whole)
-        rows.append((offset, key, value, timestamp))
-    writer.finish()
-    return rows
-
-
-def zlib_crc(data: bytes | bytearray) -> bytes:
-    return zlib.crc32(data).to_bytes(4, "big")
-
-
-@pytest.mark.parametrize("keeps_format", [False, True])
-@pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: bool, keeps_format: bool) -> None:
-    rows = old_messages(tmp_path / "t-0", magic, is_packed)
-    last = {key: offset for offset, key, _, _ in rows}
-    stay = [row for row in rows if row[1] is not None and last[row[1]] == row[0]]
-    found, counts, *_ = cleaned(
-        tmp_path / "t-0", tmp_path / "out", 2, keeps_format=keeps_format, drops_null_keys=True, kept_end=NO_END
-    )
-    target = tmp_path / "u-0"
-    target.mkdir()
-    (target / f"{0:020d}.log").write_bytes(found[0])  # type: ignore[index]
-    batches = list(items_at(str(target)))
-    assert [(r.offset, r.key, r.value, -1 if r.timestamp is None else r.timestamp) for b in batches for r in b] == stay
-    assert all(batch.is_valid and not batch.check() for batch in batches)
-    assert {batch.magic for batch in batches} == {magic if keeps_format else 2}
-    if not keeps_format:
-        horizons = [batch.header.delete_horizon_ms for batch in batches]
-        expected = [NOW_MS + CleanerSettings(0).delete_retention_ms if row[2] is None else None for row in stay]
-        assert horizons == expected
-        kinds = [batch.header.is_log_append_time for batch in batches]
-        assert kinds == [magic == 1 and row[0] % 2 == 1 for row in stay]
-    assert counts["records"] == len(rows)  # type: ignore[index]
-    assert counts["kept"] == len(stay)  # type: ignore[index]
-    # Each message is a batch: it is dropped with its record, or kept.
-    assert counts["dropped"] == len(rows) - len(stay)  # type: ignore[index]
-    assert counts["copied"] + counts["rewritten"] == len(stay)  # type: ignore[index]
-    assert counts["no_key"] == sum(row[1] is None for row in rows)  # type: ignore[index]
-    assert set(counts) <= set(survivors.COUNTS)  # type: ignore[arg-type]
-
-
 # What becomes of transaction markers, whose delete horizon is counted from when nothing else is left of them.
-
-TRANSACTIONAL = BatchFields(16, producer_id=7, producer_epoch=0, base_sequence=0)
 
 
 def markers(partition: Path) -> list[int]:
@@ -176,8 +106,9 @@ def markers(partition: Path) -> list[int]:
 @pytest.mark.parametrize(("late_ms", "left"), [(-1, [1]), (0, [])])
 def test_a_marker_goes_when_its_horizon_is_reached(late_ms: int, left: list[int], tmp_path: Path) -> None:
     partition = tmp_path / "t-0"
-    superseded = build_record_batch([NewRecord(0, 1_000_000, b"k", b"old")], TRANSACTIONAL)
-    latest = build_record_batch([NewRecord(2, 1_000_002, b"k", b"new")], BatchFields())
+    old = NewRecord(0, 1_000_000, b"k", b"old")
+    superseded = build_record_batch([old], TRANSACTIONAL, producer=7, epoch=0, sequence=0)
+    latest = build_record_batch([NewRecord(2, 1_000_002, b"k", b"new")])
     write_log(partition, [superseded, build_marker(1, 7, True), latest], 1 << 20)
     clean(partition)
     assert markers(partition) == [1], "the data of its transaction was there until now"

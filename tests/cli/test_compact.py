@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cleaner.building import BatchFields, build_record_batch
+from cleaner.building import build_record_batch
 from cleaner.partitions import (
     COMPACTION,
     PAIRS,
@@ -109,7 +109,7 @@ def test_with_a_quarantine_on_another_disk_each_segment_is_put_in_place_by_itsel
 
 def test_several_rounds_in_small_steps_are_undone_as_one(kseg: Kseg, tmp_path: Path, spare: Path) -> None:
     rows = [(b"key-%d" % (i % 4000), b"%d" % i) for i in range(8000)]
-    batches = [build_record_batch(new_records(rows[i : i + 500], i), BatchFields()) for i in range(0, 8000, 500)]
+    batches = [build_record_batch(new_records(rows[i : i + 500], i)) for i in range(0, 8000, 500)]
     logs = tmp_path / "logs"
     for name in ("t-0", "u-0"):
         write_log(logs / name, batches, 50_000)
@@ -217,16 +217,6 @@ def test_a_damaged_log_is_left_alone(kseg: Kseg, tmp_path: Path, pair: Pair, pla
         kseg("compact", *pair.options, partition).expect(1, "damaged at position 0")
 
 
-def test_records_that_make_no_sense_under_a_right_checksum_are_damage(kseg: Kseg, tmp_path: Path) -> None:
-    from kseg.kernel.records.building import seal
-
-    batch = bytearray(build_record_batch(new_records([(b"a", b"1"), (b"a", b"2")]), BatchFields()))
-    batch[61] = 0x7E
-    seal(batch, 0, len(batch), bytes(batch), 0, 0, 0, 2)
-    write_log(tmp_path / "t-0", [bytes(batch)])
-    kseg("compact", "--include-active", tmp_path / "t-0").expect(1, "does not fit the batch")
-
-
 def test_what_stops_the_cleaner_is_told(kseg: Kseg, tmp_path: Path) -> None:
     partition = COMPRESSED.copy(tmp_path)
     with unchanged(tmp_path):
@@ -243,7 +233,7 @@ def test_what_stops_the_cleaner_is_told(kseg: Kseg, tmp_path: Path) -> None:
 
 def test_a_map_that_is_too_small_leaves_the_rest_dirty_unless_told(kseg: Kseg, tmp_path: Path) -> None:
     rows = [(b"key-%d" % (i % 4000), b"%d" % i) for i in range(8000)]
-    batches = [build_record_batch(new_records(rows[i : i + 500], i), BatchFields()) for i in range(0, 8000, 500)]
+    batches = [build_record_batch(new_records(rows[i : i + 500], i)) for i in range(0, 8000, 500)]
     write_log(tmp_path / "t-0", batches, 50_000)
     write_log(tmp_path / "u-0", batches, 50_000)
     few = ("--memory", "64K", "--include-active", "--segment-bytes", "100K")
@@ -305,7 +295,7 @@ def test_one_damaged_partition_does_not_keep_others_from_being_cleaned(kseg: Kse
 
 
 def test_records_without_a_key_are_counted_and_refused(kseg: Kseg, tmp_path: Path) -> None:
-    batch = build_record_batch(new_records([(None, b"1"), (b"a", b"2")]), BatchFields())
+    batch = build_record_batch(new_records([(None, b"1"), (b"a", b"2")]))
     write_log(tmp_path / "t-0", [batch])
     assert "1 records have no key" in kseg("compact", "-n", "--include-active", tmp_path / "t-0").err
     assert kseg("compact", "--include-active", tmp_path / "t-0").status == 3
@@ -324,7 +314,7 @@ def test_before_horizons_the_time_of_files_lets_tombstones_go(kseg: Kseg, tmp_pa
     partition = tmp_path / "t-0"
     rows = [[(b"a", b"1"), (b"b", b"1")], [(b"a", None)], [(b"b", None)], [(b"c", b"1")], [(b"d", b"1")]]
     firsts = (0, 2, 3, 4, 5)
-    batches = [build_record_batch(new_records(*each), BatchFields()) for each in zip(rows, firsts, strict=True)]
+    batches = [build_record_batch(new_records(*each)) for each in zip(rows, firsts, strict=True)]
     write_log(partition, batches, 1)
     assert len(files(partition, ".log")) == 5
     times = dict(zip(sorted(files(partition, ".log")), (900, 1000, 5000, 11_000, 12_000), strict=True))
@@ -378,7 +368,7 @@ def test_old_dirty_records_are_cleaned_whatever_the_ratio(kseg: Kseg, tmp_path: 
 
 def test_tombstones_go_when_their_time_has_come(kseg: Kseg, tmp_path: Path) -> None:
     rows = [(b"a", b"1"), (b"b", b"1"), (b"a", None)]
-    write_log(tmp_path / "t-0", [build_record_batch(new_records(rows), BatchFields())])
+    write_log(tmp_path / "t-0", [build_record_batch(new_records(rows))])
     once = ("compact", "--include-active", "--min-cleanable-ratio", "0", "--delete-retention-ms", "1000")
     for now, offsets in [("5000", [1, 2]), ("5999", [1, 2]), ("6000", [1])]:
         assert kseg(*once, "--now", now, tmp_path / "t-0").status == 0
@@ -387,7 +377,7 @@ def test_tombstones_go_when_their_time_has_come(kseg: Kseg, tmp_path: Path) -> N
 
 
 def test_a_retention_without_end_keeps_tombstones_for_good(kseg: Kseg, tmp_path: Path) -> None:
-    write_log(tmp_path / "t-0", [build_record_batch(new_records([(b"a", b"1"), (b"a", None)]), BatchFields())])
+    write_log(tmp_path / "t-0", [build_record_batch(new_records([(b"a", b"1"), (b"a", None)]))])
     once = ("compact", "--include-active", "--min-cleanable-ratio", "0", "--delete-retention-ms", str((1 << 63) - 1))
     for _ in range(2):
         assert kseg(*once, tmp_path / "t-0").status == 0
@@ -396,7 +386,7 @@ def test_a_retention_without_end_keeps_tombstones_for_good(kseg: Kseg, tmp_path:
 
 
 def test_segments_become_one_while_their_indexes_fit(kseg: Kseg, tmp_path: Path) -> None:
-    batches = [build_record_batch(new_records([(b"%d" % i, b"x" * 200)], i), BatchFields()) for i in range(40)]
+    batches = [build_record_batch(new_records([(b"%d" % i, b"x" * 200)], i)) for i in range(40)]
     write_log(tmp_path / "t-0", batches, 1000)
     options = ("compact", "-n", "-v", "--include-active", "--format", "json", tmp_path / "t-0")
     assert len(kseg(*options).of_type("cleanedSegment")) == 1

@@ -14,6 +14,7 @@ from cli.command import TESTDATA, Kseg, flip, spawned, unchanged
 from kernel.rendering import batch, record
 from kseg.conversion import record_files, table_import
 from kseg.errors import KsegError
+from kseg.export import scanning
 from kseg.segment.files import LAST_OFFSET
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -43,10 +44,14 @@ def write(path: Path, table: Any, form: str = "parquet", **options: Any) -> Path
     return path
 
 
+@pytest.mark.parametrize("jobs", ["1", "3"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: Path(source).name)
-def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, source: str, form: str) -> None:
-    kseg("convert", "--to", form, "-o", tmp_path / "table", TESTDATA / source).expect(0)
+def test_out_and_in_again_are_the_same_records(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, form: str, jobs: str
+) -> None:
+    monkeypatch.setattr(scanning, "is_worth_parts", lambda _size, threads: threads > 1)
+    kseg("convert", "--to", form, "--jobs", jobs, "-o", tmp_path / "table", TESTDATA / source).expect(0)
     kseg("convert", "--from", form, "-o", tmp_path / "new", tmp_path / "table").expect(0)
     made = tmp_path / "new" / Path(source).name
     assert rows(made) == rows(TESTDATA / source)

@@ -136,13 +136,6 @@ def test_nothing_is_deleted_that_nobody_asked_for(kseg: Kseg, logs: Path) -> Non
     assert not list((logs / "r-time-half-0").glob("*.deleted"))
 
 
-def test_explain_says_that_an_empty_segment_replaces_all(kseg: Kseg, logs: Path) -> None:
-    ask = ("retain", "--explain", "--color", "never", *NOW)
-    told = [kseg(*ask, *limit, logs / "r-time-half-0").out.decode() for limit in (("--retention-ms", "1"), HOUR)]
-    sentence = "\n  all segments are deleted; first an empty one is created at offset 500\n"
-    assert [sentence in each for each in told] == [True, False]
-
-
 def test_a_time_in_the_future_is_named(kseg: Kseg, logs: Path) -> None:
     early = str(NOW_MS - 7_000_000)
     done = kseg("retain", *HOUR, "--now", early, logs / "r-time-half-0")

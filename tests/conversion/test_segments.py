@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
-from kseg.conversion.options import LossError
 from kseg.errors import DamageError, UnsupportedError
 from kseg.segment.batches import RecordBatch
 from recovery.partitions import recover
@@ -82,41 +81,9 @@ def test_uncompressed_messages_are_grouped_for_compression(tmp_path: Path) -> No
     assert 1 <= len(batches_of(tmp_path / "x-0")) < len(batches_of(source)) / 4
 
 
-@pytest.mark.parametrize(
-    "source, magic, told",
-    [
-        ("kafka-4.3.1/clients/librdkafka-txn-0", 1, ("headers (8 records)", "producer ids", "control batches (6)")),
-        ("kafka-4.3.1/codecs/codec-mix-0", 0, ("timestamps", "zstd compression")),
-        ("kafka-0.10.2.2/codecs/rec-gzip-0", 0, ("timestamps",)),
-    ],
-)
-def test_losses_of_an_old_format_are_reported_and_refused(
-    tmp_path: Path, source: str, magic: int, told: tuple[str, ...]
-) -> None:
-    with pytest.raises(LossError) as refused:
-        convert(TESTDATA / source, tmp_path / "x-0", magic=magic)
-    assert all(part in str(refused.value) for part in told)
-    assert refused.value.exit_status == 3
-
-
 def test_old_messages_have_no_zstd(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="--to v2"):
         convert(TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0", tmp_path / "x-0", "zstd")
-
-
-def test_dropped_offsets_are_noted(tmp_path: Path) -> None:
-    source = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
-    made = convert(source, tmp_path / "x-0", magic=1, is_lossy=True)
-    control = [(batch.base_offset, batch.last_offset) for batch in batches_of(source) if batch.is_control]
-    assert made.converted.gaps == control
-
-
-@pytest.mark.parametrize("source", ["kafka-4.3.1/clients/librdkafka-txn-0", "kafka-1.1.1/txn/txn-open-0"])
-@pytest.mark.parametrize("magic", [1, 2])
-def test_only_what_was_committed(tmp_path: Path, source: str, magic: int) -> None:
-    convert(TESTDATA / source, tmp_path / "x-0", magic=magic, is_lossy=True, read_committed=True)
-    want = [record[:4] for record in consumed(TESTDATA / source, "read_committed")]
-    assert [record[:4] for record in records_of(tmp_path / "x-0", with_headers=False)] == want
 
 
 def test_segments_roll_and_are_indexed_as_by_a_broker(tmp_path: Path) -> None:
@@ -153,31 +120,6 @@ def test_batches_are_cut_and_joined_to_a_size(tmp_path: Path, limit: int) -> Non
         if before.header.producer_id == after.header.producer_id >= 0:
             assert after.header.base_sequence == before.header.last_sequence + 1
     assert len(made.converted.segments) == 1
-
-
-@pytest.mark.parametrize("source", ["kafka-0.7.2/direct/codecs-0", "kafka-0.7.2/direct/nested-0"])
-def test_a_log_of_0_7_gets_offsets(tmp_path: Path, source: str) -> None:
-    asked = {"base_offset": 1000, "position_header": "position"}
-    convert(TESTDATA / source, tmp_path / "x-0", magic=2, **asked)  # type: ignore[arg-type]
-    old = [record for batch in batches_of(TESTDATA / source) for record in batch]
-    new = records_of(tmp_path / "x-0")
-    assert [record[0] for record in new] == list(range(1000, 1000 + len(old)))
-    assert [record[3] for record in new] == [record.value for record in old]
-    assert [record[4] for record in new] == [[(b"position", b"%d" % record.offset)] for record in old]
-    assert [path.name for path in (tmp_path / "x-0").glob("*.log")] == [f"{1000:020d}.log"]
-
-
-def test_damage_is_refused_or_skipped_and_reported(tmp_path: Path) -> None:
-    damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
-    with pytest.raises(DamageError, match="crc-mismatch at position 7129"):
-        convert(damaged, tmp_path / "x-0", "zstd")
-    shutil.rmtree(tmp_path / "x-0")
-    made = convert(damaged, tmp_path / "x-0", "zstd", skips_damage=True)
-    ((file, damage),) = made.converted.skipped
-    assert (Path(file).name, damage.code, damage.position) == (f"{116:020d}.log", "crc-mismatch", 7129)
-    assert made.converted.gaps == [(134, 135)]
-    kept = [record for record in records_of(PLAIN) if not 134 <= record[0] <= 135 and record[0] >= 116]
-    assert records_of(tmp_path / "x-0") == kept
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in (TESTDATA / "damaged").glob("*.*-*")))

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from cleaner.building import BatchFields, NewRecord, build_record_batch
+from cleaner.building import NewRecord, build_record_batch
 from kernel.rendering import batch, record
 from kseg.decoders import decoder
 from kseg.formats.rows import Scratch
@@ -170,8 +170,8 @@ class Discarding(Memory):
 def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
     """With any number of threads, memory is limited to one large batch and several small ones."""
     size = 2 * LARGEST_BUFFER_BYTES
-    large = [build_record_batch([NewRecord(n, 0, None, b"a" * size)], BatchFields(codec)) for n in range(8)]
-    small = build_record_batch([NewRecord(0, 0, None, random.Random(1).randbytes(SERIAL_BYTES))], BatchFields())
+    large = [build_record_batch([NewRecord(n, 0, None, b"a" * size)], codec) for n in range(8)]
+    small = build_record_batch([NewRecord(0, 0, None, random.Random(1).randbytes(SERIAL_BYTES))])
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(small + b"".join(large))
     sink = Discarding()

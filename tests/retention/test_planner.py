@@ -3,6 +3,7 @@
 import os
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kseg.retention.planner import (
     Retention,
     RetentionRequest,
     RetentionSegment,
+    amounts,
     deciding_record,
     explain,
     first_in_future,
@@ -31,7 +33,6 @@ from kseg.retention.planner import (
     settings_of,
 )
 from kseg.segment.reader import SegmentReader
-from kseg.sidefiles.checkpoints import build_offset_checkpoint, set_log_start
 from kseg.stores.source import open_source
 from retention.partitions import NOW_MS, RETENTION
 
@@ -117,42 +118,6 @@ def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
     assert not selected(again, limit, RetentionRules()).why
 
 
-def three(sizes: tuple[int, ...] = (10, 10, 10), times: tuple[int, ...] = (1, 2, 3), start: int = 0) -> LogState:
-    spans = tuple(
-        RetentionSegment(100 * i, size, time) for i, (size, time) in enumerate(zip(sizes, times, strict=True))
-    )
-    return LogState(spans, start, 300, 300)
-
-
-def test_what_is_left_is_never_less_than_the_limit() -> None:
-    assert selected(three(), Limits(retention_bytes=20), RetentionRules()).why == (SIZE,)
-    assert selected(three(), Limits(retention_bytes=21), RetentionRules()).why == ()
-    assert selected(three(), Limits(retention_bytes=0), RetentionRules()) == Deletions((SIZE,) * 3, True, 300)
-    assert selected(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules()).why == (SIZE,)
-    assert selected(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules()).why == ()
-
-
-def test_a_segment_is_deleted_only_once_it_is_older_than_the_limit() -> None:
-    assert selected(three(), Limits(retention_ms=NOW - 2), RetentionRules()).why == (TIME,)
-    assert selected(three(), Limits(retention_ms=NOW - 1), RetentionRules()).why == ()
-
-
-def test_a_time_in_the_future_shields_all_that_is_later() -> None:
-    assert selected(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), RetentionRules()).why == (TIME,)
-
-
-def test_a_compacted_log_loses_only_segments_below_its_start() -> None:
-    limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
-    assert selected(three(start=150), limit, RetentionRules()) == Deletions((LOG_START,), False, 150)
-    assert selected(three(start=150), limit, RetentionRules((2, 0))).why == ()
-
-
-def test_the_order_of_the_rules_is_that_of_the_release() -> None:
-    limit = Limits(retention_ms=NOW - 2, retention_bytes=5)
-    assert selected(three(start=100), limit, RetentionRules()).why == (LOG_START, SIZE)
-    assert selected(three(start=100), limit, RetentionRules((2, 8))).why == (TIME, SIZE)
-
-
 TIME_HALF = RETENTION / "before" / "r-time-half-0"
 LAST = f"{459:020d}"
 HOUR = Limits(retention_ms=3_600_000)
@@ -223,11 +188,6 @@ def test_files_that_no_broker_leaves_behind_are_refused(partition: Path, name: s
         planned(partition)
 
 
-def test_a_directory_without_segments_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KsegError, match=r"no \.log files"):
-        planned(tmp_path)
-
-
 def test_leader_epochs_that_cannot_be_read_are_left_to_be_repaired(partition: Path) -> None:
     (partition / "leader-epoch-checkpoint").write_text("0\n1\nzero zero\n")
     with pytest.raises(KsegError, match="kseg recover first"):
@@ -288,18 +248,6 @@ def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
     assert not {path.stem for path in partition.glob("*.index")} - {Path(name).stem for name in (*logs, *names)}
 
 
-def test_log_starts_of_other_partitions_stay_as_they_are() -> None:
-    def changed(partition: tuple[str, int], offset: int, **before: int) -> bytes:
-        entries = {(topic, 0): start for topic, start in before.items()}
-        set_log_start(entries, partition, offset, 8)
-        return build_offset_checkpoint(entries)
-
-    assert changed(("a", 0), 9, b=5, a=7) == b"0\n2\nb 0 5\na 0 9\n"
-    assert changed(("a", 0), 8, b=5, a=7) == b"0\n1\nb 0 5\n"
-    assert changed(("c", 0), 8, b=5, a=7) == b"0\n2\nb 0 5\na 0 7\n"
-    assert changed(("c", 0), 9) == b"0\n1\nc 0 9\n"
-
-
 def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
     told = {"retention.ms": "1000", "cleanup.policy": " compact , delete "}
     found = settings_of("orders", told.get, RetainOptions(retention_bytes=7))
@@ -314,7 +262,7 @@ def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
 
 # Why a segment stays: the clock's limits to the millisecond.
 
-DIRECTORY = str(RETENTION / "before" / "r-time-half-0")
+DIRECTORY = str(TIME_HALF)
 HOUR_MS = 3_600_000
 
 
@@ -328,16 +276,6 @@ def explained(found: Retention, request: RetentionRequest) -> list[Row]:
 def retained(now_ms: int) -> tuple[Retention, RetentionRequest]:
     request = RetentionRequest(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms)
     return retain(DIRECTORY, KnownOffsets(), request), request
-
-
-@pytest.mark.parametrize(("late_ms", "is_future"), [(0, False), (-1, True)])
-def test_a_time_lies_in_the_future_only_after_now(late_ms: int, is_future: bool) -> None:
-    newest = max(segment.largest_ms for segment in retained(NOW_MS)[0].log.segments)
-    found, request = retained(newest + late_ms)
-    rows = {row["largestTimestamp"]: row for row in explained(found, request)}
-    assert rows[newest]["isFuture"] is is_future
-    future = first_in_future(found, request)
-    assert (future is not None) is is_future
 
 
 def test_a_segment_goes_one_millisecond_after_its_time() -> None:
@@ -437,3 +375,50 @@ def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.Monk
         found.append(deciding_record(segment))
     assert found == sorted(found, key=lambda offset: offset is not None)
     assert set(found) <= {None, walked}
+
+
+UNLIMITED = RetentionRequest(Limits(), RetentionRules(), NOW_MS)
+
+
+@pytest.mark.parametrize("wanted", [END, END + 1])
+@pytest.mark.parametrize("watermark", [None, END - 1, END])
+def test_a_log_start_above_the_high_watermark_is_refused(wanted: int, watermark: int | None) -> None:
+    request, known = replace(UNLIMITED, log_start_offset=wanted), KnownOffsets(None, watermark)
+    if wanted <= (END if watermark is None else watermark):
+        assert retain(DIRECTORY, known, request).log.log_start_offset == wanted
+        return
+    with pytest.raises(KsegError, match="log end, 500" if watermark != END - 1 else "high watermark, 499"):
+        retain(DIRECTORY, known, request)
+
+
+def test_the_state_of_a_log() -> None:
+    for known, start, watermark in [
+        (KnownOffsets(), 0, END),
+        (KnownOffsets(7, 9), 7, 9),
+        (KnownOffsets(9, 7), 9, 9),
+        (KnownOffsets(-1, END + 1), 0, END),
+        (KnownOffsets(END, None), END, END),
+    ]:
+        found = retain(DIRECTORY, known, UNLIMITED).log
+        assert (found.log_start_offset, found.high_watermark, found.end_offset) == (start, watermark, END)
+
+
+def test_a_segment_of_no_offsets_has_no_range(partition: Path) -> None:
+    for path in partition.glob(f"{LAST}.*index"):
+        path.unlink()
+    os.truncate(partition / f"{LAST}.log", 5)
+    log = planned(partition, Limits(retention_bytes=6)).log
+    assert (log.end_offset, log.damaged_at) == (BASES[-1], 0)
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_records_of_a_log_above_the_limit_are_counted_on_request(
+    is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retention, records = retained(NOW_MS)[0], (END, END - BASES[4])
+    monkeypatch.setattr(planner, "UNASKED_BYTES", LOG_BYTES - 1)
+    found = amounts(retention, is_asked)
+    assert found.records == (records if is_asked else None)
+    assert found.segments == (len(FILES), len(FILES) - 4)
+    monkeypatch.setattr(planner, "UNASKED_BYTES", LOG_BYTES)
+    assert amounts(retention, False).records == records

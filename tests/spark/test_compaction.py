@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cleaner.building import BatchFields, build_message, build_message_set, build_record_batch
+from cleaner.building import build_message, build_message_set, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
 from cli.command import flip
@@ -88,7 +88,7 @@ def test_old_messages_are_cleaned_the_same(
             batches.append(build_message_set(some, magic, codec))
         else:
             batches += [build_message(record, magic) for record in some]
-    batches.append(build_record_batch(new_records([(b"a", b"v2")], offset), BatchFields()))
+    batches.append(build_record_batch(new_records([(b"a", b"v2")], offset)))
     with TemporaryDirectory() as folder:
         partition = Path(folder) / "t-0"
         write_log(partition, batches, 300)
@@ -103,9 +103,7 @@ def test_old_messages_are_cleaned_the_same(
 def many(partition: Path) -> Path:
     """Several hundred keys in a dozen segments, more than the map's initial capacity."""
     rows = [(b"key-%d" % (i * 7919 % 1500), b"%d" % i) for i in range(6000)]
-    batches = [
-        build_record_batch(new_records(rows[i : i + 50], i), BatchFields(i // 50 % 5)) for i in range(0, 6000, 50)
-    ]
+    batches = [build_record_batch(new_records(rows[i : i + 50], i), i // 50 % 5) for i in range(0, 6000, 50)]
     write_log(partition, batches, 8000)
     return partition
 
@@ -175,7 +173,7 @@ def test_damage_is_reported_as_by_the_local_engine(tmp_path: Path, checkpoint: i
 
 
 def test_records_without_a_key_are_refused_alike(tmp_path: Path) -> None:
-    write_log(tmp_path / "t-0", [build_record_batch(new_records([(None, b"1"), (b"a", b"2")]), BatchFields())])
+    write_log(tmp_path / "t-0", [build_record_batch(new_records([(None, b"1"), (b"a", b"2")]))])
     with pytest.raises(KsegError, match="no key"):
         clean(tmp_path / "t-0", rounds=partial(SparkRound, spark=Cluster()))
     both(tmp_path / "t-0", drops_null_keys=True)

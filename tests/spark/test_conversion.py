@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cleaner.building import BatchFields, build_record_batch
+from cleaner.building import build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
 from cli.command import flip
 from conversion.conversions import options
@@ -82,9 +82,7 @@ def test_gaps_across_segments_are_joined(tmp_path: Path, segment_bytes: int, mag
 
 def segments(folder: Path) -> Path:
     rows = [(b"%d" % i, b"%d" % i) for i in range(400)]
-    write_log(
-        folder, [build_record_batch(new_records(rows[i : i + 5], i), BatchFields()) for i in range(0, 400, 5)], 2000
-    )
+    write_log(folder, [build_record_batch(new_records(rows[i : i + 5], i)) for i in range(0, 400, 5)], 2000)
     return folder
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cleaner.building import BatchFields, build_record_batch
+from cleaner.building import build_record_batch
 from cleaner.partitions import new_records, write_log
 from kseg.errors import KsegError
 from kseg.spark import planning
@@ -15,14 +15,14 @@ from spark.reading import read, reader_of, rows_of
 
 pytestmark = pytest.mark.spark
 LOG = f"{0:020d}.log"
-INNER = build_record_batch(new_records([(b"inner", b"i")]), BatchFields())
+INNER = build_record_batch(new_records([(b"inner", b"i")]))
 
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     """Two segments, with complete batches inside values."""
     batches = [
-        build_record_batch(new_records([(b"%d" % i, INNER * 3), (None, b"v" * 90)], 2 * i), BatchFields(codec))
+        build_record_batch(new_records([(b"%d" % i, INNER * 3), (None, b"v" * 90)], 2 * i), codec)
         for i, codec in enumerate([0, 3, 0, 0] * 60)
     ]
     write_log(tmp_path / "orders-0", batches, 50_000)
@@ -33,7 +33,7 @@ def partition(tmp_path: Path) -> Path:
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     """A segment of 7 MB, whose records are a millisecond apart, and a small one."""
-    batches = [build_record_batch(new_records([(b"k", b"v" * 3500)], i), BatchFields()) for i in range(2100)]
+    batches = [build_record_batch(new_records([(b"k", b"v" * 3500)], i)) for i in range(2100)]
     write_log(tmp_path / "large-0", batches, 7_200_000)
     assert (tmp_path / "large-0" / LOG).stat().st_size > 7_000_000
     return tmp_path / "large-0"

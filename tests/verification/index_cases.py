@@ -16,7 +16,6 @@ from verification.partitions import TESTDATA
 DAMAGED = TESTDATA / "side-files" / "damaged"
 NOW_MS = 4_000_000_000_000
 STEM = "00000000000000000000"
-BASE_46 = "00000000000000000046"
 
 
 def real_partitions() -> list[Path]:

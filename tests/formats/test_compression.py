@@ -15,8 +15,6 @@ import lz4
 import pytest
 import snappy
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
 
 from formats.streams import (
     GZIP,
@@ -71,6 +69,7 @@ def test_the_ceiling_is_exact(case):
     size = int(case["size"])
     assert len(decompress(codec, stream, magic, size)) == size
     assert problem_of(codec, stream, magic, size - 1) == "decompression-limit"
+    assert reason(codec, stream, magic, size - 1) == f"records decompress to more than {size - 1} bytes"
 
 
 @pytest.mark.parametrize("case", real_streams())
@@ -287,36 +286,6 @@ def test_zstd_in_several_threads_at_once():
     assert wrong == []
 
 
-LEADS = [
-    b"",
-    b"\x1f\x8b\x08\0",
-    XERIAL_HEADER,
-    LZ4_HEADER,
-    b"\x04\x22\x4d\x18",
-    ZSTD_MAGIC,
-    ZSTD_MAGIC + b"\x20",
-    SKIPPABLE,
-]
-
-
-@given(codec=st.integers(0, 7), magic=st.sampled_from([-7, 0, 1, 2]), lead=st.sampled_from(LEADS), rest=st.binary())
-def test_random_bytes_raise_nothing_else(codec, magic, lead, rest):
-    problem_of(codec, lead + rest, magic, MIB)
-
-
-@given(
-    codec=st.sampled_from([GZIP, SNAPPY, LZ4, ZSTD]),
-    data=st.binary(max_size=4000),
-    cut=st.integers(0, 4000),
-    junk=st.binary(max_size=40),
-)
-def test_junk_inside_a_good_stream_raises_nothing_else(codec, data, cut, junk):
-    encode = {GZIP: gzip_member, SNAPPY: xerial, LZ4: lz4_frame, ZSTD: zstd_frame}[codec]
-    stream = encode(data)
-    assert decompress(codec, stream, 2, 4000) == data
-    problem_of(codec, stream[:cut] + junk + stream[cut:], 2, MIB)
-
-
 # The reason that each malformed stream is refused for: the first rule that it breaks, with its numbers.
 
 
@@ -471,14 +440,6 @@ def test_zstd(stream: bytes, expected: str | None) -> None:
         assert decompress(ZSTD, stream, 2, MIB) == b""
     else:
         assert reason(ZSTD, stream).split(": ")[:2] == ["zstd", expected]
-
-
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_ceiling(codec: int) -> None:
-    streams = {GZIP: gzip_member(TEXT), SNAPPY: xerial(TEXT), LZ4: lz4_frame(TEXT), ZSTD: zstd_frame(TEXT)}
-    most = len(TEXT) - 1
-    assert reason(codec, streams[codec], ceiling=most) == f"records decompress to more than {most} bytes"
-    assert decompress(codec, streams[codec], 2, most + 1) == TEXT
 
 
 def test_the_largest_claims_that_are_tried() -> None:

@@ -213,16 +213,6 @@ def test_every_byte_of_a_frame_changed_and_every_length():
                 assert_no_more_than_the_libraries(codec, changed, data=TEXT[-400:])
 
 
-LEADS = [b"", LZ4_HEADER, b"\x04\x22\x4d\x18", ZSTD_MAGIC, ZSTD_MAGIC + b"\x20", SKIPPABLE, zstd_frame(b"")]
-
-
-@given(
-    codec=st.integers(0, 7), lead=st.sampled_from(LEADS), rest=st.binary(max_size=300), magic=st.sampled_from([0, 2])
-)
-def test_random_bytes(codec, lead, rest, magic):
-    assert_no_more_than_the_libraries(codec, lead + rest, magic)
-
-
 @pytest.mark.parametrize(
     "codec, stream",
     [

@@ -110,27 +110,6 @@ def has_other_epoch(before: Segments, damaged: Segments) -> bool:
     return any(chunk[12:16] != epochs.get(chunk[17:], chunk[12:16]) for chunk in found)
 
 
-def test_a_damaged_batch_is_replaced(partition: Path) -> None:
-    good = read(partition)
-    bad = bytearray(good[46][2])
-    bad[80] ^= 1
-    change(partition, 46, *good[46][:2], bytes(bad), *good[46][3:])
-    found = fill(partition, PLAIN)
-    first = int.from_bytes(good[46][2][:8], "big")
-    last = first + int.from_bytes(good[46][2][23:27], "big")
-    assert offsets_taken(found) == [(first, last, log(partition, 46).name)]
-    now, then = contents(partition), contents(PLAIN)
-    assert {name for name in then if now.get(name) != then[name]} == {"leader-epoch-checkpoint"}  # is cut to the log
-    assert not found.plan.gaps
-
-
-def test_a_lost_tail_is_appended(partition: Path) -> None:
-    good = read(partition)
-    change(partition, 116, *good[116][:1])
-    assert len(offsets_taken(fill(partition, PLAIN))) == 1
-    assert read(partition) == good
-
-
 def test_a_tail_and_later_segments_come_back_in_their_segments(partition: Path) -> None:
     for path in [*partition.glob("*00116.*"), *partition.glob("*00150.*")]:
         path.unlink()
@@ -157,15 +136,6 @@ def test_a_tail_that_an_index_cannot_point_to_begins_a_segment(
     assert [(first, end) for first, end, _ in offsets_taken(found)] == [
         (last_offset(good[last][0]) + 1, last_offset(good[last][-1]))
     ]
-
-
-@pytest.mark.parametrize("base", [0, 46, 76])
-def test_a_missing_segment_comes_back(partition: Path, base: int) -> None:
-    for path in partition.glob(f"{base:020d}.*"):
-        path.unlink()
-    found = fill(partition, PLAIN)
-    assert read(partition) == read(PLAIN)
-    assert [file for *_, file in offsets_taken(found)] == [log(partition, base).name]
 
 
 def test_what_an_earlier_salvage_could_not_keep(partition: Path) -> None:
@@ -197,14 +167,6 @@ def test_a_cleaned_log_is_not_filled_where_no_bytes_are_missing(tmp_path: Path) 
     found = fill(partition, replica)
     assert [taken.why for taken in found.plan.from_replica] == ["the log is compacted, and no bytes are missing there"]
     assert read(partition)[0] == [*good[0][:2], *good[0][3:]]
-
-
-def test_a_hole_in_a_cleaned_log_is_filled(tmp_path: Path) -> None:
-    partition, replica = copy_of(COMPACTED, tmp_path / "a"), copy_of(COMPACTED, tmp_path / "b")
-    good = read(partition)
-    change(partition, 0, *good[0][:2], bytes(len(good[0][2])), *good[0][3:])
-    assert len(offsets_taken(fill(partition, replica))) == 1
-    assert read(partition) == good
 
 
 def test_other_records_at_an_offset_are_refused(partition: Path, tmp_path: Path) -> None:

@@ -247,18 +247,6 @@ def test_what_is_not_quite_utf8_is_an_object(raw):
             assert json.loads(printed_value(before + raw + after)) == shown(before + raw + after, True)
 
 
-def test_large_batches_resume_at_any_record():
-    headers = [(b"h%d" % n, None if n % 2 else b"\xffx" * n) for n in range(5)]
-    records = [record(n, n, b"k" * (n % 7), b'"v' * (n * 13 % 900), headers[: n % 6]) for n in range(700)]
-    whole = batch(records, base_offset=9998) * 2
-    reference = objects(whole, DEEP | CONTENTS, out_bytes=1 << 22, row_count=1000, header_count=4000)
-    assert len(reference) == 1402
-    assert [line["offset"] for line in reference[1:701]] == list(range(9998, 10698))
-    for out_bytes, row_count, header_count in ((4096, 1, 1), (4096, 3, 8), (65536, 100, 64), (5000, 2000, 4000)):
-        sizes = {"out_bytes": out_bytes, "row_count": row_count, "header_count": header_count}
-        assert objects(whole, DEEP | CONTENTS, **sizes) == reference
-
-
 @pytest.mark.parametrize("value", [b"\x01" * 200_000, b"\xff" * 200_000, b"a" * 200_000, "日".encode() * 70_000])
 def test_a_value_larger_than_the_output(value):
     whole = batch([record(0, value=b"small"), record(1, value=value, headers=[(value[:9999], value)])])

@@ -15,7 +15,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.salvage import plan_salvage
 from recovery.damages import first_offset, last_offset
-from recovery.partitions import PLAIN, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches, salvage, up_to
+from recovery.partitions import PLAIN, START, TESTDATA, copy_of, make, real_batches, salvage, up_to
 from recovery.salvage.test_salvage import errors_of
 from segment.segments import sealed
 from verification.partitions import changed
@@ -313,13 +313,6 @@ def test_every_intact_batch_is_in_the_log_or_in_quarantine(steps: list[tuple[str
         assert_ends_with_a_batch(partition)
         assert errors_of(partition) == []
         assert not plan_salvage(str(partition), START).plan
-
-
-def test_an_intact_partition_is_not_touched(tmp_path: Path) -> None:
-    partition = copy_of(TRANSACTIONS, tmp_path)
-    before = {path.name: path.stat().st_ino for path in partition.glob("*.log")}
-    salvage(partition)
-    assert {path.name: path.stat().st_ino for path in partition.glob("*.log")} == before
 
 
 def test_a_preallocated_time_index_is_no_segment(partition: Path) -> None:

@@ -21,7 +21,7 @@ from kseg.errors import KsegError
 from kseg.limits import MAX_ACCEPTED_BYTES, MAX_OFFSET
 from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
-from kseg.stores.no_follow import check_owner, read_file
+from kseg.stores.no_follow import read_own
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change
@@ -122,13 +122,8 @@ def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
 
 def _recorded(directory: str) -> Ranges:
     path = os.path.join(folder_of(directory), RECORD)
-    try:
-        content, status = read_file(path, MAX_ACCEPTED_BYTES)
-        check_owner(path, status, directory)
-    except FileNotFoundError:
+    if (content := read_own(path, MAX_ACCEPTED_BYTES, directory)) is None:
         return []
-    except OSError as error:
-        raise KsegError(f"{path}: {error.strerror or error}") from error
     version, _, rest = content.decode("ascii", "replace").partition("\n")
     count, _, rest = rest.partition("\n")
     found = []

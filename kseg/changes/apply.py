@@ -28,13 +28,14 @@ from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
-from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
-from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, end_with_parent, open_to_write
+from kseg.changes.delta import delta_lines, deltas_of, new_content
+from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.manifest import (
     COMMITTED,
     DONE,
     KEPT,
+    PREPARED,
     Change,
     ChangedSinceError,
     ExpectedStates,
@@ -42,7 +43,6 @@ from kseg.changes.manifest import (
     check_absent,
     expected_states,
     kept_elsewhere,
-    new_change,
     publish_manifest,
     stage_manifest,
     write_change,
@@ -153,15 +153,13 @@ def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
 # The new file is created empty before the commit, so that its inode is known. If writing it is interrupted, it is
 # written again: the old file stays in place until the new file is complete and synced.
 
-_BLOCK_BYTES = 1 << 16
-
 
 def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk: Disk) -> None:
     """Does everything up to the commit: the empty file, its delta, added and kept bytes. Raises OSError, KsegError."""
     step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
     made = make_file(change.new(k), (), change.directory, disk, model, mtime_ns=step.mtime_ns)
     change.made[k] = made._replace(size=step.size)
-    _write(change, change.delta_path(k), _blocks(deltas.delta_pieces(k, borrows)), disk)
+    _write(change, change.delta_path(k), delta_lines(deltas.delta_pieces(k, borrows)), disk)
     if deltas.added_bytes(k, borrows):
         _write(change, change.added(k), deltas.added(k, borrows), disk)
     change.by_delta[k] = KeptRanges(0, "")
@@ -170,17 +168,6 @@ def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk:
         pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
         _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
         change.by_delta[k] = KeptRanges(removed_ranges.size, manifest.digest(change.old(k), 0, removed_ranges.size))
-
-
-def _blocks(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
-    """Yields the delta file in blocks."""
-    held = bytearray()
-    for line in delta_lines(delta_pieces):
-        held += line
-        if len(held) >= _BLOCK_BYTES:
-            yield bytes(held)
-            held.clear()
-    yield bytes(held)
 
 
 def _write(
@@ -213,8 +200,7 @@ def _apply_delta(change: Change, k: int, now: FileState | None, disk: Disk) -> N
 
 def _fill(change: Change, k: int, disk: Disk) -> None:
     made = change.made[k]
-    target = open_to_write(change.new(k))
-    try:
+    with opened(change.new(k), os.O_RDWR) as target:
         if os.fstat(target).st_size:
             disk.truncate(target, 0)
         try:
@@ -226,8 +212,6 @@ def _fill(change: Change, k: int, disk: Disk) -> None:
             raise
         disk.set_time(target, made.mtime_ns)
         disk.sync(target)
-    finally:
-        os.close(target)
 
 
 _MIB = 1 << 20
@@ -297,9 +281,19 @@ def apply_all(
     places = [plan.directory for plan in plans]
     dropped = partial(_dropped, disk=disk)
     with directories_held():
-        changes = [
-            _begun(plan, partial(_new_change, plan, command, keeping, group, undoes), keeping, disk) for plan in plans
-        ]
+
+        def begun(plan: Plan) -> Outcome:
+            try:
+                change = _new_change(plan, command, keeping, group, undoes)
+                check_space(plan, keeping)
+                _make_own_folder(change, disk)
+            except KsegError as error:
+                return error
+            except OSError as error:
+                return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
+            return change
+
+        changes = [begun(plan) for plan in plans]
         planned = {os.path.abspath(plan.directory): plan for plan in plans}
 
         def prepare(change: Change) -> None:
@@ -400,22 +394,9 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
         kept = os.path.join(folder, KEPT)
         if keeping.elsewhere:
             kept = kept_elsewhere(keeping.elsewhere, directory, number, time_ms)
-    change = new_change(plan, command, time_ms, number, folder, kept)
-    change.group, change.undoes = group, undoes
-    return change
-
-
-def _begun(plan: Plan, new: Callable[[], Change], keeping: Keeping, disk: Disk) -> Outcome:
-    """Creates the folder of a change."""
-    try:
-        change = new()
-        check_space(plan, keeping)
-        _make_own_folder(change, disk)
-    except KsegError as error:
-        return error
-    except OSError as error:
-        return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
-    return change
+    return Change(
+        number, folder, directory, PREPARED, command, time_ms, kept, list(plan.steps), list(plan.gaps), group, undoes
+    )
 
 
 def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
@@ -578,7 +559,8 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
         if step.action != TRUNCATE:
             disk.link_or_copy(path, kept)
         elif step.before is not None:
-            _keep_tail(path, kept, step, disk)
+            with disk.new_file(kept, path, change.kept) as target:
+                write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
     try:
         change.digests[k] = [manifest.digest(path, removed.position, removed.length) for removed in step.removed]
         if step.before is not None and k not in change.by_delta:
@@ -598,13 +580,6 @@ def _stored(change: Change, k: int, kept: str) -> manifest.Stored:
         if (removed.position, removed.length) == (start, size) and os.stat(kept).st_blocks * 512 >= size:
             return manifest.Stored(size, size, digests[0])
     return manifest.stored(kept)
-
-
-def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:
-    if step.before is None:
-        return
-    with disk.new_file(kept, path, os.path.dirname(kept)) as target:
-        write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
 
 
 def _drop(change: Change, disk: Disk) -> str:
@@ -770,8 +745,7 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
 
 def _cut(change: Change, k: int, disk: Disk) -> None:
     step, path = change.steps[k], change.path(change.steps[k].file)
-    descriptor = open_to_write(path)
-    try:
+    with opened(path, os.O_RDWR) as descriptor:
         if os.fstat(descriptor).st_size <= step.size:
             disk.sync(descriptor)
         elif disk.has_second_link(descriptor):
@@ -779,8 +753,6 @@ def _cut(change: Change, k: int, disk: Disk) -> None:
         else:
             disk.truncate(descriptor, step.size)
             disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _extend(change: Change, k: int, disk: Disk) -> None:
@@ -789,8 +761,7 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
     if step.before is None or not os.path.lexists(change.new(k)):
         return
     staged = Range(change.new(k), 0, step.size - step.before.size)
-    target = open_to_write(path)
-    try:
+    with opened(path, os.O_RDWR) as target:
         if disk.has_second_link(target):
             _write_anew(change, k, [Range(path, 0, step.before.size), staged], step.mtime_ns, disk)
             return
@@ -801,8 +772,6 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
         if step.mtime_ns is not None:
             disk.set_time(target, step.mtime_ns)
         disk.sync(target)
-    finally:
-        os.close(target)
 
 
 def _write_anew(change: Change, k: int, pieces: list[Range], mtime_ns: int | None, disk: Disk) -> None:
@@ -815,6 +784,3 @@ def _write_anew(change: Change, k: int, pieces: list[Range], mtime_ns: int | Non
     old, made = created_state(path), make_file(new, pieces, "", disk, path, mtime_ns=mtime_ns)
     disk.rename(new, path)
     replace_inodes(change, {old.inode: made.inode})
-
-
-__all__ = ["ChangedSinceError", "Keeping", "apply", "check_intermediate", "check_space", "free_bytes", "roll_forward"]

@@ -115,13 +115,11 @@ def make_file(
 
     Raises OSError, or KsegError if the owner cannot be set.
     """
-    with disk.new_file(path) as target:
+    with disk.new_file(path, mtime_ns=mtime_ns) as target:
         write_pieces(pieces, directory, target, disk)
         status = copy_owner(path, model, disk, descriptor=target)
         if takes_attributes:
             disk.copy_attributes(model, path, target)
-        if mtime_ns is not None:
-            disk.set_time(target, mtime_ns)
     return FileState(status.st_ino, status.st_size, status.st_mtime_ns if mtime_ns is None else mtime_ns)
 
 

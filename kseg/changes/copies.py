@@ -47,7 +47,9 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     try:
         disk.remove_tree(staged)  # left by a killed run: no other run uses it, because this one holds the lock
         before = _file_states(plan.directory)
-        _check_unchanged(plan, before)
+        for file_name, known in plan.initial.items():
+            if before.get(file_name) != known:
+                raise KsegError(f"{os.path.join(plan.directory, file_name)}: has changed since it was read")
         files = _files_after(plan, before)
         linked = _linkable(files) if links else set()
         check_free(output, sum(file.size for name, file in files.items() if name not in linked))
@@ -61,7 +63,8 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         disk.sync_directory(staged)
         disk.rename(staged, target)
     except BaseException as error:
-        _drop(staged, disk)
+        with errors_at(f"{staged}: cannot be removed", KsegError):
+            disk.remove_tree(staged)
         if is_system_error(error):
             raise KsegError(f"{target}: nothing was written: {error.strerror or error}") from error
         raise
@@ -81,24 +84,12 @@ def write_root_files(contents: dict[str, bytes], output: str, source: str = "", 
         names = [name for name in _file_states(source) if not name.startswith(".kseg-")] if source else []
         for name in sorted({*names, *contents} - {LOCK_NAME, CLEAN_SHUTDOWN}):
             path = os.path.join(source, name) if source else ""
-            _write_root_file(path, contents.get(name), os.path.join(output, name), disk)
-
-
-def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) -> None:
-    """Copies a file, or writes new content with the owner and mode of the file, or of the output if there is no such
-    file.
-    """
-    folder = os.path.dirname(target)
-    with disk.replacement(target) as temporary:
-        if content is None:
-            disk.copy_file(path, temporary, folder, mask=umask())
-        else:
-            disk.write_file(temporary, content, path if trees.lexists(path) else folder, needs_owner=False)
-
-
-def _drop(staged: str, disk: Disk) -> None:
-    with errors_at(f"{staged}: cannot be removed", KsegError):
-        disk.remove_tree(staged)
+            with disk.replacement(os.path.join(output, name)) as temporary:
+                if name in contents:  # with the owner and mode of the old file, or of the output
+                    model = path if trees.lexists(path) else output
+                    disk.write_file(temporary, contents[name], model, needs_owner=False)
+                else:
+                    disk.copy_file(path, temporary, output, mask=umask())
 
 
 def _file_states(directory: str) -> dict[str, FileState]:
@@ -111,12 +102,6 @@ def _file_states(directory: str) -> dict[str, FileState]:
         if now is not None:
             found[name] = now
     return found
-
-
-def _check_unchanged(plan: Plan, found: dict[str, FileState]) -> None:
-    for name, known in plan.initial.items():
-        if found.get(name) != known:
-            raise KsegError(f"{os.path.join(plan.directory, name)}: has changed since it was read")
 
 
 def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:
@@ -145,19 +130,11 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
         disk.link_or_copy(file.source, target)
         return
     origin = os.path.join(directory, file.origin)
-    whole = bool(file.origin) and trees.status(origin).st_size == file.size
-    if whole:
-        _copy(origin, target, may_link, disk)
+    if file.origin and trees.status(origin).st_size == file.size:
+        # A clone, a hard link if it may be one, or a copy.
+        if not disk.copy_file(origin, target, os.path.dirname(target), only_clone=may_link, mask=umask()):
+            disk.link_or_copy(origin, target)
         return
     pieces: Pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
     with disk.new_file(target, os.path.join(directory, file.origin or file.model), "", umask()) as descriptor:
         write_pieces(pieces, directory, descriptor, disk)
-
-
-def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
-    """Creates a clone, a hard link if ``may_link``, or a copy."""
-    place = os.path.dirname(target)
-    if not may_link:
-        disk.copy_file(path, target, place, mask=umask())
-    elif not disk.copy_file(path, target, place, only_clone=True, mask=umask()):
-        disk.link_or_copy(path, target)

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from kseg.changes.disk import open_to_read
 from kseg.changes.manifest import Change
 from kseg.changes.plan import DELETE, REPLACE, TRUNCATE, Content, Piece, Plan, Range, Step, piece_size
+from kseg.stores.no_follow import open_file
 
 # The ranges of an old file that do not occur in its replacement: only these must be kept.
 
@@ -199,7 +199,7 @@ def delta_lines(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
 def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
     """Yields the parsed lines. Raises OSError, also for a malformed delta."""
     path = change.delta_path(k)
-    with os.fdopen(open_to_read(path), "rb") as file:
+    with os.fdopen(open_file(path), "rb") as file:
         while line := file.readline(_LINE_BYTES):
             try:
                 source, *numbers = line.decode("ascii").split()

@@ -13,20 +13,19 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike
 from kseg.stores import trees
-from kseg.stores.extent import Extent
+from kseg.stores.extent import Extent, next_data
 from kseg.stores.no_follow import (
     create_file,
     directory_status,
     forget_directory,
     names_in,
-    open_directory,
     open_file,
     open_to_copy,
     parent_of,
@@ -84,21 +83,17 @@ class Disk:
 
         Raises OSError (EIO) if the source is shorter.
         """
-        at, position = os.lseek(target, 0, os.SEEK_END), source.start + position
-        end = position + length
-        if source.size is not None and end > source.start + source.size:
-            raise OSError(errno.EIO, "a file is shorter than it was")
+        at, end = os.lseek(target, 0, os.SEEK_END), position + length
         while position < end:
-            data = min(_next_data(source.descriptor, position), end)
-            if data > position:  # a hole
-                at += data - position
-                os.ftruncate(target, at)
-                os.lseek(target, at, os.SEEK_SET)
-                position = data
-                continue
-            stop = min(_next_hole(source.descriptor, position), end)
-            done = self._copy_some(source.descriptor, position, stop - position, target)
-            if done == 0:
+            done = next_data(source, position, end) - position
+            if done:  # a hole
+                os.ftruncate(target, at + done)
+                os.lseek(target, at + done, os.SEEK_SET)
+            else:
+                start = source.start + position
+                stop = min(_next_hole(source.descriptor, start), source.start + end)
+                done = self._copy_some(source.descriptor, start, stop - start, target)
+            if done == 0 or source.current_size() < end:
                 raise OSError(errno.EIO, "a file is shorter than it was")
             at, position = at + done, position + done
 
@@ -227,11 +222,8 @@ class Disk:
         elif not hasattr(os, "listxattr") or trees.find(path) is not None:
             return
         else:
-            source = open_file(path)
-            try:
+            with opened(path) as source:
                 found = attributes_of(source)
-            finally:
-                os.close(source)
         if found:
             with _opened(target, False, descriptor) as ours:
                 for name, value in found.items():
@@ -247,7 +239,11 @@ class Disk:
 
     def flush_all(self, descriptor: int) -> None:
         """Syncs the whole file system of an open file or directory."""
-        sync_file_system(descriptor)
+        import ctypes
+
+        if _system().syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
@@ -357,28 +353,17 @@ class Disk:
         ``fallback``: the directory whose owner the copy gets if the owner of the file cannot be set. ``only_clone``: if
         the blocks cannot be shared, creates nothing and returns False. ``mask``: as in `copy_owner`.
         """
-        source = open_to_copy(path)
-        try:
-            size, modified_ns, descriptor = source.current_size(), source.mtime_ns(), self.create(target)
+        with closing(open_to_copy(path)) as source:
+            size, modified_ns = source.current_size(), source.mtime_ns()
             try:
-                is_cloned = source.size is None and self.clone(source.descriptor, descriptor)
-                if only_clone and not is_cloned:
-                    self.unlink(target)
-                    return False
-                if not is_cloned:
-                    self.copy_range(source, 0, size, descriptor)
-                try:
-                    self.copy_owner(target, path, descriptor=descriptor, mask=mask)
-                except PermissionError:
-                    self.copy_owner(target, fallback, descriptor=descriptor, mask=mask)
-                self.copy_attributes(path, target, descriptor)
-                if modified_ns is not None:
-                    self.set_time(descriptor, modified_ns)
-                self.sync(descriptor)
-            finally:
-                os.close(descriptor)
-        finally:
-            source.close()
+                with self.new_file(target, path, fallback, mask, path, modified_ns) as descriptor:
+                    if source.size is not None or not self.clone(source.descriptor, descriptor):
+                        if only_clone:
+                            raise _NotClonedError
+                        self.copy_range(source, 0, size, descriptor)
+            except _NotClonedError:
+                self.unlink(target)
+                return False
         return True
 
     def link_or_copy(self, path: str, target: str) -> None:
@@ -416,6 +401,10 @@ class Disk:
         yield temporary
         self.rename(temporary, path)
         self.sync_directory(directory)
+
+
+class _NotClonedError(Exception):
+    """The file system cannot share the blocks of a file."""
 
 
 class LateFreeing:
@@ -479,15 +468,6 @@ def can_sync_file_systems() -> bool:
     return (major, minor) >= (5, 8) and hasattr(_system(), "syncfs")
 
 
-def sync_file_system(descriptor: int) -> None:
-    """Syncs the file system of an open file. Raises OSError."""
-    import ctypes
-
-    if _system().syncfs(descriptor):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
 def end_with_parent(parent: int) -> None:
     """Lets the system kill this process as soon as the one that forked it, ``parent``, has ended (Linux)."""
     if sys.platform.startswith("linux"):
@@ -524,13 +504,10 @@ def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
     if descriptor >= 0:
         yield descriptor
         return
-    found = open_directory(path, is_read=True) if is_directory else open_file(path)
-    try:
+    with readable_directory(path) if is_directory else opened(path) as found:
         if not is_directory and os.fstat(found).st_nlink > 1:
             raise OSError(errno.EMLINK, "has another name, so it is none that kseg has made", path)
         yield found
-    finally:
-        os.close(found)
 
 
 def attributes_of(descriptor: int) -> dict[str, bytes]:
@@ -548,39 +525,24 @@ def attributes_of(descriptor: int) -> dict[str, bytes]:
     return found
 
 
-def open_to_read(path: str) -> int:
-    """Opens a regular file. Raises OSError, also for a symbolic link in the path or another kind of file."""
-    return open_file(path)
-
-
-def open_to_write(path: str) -> int:
-    """Opens a regular file for reading and writing. Raises OSError as `open_to_read` does."""
-    return open_file(path, os.O_RDWR)
+@contextmanager
+def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """Yields the descriptor of a regular file. Raises OSError, also for a symbolic link in the path or another kind of
+    file.
+    """
+    descriptor = open_file(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def stored_end(descriptor: int, size: int) -> int:
     """Returns the position after the last stored byte of an open file; a hole follows."""
-    position, end = 0, 0
-    while position < size:
-        data = _next_data(descriptor, position)
-        if data >= size:
-            break
-        end = position = min(_next_hole(descriptor, data), size)
+    extent, end = Extent(descriptor), 0
+    while (data := next_data(extent, end, size)) < size:
+        end = min(_next_hole(descriptor, data), size)
     return end
-
-
-def _next_data(descriptor: int, position: int) -> int:
-    """Returns the position of the next stored byte, or the file size if there is none. Holes are read as zeros."""
-    if not hasattr(os, "SEEK_DATA"):
-        return position
-    try:
-        return os.lseek(descriptor, position, os.SEEK_DATA)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            return max(position, os.fstat(descriptor).st_size)
-        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
-            return position
-        raise
 
 
 def _next_hole(descriptor: int, position: int) -> int:

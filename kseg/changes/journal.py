@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from kseg.changes import accepted_gaps, quarantine
 from kseg.changes.apply import MAX_TOGETHER_BYTES, Keeping, apply_all, free_bytes, needed_together
-from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
+from kseg.changes.disk import Disk, is_temporary, opened
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
@@ -33,7 +33,7 @@ from kseg.quantities import named_path, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX, parse_partition_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
-from kseg.stores.no_follow import check_owner, names_in, read_file
+from kseg.stores.no_follow import names_in, read_file, read_own
 
 # The clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it starts.
 #
@@ -158,8 +158,7 @@ class Journal:
     def append_all(self, rows: Sequence[dict[str, Any]], disk: Disk) -> None:
         """Appends lines and updates the fields from them. Raises OSError."""
         lines = b"".join(map(_line, rows))
-        descriptor = open_to_write(self.path)
-        try:
+        with opened(self.path, os.O_RDWR) as descriptor:
             if disk.has_second_link(descriptor):
                 replace_file(self.path, os.pread(descriptor, self.size, 0) + lines, disk)
             else:
@@ -168,8 +167,6 @@ class Journal:
                 os.lseek(descriptor, 0, os.SEEK_END)
                 disk.write(descriptor, lines)
                 disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
         self.size += len(lines)
         for row in rows:
             self.update(row)
@@ -199,11 +196,8 @@ class Journal:
 
     def sync(self, disk: Disk) -> None:
         """Syncs the file: a killed process may have written its last line without a sync. Raises OSError."""
-        descriptor = open_to_read(self.path)
-        try:
+        with opened(self.path) as descriptor:
             disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def remove(self, disk: Disk) -> None:
         """Raises OSError."""
@@ -242,9 +236,7 @@ def journals(directory: str) -> list[Journal]:
 
 def _read(directory: str, number: int) -> Journal:
     path = os.path.join(directory, f".kseg-change-{number}.jsonl")
-    with errors_at(path, KsegError):
-        data, status = read_file(path, MAX_MANIFEST_BYTES)
-    check_owner(path, status, directory)
+    data = read_own(path, MAX_MANIFEST_BYTES, directory) or b""
     whole = data[: data.rfind(b"\n") + 1]
     try:
         first, *rows = [json.loads(line) for line in whole.splitlines()]
@@ -357,16 +349,20 @@ def planned_move(root: str, name: str, target: str) -> DirectoryMove:
         return DirectoryMove(name, target, status.st_ino, _log_bytes(path))
 
 
-def carry_out(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:
-    """Renames the directories that are not renamed yet, in order. Raises OSError, PathError."""
-    for move in moves:
-        _rename(root, move.name, move.target, move.inode, disk)
+def carry_out(root: str, moves: Sequence[DirectoryMove], disk: Disk, is_back: bool = False) -> None:
+    """Renames the directories that are not renamed yet, in order; or reverts the renames, the last one first.
 
-
-def move_back(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:
-    """Reverts the renames, the last one first. Raises OSError, PathError."""
-    for move in reversed(list(moves)):
-        _rename(root, move.target, move.name, move.inode, disk)
+    Raises OSError, PathError.
+    """
+    for move in reversed(moves) if is_back else moves:
+        names = (move.target, move.name) if is_back else (move.name, move.target)
+        old, new = (os.path.join(root, name) for name in names)
+        if _inode(old) != move.inode:
+            continue  # done already, or removed by a broker
+        if os.path.lexists(new):
+            raise PathError(f"{new}: already exists")
+        disk.rename(old, new)
+        disk.sync_directory(root)
 
 
 def moved_now(root: str, moves: Iterable[DirectoryMove]) -> list[DirectoryMove]:
@@ -380,16 +376,6 @@ def check_log_bytes(root: str, moves: Iterable[DirectoryMove]) -> None:
         path = os.path.join(root, move.target)
         if _log_bytes(path) != move.log_bytes:
             raise KsegError(f"{path}: its segments have changed since it was restored; nothing was undone")
-
-
-def _rename(root: str, name: str, target: str, inode: int, disk: Disk) -> None:
-    old, new = os.path.join(root, name), os.path.join(root, target)
-    if _inode(old) != inode:
-        return  # done already, or removed by a broker
-    if os.path.lexists(new):
-        raise PathError(f"{new}: already exists")
-    disk.rename(old, new)
-    disk.sync_directory(root)
 
 
 def _inode(path: str) -> int | None:
@@ -578,7 +564,7 @@ class LogDirectoryChange:
 
         Raises StoppedHalfwayError if a system call fails.
         """
-        contents = _contents(root) if root else {}
+        contents = root_contents(root) if root else {}
         renames = [(step.file, step.target) for step in root.steps if step.action == RENAME] if root else []
         if contents or renames or self._journal:
             journal = self._begin()
@@ -686,7 +672,7 @@ def _is_one_of(now: RootFile | None, known: RootFile | None, planned: bytes | No
     return now.content in (known.content, planned)
 
 
-def _contents(root: Plan) -> dict[str, bytes]:
+def root_contents(root: Plan) -> dict[str, bytes]:
     """Returns the new contents of the root's files in a plan."""
     found = {}
     for step in root.steps:

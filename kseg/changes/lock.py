@@ -14,7 +14,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -55,15 +55,6 @@ def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
             break
         at = os.path.join(parent, os.readlink(at))
     return found
-
-
-@contextmanager
-def all_locked(log_directories: list[str]) -> Iterator[None]:
-    """Holds several locks, each as `locked` does."""
-    with ExitStack() as held:
-        for log_directory in log_directories:
-            held.enter_context(locked(log_directory))
-        yield
 
 
 @dataclass(slots=True)

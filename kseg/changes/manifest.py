@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kseg.changes.disk import Disk, open_to_read, stored_end
+from kseg.changes.disk import Disk, opened, stored_end
 from kseg.changes.plan import (
     ACTIONS,
     DELETE,
@@ -17,7 +17,6 @@ from kseg.changes.plan import (
     RENAME,
     REPLACE,
     FileState,
-    Plan,
     Removed,
     Step,
     file_state,
@@ -27,7 +26,7 @@ from kseg.errors import KsegError
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
-from kseg.stores.no_follow import check_owner, names_in, read_file
+from kseg.stores.no_follow import names_in, open_file, read_own
 
 # The states that each file may have before, during and after a change; any other was made by another program.
 #
@@ -227,14 +226,10 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
 def read_manifest(directory: str, number: int, folder: str) -> Change | None:
     """Reads the change in a folder; None if it has no manifest. Raises KsegError if the manifest is not valid."""
     path = os.path.join(folder, MANIFEST)
-    try:
-        content, status = read_file(path, MAX_MANIFEST_BYTES)
-        check_owner(path, status, directory)
-        row = json.loads(content)
-    except FileNotFoundError:
+    if (content := read_own(path, MAX_MANIFEST_BYTES, directory)) is None:
         return None
-    except OSError as error:
-        raise KsegError(f"{path}: {error.strerror or error}") from error
+    try:
+        row = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise KsegError(f"{path}: cannot be read: {error}") from error
     try:
@@ -320,12 +315,6 @@ def _name(name: object) -> str:
 
 def _file_state(numbers: Any) -> FileState | None:
     return FileState(*map(int, numbers)) if numbers else None
-
-
-def new_change(plan: Plan, command: str, time_ms: int, number: int, folder: str, kept: str) -> Change:
-    """Returns a change in state ``prepared``."""
-    steps, gaps = list(plan.steps), list(plan.gaps)
-    return Change(number, folder, os.path.abspath(plan.directory), PREPARED, command, time_ms, kept, steps, gaps)
 
 
 class _File(NamedTuple):
@@ -486,7 +475,7 @@ def digest(path: str, position: int, length: int) -> str:
     OSError.
     """
     found = hashlib.sha256()
-    with os.fdopen(open_to_read(path), "rb", 0) as file:
+    with os.fdopen(open_file(path), "rb", 0) as file:
         file.seek(position)
         while length > 0 and (data := file.read(min(length, _HASH_BYTES))):
             found.update(data)
@@ -503,12 +492,9 @@ def is_unchanged(path: str, known: Stored) -> bool:
 
 def stored(path: str) -> Stored:
     """Returns size and digest of a file. Raises OSError."""
-    descriptor = open_to_read(path)
-    try:
+    with opened(path) as descriptor:
         size = os.fstat(descriptor).st_size
         data_size = _data_size(descriptor, size)
-    finally:
-        os.close(descriptor)
     return Stored(size, data_size, digest(path, 0, data_size))
 
 

@@ -6,8 +6,8 @@ new, empty, or have a record.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ OUTPUT_TEXT = b"Partitions made by kseg, to be moved to the log directory of a b
 
 
 class ResumableOutput:
-    """The new log directory.
+    """The new log directory, a local one: a partition is written to a hidden folder, which is then renamed.
 
     ``work_directory``: the local directory in which partitions are written; ``done``: facts about each finished
     partition, by name; ``request`` must be the same in all runs.
@@ -39,31 +39,52 @@ class ResumableOutput:
         self.done: dict[str, dict[str, Any]] = {}
         self._lock, self._request = Lock(), dict(request)
 
-    def partition(self, name: str) -> AbstractContextManager[str]:
+    @contextmanager
+    def partition(self, name: str) -> Iterator[str]:
         """Yields an empty local folder, whose files become the partition at `finish_partition`."""
-        raise NotImplementedError
+        staged = os.path.join(self.directory, f".kseg-{name}.new")
+        if os.path.lexists(os.path.join(self.directory, name)):
+            raise PathError(f"{os.path.join(self.directory, name)}: already exists")
+        self.disk.remove_tree(staged)
+        self.disk.make_directory(staged)
+        os.chmod(staged, 0o777 & ~umask())
+        try:
+            yield staged
+        except BaseException:
+            self.disk.remove_tree(staged)
+            raise
 
     def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
         """Puts the files of a partition, which are synced, into place, and records it."""
-        raise NotImplementedError
+        self.disk.sync_directory(staged)
+        with self._lock:
+            self.done[name] = facts
+            self.write_record()
+            self.disk.rename(staged, os.path.join(self.directory, name))
+            self.disk.sync_directory(self.directory)
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes or replaces a file of the log directory."""
-        raise NotImplementedError
-
-    def remove_record(self) -> None:
-        raise NotImplementedError
+        path = os.path.join(self.directory, name)
+        with self.disk.replacement(path) as temporary, self.disk.new_file(temporary) as descriptor:
+            self.disk.write(descriptor, content)
+            self.disk.set_default_mode(descriptor)
 
     def write_record(self) -> None:
         self.write_file(RECORD, json.dumps({"request": self._request, "done": self.done}).encode())
 
-    def load(self, content: bytes) -> None:
-        """Parses the record of an interrupted run. Raises KsegError if it is of another request."""
+    def remove_record(self) -> None:
+        self.disk.unlink(os.path.join(self.directory, RECORD))
+        self.disk.sync_directory(self.directory)
+
+    def load(self, read: Callable[[], bytes]) -> None:
+        """Reads the record of an interrupted run. Raises KsegError if it is of another request."""
         try:
-            record = json.loads(content)
+            record = json.loads(read())
             begun, self.done = record["request"], dict(record["done"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise _unreadable(self.directory, error) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            text = f"{self.directory}: the record of an interrupted run cannot be read: {error}"
+            raise KsegError(text) from error
         if begun != self._request:
             raise KsegError(
                 f"{self.directory}: was begun with other options: repeat that command, or give another --output"
@@ -73,10 +94,6 @@ class ResumableOutput:
         """Marks the log directory as complete, and removes the record."""
         self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
         self.remove_record()
-
-
-def _unreadable(directory: str, error: Exception) -> KsegError:
-    return KsegError(f"{directory}: the record of an interrupted run cannot be read: {error}")
 
 
 class _StoreOutput(ResumableOutput):
@@ -121,59 +138,9 @@ def resumable_store_output(
     elif not any(found.name == RECORD for found in store.list(RECORD)):
         raise PathError(f"{store.root}: already exists; nothing was written")
     else:
-        output.load(store.read(RECORD, 0, MAX_MANIFEST_BYTES))
+        content = store.read(RECORD, 0, MAX_MANIFEST_BYTES)
+        output.load(lambda: content)
     yield output
-
-
-class _LocalOutput(ResumableOutput):
-    """In a local directory: a partition is written to a hidden folder, which is then renamed."""
-
-    @contextmanager
-    def partition(self, name: str) -> Iterator[str]:
-        staged = os.path.join(self.directory, f".kseg-{name}.new")
-        if os.path.lexists(os.path.join(self.directory, name)):
-            raise PathError(f"{os.path.join(self.directory, name)}: already exists")
-        self.disk.remove_tree(staged)
-        self.disk.make_directory(staged)
-        os.chmod(staged, 0o777 & ~umask())
-        try:
-            yield staged
-        except BaseException:
-            self.disk.remove_tree(staged)
-            raise
-
-    def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
-        self.disk.sync_directory(staged)
-        with self._lock:
-            self.done[name] = facts
-            self.write_record()
-            self.disk.rename(staged, os.path.join(self.directory, name))
-            self.disk.sync_directory(self.directory)
-
-    def write_file(self, name: str, content: bytes) -> None:
-        path = os.path.join(self.directory, name)
-        with self.disk.replacement(path) as temporary, self.disk.new_file(temporary) as descriptor:
-            self.disk.write(descriptor, content)
-            self.disk.set_default_mode(descriptor)
-
-    def remove_record(self) -> None:
-        self.disk.unlink(os.path.join(self.directory, RECORD))
-        self.disk.sync_directory(self.directory)
-
-    def begin(self, is_begun: bool) -> None:
-        """Reads the record of an interrupted run, or writes a first one. Raises KsegError."""
-        if not is_begun:
-            try:
-                self.write_record()
-            except OSError as error:
-                raise KsegError(f"{self.directory}: nothing was written: {text_of(error)}") from error
-            return
-        try:
-            self.load(read_file(os.path.join(self.directory, RECORD), MAX_MANIFEST_BYTES)[0])
-        except OSError as error:
-            raise _unreadable(self.directory, error) from error
-        there = {name: facts for name, facts in self.done.items() if is_directory(os.path.join(self.directory, name))}
-        self.done = there  # a kill may have come between the record and the rename
 
 
 @contextmanager
@@ -184,7 +151,7 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
     contents, StoppedHalfwayError if writing fails; the same command then continues.
     """
     directory = os.path.abspath(resolved(directory))
-    output = _LocalOutput(directory, directory, request)
+    output = ResumableOutput(directory, directory, request)
     with errors_at(directory):
         if not os.path.lexists(directory):
             output.disk.make_directory(directory)
@@ -193,7 +160,16 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
             raise PathError(f"{directory}: is no directory")
         is_begun = _check(directory)
     with locked(directory, takes_lock):
-        output.begin(is_begun)
+        if is_begun:
+            output.load(lambda: read_file(os.path.join(directory, RECORD), MAX_MANIFEST_BYTES)[0])
+            # A kill may have come between the record and the rename.
+            done = (name for name in output.done if is_directory(os.path.join(directory, name)))
+            output.done = {name: output.done[name] for name in done}
+        else:
+            try:
+                output.write_record()
+            except OSError as error:
+                raise KsegError(f"{directory}: nothing was written: {text_of(error)}") from error
         try:
             yield output
         except OSError as error:

@@ -18,13 +18,13 @@ from kseg.changes.journal import (
     DirectoryMove,
     Journal,
     RootFile,
+    carry_out,
     changed_partitions,
     check_log_bytes,
     end_journal,
     forget,
     has_changed_anything,
     journals,
-    move_back,
     moved_now,
     partitions_now,
     partitions_of,
@@ -488,7 +488,7 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
 def _continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: bool = False) -> None:
     """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     remove_marker(journal.directory, disk)
-    move_back(journal.directory, journal.moves, disk)
+    carry_out(journal.directory, journal.moves, disk, is_back=True)
     for path in reversed(partitions_of(journal.directory, journal.group)):
         for change in reversed(quarantine.changes(path, kept_in)):
             if change.group == journal.group:

@@ -10,9 +10,9 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from kseg.errors import KsegError, PathError, UnsupportedError, is_system_error
+from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, is_system_error
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import read_limited, read_regular, regular_status
@@ -296,9 +296,16 @@ def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
         return read_limited(file, path, max_bytes), os.fstat(descriptor)
 
 
-def check_owner(path: str, status: os.stat_result, directory: str) -> None:
-    """Raises KsegError unless the file belongs to this user, to root, or to the owner of its log directory."""
-    if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid(), trees.status(directory).st_uid):
-        raise KsegError(
-            f"{path}: belongs to another user than its directory; nothing was changed: move it away to go on"
-        )
+def read_own(path: str, max_bytes: int, directory: str) -> bytes | None:
+    """Returns the bytes of a file that kseg has written for a log directory, None if there is none.
+
+    Raises KsegError if it cannot be read, or unless it belongs to this user, to root, or to the directory's owner.
+    """
+    with errors_at(path, KsegError), suppress(FileNotFoundError):
+        content, status = read_file(path, max_bytes)
+        if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid(), trees.status(directory).st_uid):
+            raise KsegError(
+                f"{path}: belongs to another user than its directory; nothing was changed: move it away to go on"
+            )
+        return content
+    return None

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,9 @@ from kseg.changes.journal import (
     changed_partitions,
     journals,
     known_root_files,
+    root_contents,
 )
-from kseg.changes.lock import all_locked, directories_to_lock, is_locked, locked, log_directory_of
+from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
@@ -129,7 +130,9 @@ def locked_and_completed(
     ``before_undo``: as in `complete_interrupted`.
     """
     root = log_directory_of(path) if is_single else path
-    with all_locked(to_lock):
+    with ExitStack() as held:
+        for log_directory in to_lock:
+            held.enter_context(locked(log_directory))
         if is_single and not journals(root):
             completed = complete_interrupted(path, before_undo=before_undo)
         else:
@@ -217,17 +220,14 @@ class RunState:
 
 
 class PathRun:
-    """One PATH: `show` reports its plans, `apply` also applies them. ``is_single``: the path is a partition."""
+    """One PATH: `run` reports its plans, and applies them unless the run is dry. ``is_single``: it is a partition."""
 
     def __init__(self, path: str, is_single: bool, planner: Planner, options: ChangeOptions, state: RunState) -> None:
         self.path, self.is_single, self.planner, self.options, self.state = path, is_single, planner, options, state
         self.root = log_directory_of(path) if is_single else path
         self._is_marker_reported = planner.keeps_marker
 
-    def show(self) -> None:
-        raise NotImplementedError
-
-    def apply(self) -> None:
+    def run(self) -> None:
         raise NotImplementedError
 
     def report(self, plan: Plan) -> None:
@@ -238,10 +238,6 @@ class PathRun:
                 marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)
                 self.state.planned(marker, plan.directory)
         self.state.planned(plan)
-
-    def known_files(self) -> Known:
-        """The root's files that plans depend on, as they are now."""
-        return known_root_files(self.root, self.planner.root_names)
 
     def plans(self, known: Known, done: Sequence[str] = ()) -> Generator[Plan]:
         """Reports the plans of the partitions, and yields them. The caller closes it."""
@@ -273,17 +269,14 @@ class ChangeRun(PathRun):
         )  # fmt: skip
         if self.is_single and not planner.with_root and not change.is_begun:
             change.leave_root_files()
-        _warn(change.messages, self.state)
+        for line in change.messages:
+            self.state.reporter.warning(line)
         return change
 
-    def show(self) -> None:
-        change = None if self.is_single else self._begin()
-        known, done = (self.known_files(), []) if change is None else (change.known, change.done)
-        has_changed = sum(map(bool, self.plans(known, done))) > 0
-        if change is not None or self.planner.with_root:
-            self.plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
-
-    def apply(self) -> None:
+    def run(self) -> None:
+        if self.options.is_dry:
+            self._show()
+            return
         change = self._begin()
         with change.rolled_back_if_unchanged():
             if self.is_single:
@@ -291,24 +284,28 @@ class ChangeRun(PathRun):
             else:
                 self._apply_log_directory(change)
 
+    def _show(self) -> None:
+        change = None if self.is_single else self._begin()
+        known = known_root_files(self.root, self.planner.root_names) if change is None else change.known
+        done = [] if change is None else change.done
+        has_changed = sum(map(bool, self.plans(known, done))) > 0
+        if change is not None or self.planner.with_root:
+            self.plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
+
     def _apply_partition(self, change: LogDirectoryChange) -> None:
         planner, root_plan = self.planner, Plan(self.root)
         found = planner.plan_partition(self.path, change.known)
-        if isinstance(found, Plan) and planner.with_root:
-            # The plan for the root's files decides what the journal can restore, so it comes first.
-            self.report(found)
-            if not (root_plan := self.plan_root(self.root, change.known, bool(found) or change.is_begun)):
-                change.leave_root_files()
-            if found:
-                self.state.applied(change.apply(found))
-        else:
-            with closing(plans_of(found)) as plans:
-                for plan in plans:
-                    self.report(plan)
-                    if plan:
-                        self.state.applied(change.apply(plan))
-            if planner.with_root:
-                root_plan = self.plan_root(self.root, change.known, change.is_begun)
+        with closing(plans_of(found)) as plans:
+            for plan in plans:
+                self.report(plan)
+                if isinstance(found, Plan) and planner.with_root:
+                    # The plan for the root's files decides what the journal can restore, so it comes first.
+                    if not (root_plan := self.plan_root(self.root, change.known, bool(plan) or change.is_begun)):
+                        change.leave_root_files()
+                if plan:
+                    self.state.applied(change.apply(plan))
+        if planner.with_root and not isinstance(found, Plan):
+            root_plan = self.plan_root(self.root, change.known, change.is_begun)
         if root_plan or change.is_begun:
             change.finish(root_plan)
             if root_plan:
@@ -342,18 +339,21 @@ class CopyRun(PathRun):
     def report(self, plan: Plan) -> None:
         self.state.planned(plan)
 
-    def show(self) -> None:
-        self._run(is_dry=True)
-
-    def apply(self) -> None:
-        output = self.options.output or ""
+    def run(self) -> None:
+        if self.options.is_dry:
+            self._run()
+            return
+        output, disk = self.options.output or "", Disk()
         if not os.path.isdir(output):
-            _create_output(output, self.path)
+            with errors_at(output):
+                disk.make_directory(output)
+                disk.copy_owner_if_allowed(output, self.path, as_directory=True)
         with locked(output, self.options.takes_lock):
-            self._run(is_dry=False)
+            self._run()
 
-    def _run(self, is_dry: bool) -> None:
-        planner, output, known, unchanged = self.planner, self.options.output or "", self.known_files(), 0
+    def _run(self) -> None:
+        planner, output, is_dry, unchanged = self.planner, self.options.output or "", self.options.is_dry, 0
+        known = known_root_files(self.root, planner.root_names)
         with closing(self.plans(known)) as plans:
             for plan in plans:
                 if not is_dry:
@@ -376,9 +376,7 @@ class CopyRun(PathRun):
         """Copies the log directory's own files, with their new contents."""
         plan = self.plan_root(self.path, known, self.state.has_plans)
         if not is_dry:
-            written = [step for step in plan.steps if step.makes]
-            contents = {step.file: b"".join(p for p in step.pieces if isinstance(p, bytes)) for step in written}
-            write_root_files(contents, output, self.path)
+            write_root_files(root_contents(plan), output, self.path)
             self.state.applied()
 
     def _change_output(self, output: str, is_dry: bool) -> None:
@@ -388,19 +386,6 @@ class CopyRun(PathRun):
         if not is_dry:
             LogDirectoryChange(output, planner.command, planner.root_names, Keeping(keeps=False)).finish(plan)
             self.state.applied()
-
-
-def _create_output(output: str, model: str) -> None:
-    """Creates a directory with the owner and mode of another, as far as this user may set them. Raises PathError."""
-    disk = Disk()
-    with errors_at(output):
-        disk.make_directory(output)
-        disk.copy_owner_if_allowed(output, model, as_directory=True)
-
-
-def _warn(lines: list[str], state: RunState) -> None:
-    for line in lines:
-        state.reporter.warning(line)
 
 
 # Runs a changing command over its PATHs: plans are reported, and applied unless the run is dry.
@@ -451,18 +436,15 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     for link in filter(trees.islink, partitions):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
     kind = ChangeRun if options.output is None else CopyRun
+    path_run = kind(real, is_single, planner, options, state)
     if options.output is None and not options.is_dry:
         with locked_and_completed(real, is_single, to_lock, reporter.warning):
-            kind(real, is_single, planner, options, state).apply()
+            path_run.run()
         return
     if options.output is None:
         for line in interrupted_changes(real, is_single):
             reporter.warning(line)
-    path_run = kind(real, is_single, planner, options, state)
-    if options.is_dry:
-        path_run.show()
-    else:
-        path_run.apply()
+    path_run.run()
 
 
 def check_unchanged(plans: Sequence[Plan]) -> None:

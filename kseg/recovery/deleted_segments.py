@@ -14,7 +14,7 @@ from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import SegmentFile, list_segments, segment_stem
+from kseg.segment.files import list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
 from kseg.stores.buffers import Buffers
@@ -70,64 +70,51 @@ class DeletedSegments:
         if known == []:
             workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
         elif known and self.restored:
-            epochs = merged_epochs(known, [entry for segment in self.restored for entry in segment.epochs])
+            starts: dict[int, int] = {}  # each epoch from the lower of its start offsets on
+            for entry in (*known, *(entry for segment in self.restored for entry in segment.epochs)):
+                starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
+            epochs = LeaderEpochs(EpochEntry(epoch, start) for epoch, start in sorted(starts.items())).entries
             workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
-
-
-def merged_epochs(known: list[EpochEntry], more: list[EpochEntry]) -> list[EpochEntry]:
-    """Returns the entries of both, each epoch from the lower of its start offsets on."""
-    starts: dict[int, int] = {}
-    for entry in [*known, *more]:
-        starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
-    return LeaderEpochs(EpochEntry(epoch, start) for epoch, start in sorted(starts.items())).entries
 
 
 def deleted_segments(directory: str) -> DeletedSegments:
     """Chooses the segments of a partition directory that fit between those of the log. Raises PathError."""
     files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
-    log = _Log([file for file in files if not file.leftover and file.base_offset is not None])
-    found = DeletedSegments()
+    paths = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
+    bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
+    spans: dict[int, SegmentSpan] = {}
+
+    def span_at(at: int) -> SegmentSpan | None:
+        """Returns the span of a segment of the log, or of one already restored."""
+        if not 0 <= at < len(bases):
+            return None
+        base = bases[at]
+        if base not in spans:
+            spans[base] = span_of(paths[base], buffers, QUICK)
+            spans[base].base_offset = base
+        return spans[base]
+
     for file in files:
         if file.leftover != DELETED or file.base_offset is None:
             continue
-        reason = log.restore(file, found.restored)
-        if reason:
-            found.skipped.append((file.path, reason))
-    return found
-
-
-class _Log:
-    """The segments of a log, and those already restored, by base offset."""
-
-    def __init__(self, files: list[SegmentFile]) -> None:
-        self._paths = {file.base_offset or 0: file.path for file in files}
-        self._spans: dict[int, SegmentSpan] = {}
-        self._buffers = Buffers()
-        self._bases = sorted(self._paths)
-
-    def restore(self, file: SegmentFile, restored: list[SegmentSpan]) -> str:
-        """Adds a deleted segment to the log and to ``restored``. Returns why it does not fit, "" if it does."""
-        base, span = file.base_offset or 0, span_of(file.path, self._buffers)
+        base, span = file.base_offset, span_of(file.path, buffers)
         span.base_offset = base
         if span.next_offset < 0:
-            return "holds no batch"
-        at = bisect_left(self._bases, base)
-        before = self._span(self._bases[at - 1]) if at else None
-        after = self._span(self._bases[at]) if at < len(self._bases) else None
-        is_behind = before is None or before.next_offset <= base
-        if not is_behind or (after is not None and self._bases[at] < span.next_offset):
-            return "the log has these offsets: a cleaner has replaced the segment, or others were written"
-        if not (_epochs_rise(before, span) and _epochs_rise(span, after)):
-            return "its leader epochs do not fit to the segments beside it: its records were given up"
-        self._bases.insert(at, base)
-        self._spans[base] = span
-        restored.append(span)
-        return ""
-
-    def _span(self, base: int) -> SegmentSpan:
-        if base not in self._spans:
-            self._spans[base] = span_of(self._paths[base], self._buffers, QUICK)
-        return self._spans[base]
+            found.skipped.append((file.path, "holds no batch"))
+            continue
+        at = bisect_left(bases, base)
+        before, after = span_at(at - 1), span_at(at)
+        if (before and before.next_offset > base) or (after and after.base_offset < span.next_offset):
+            text = "the log has these offsets: a cleaner has replaced the segment, or others were written"
+            found.skipped.append((file.path, text))
+        elif not (_epochs_rise(before, span) and _epochs_rise(span, after)):
+            text = "its leader epochs do not fit to the segments beside it: its records were given up"
+            found.skipped.append((file.path, text))
+        else:
+            bases.insert(at, base)
+            spans[base] = span
+            found.restored.append(span)
+    return found
 
 
 def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:

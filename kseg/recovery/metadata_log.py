@@ -36,7 +36,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, build_batch
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
-from kseg.formats.suffixes import CHECKPOINT, LOG, SNAPSHOT
+from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.logdir.coordinators import topic_id_at, transaction_states
 from kseg.logdir.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
 from kseg.logdir.metadata_image import (
@@ -456,9 +456,12 @@ class NewSnapshot:
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def files(self) -> dict[str, bytes]:
-        """The new files by name: the snapshot, and the empty log behind it."""
-        return {snapshot_name(self.offset, self.epoch): self.data, segment_stem(self.offset) + LOG: b""}
+    def files(self) -> dict[str, tuple[bytes, str]]:
+        """The new files by name, each with the reason: the snapshot, and the empty log behind it."""
+        return {
+            snapshot_name(self.offset, self.epoch): (self.data, f"a snapshot of {self.said}"),
+            segment_stem(self.offset) + LOG: (b"", "the log goes on at the snapshot"),
+        }
 
     def facts(self, directory: str) -> list[dict[str, Any]]:
         """Returns what is left out as objects of JSON."""
@@ -571,8 +574,8 @@ class MetadataSnapshotPlanner(Planner):
         snapshot.report(self.reporter.warning)
         self.damage_remains |= bool(snapshot.left_out)
         plan = Plan(directory, facts=snapshot.facts(directory))
-        for name, data in snapshot.files.items():
-            plan.write(name, [data], f"a snapshot of {snapshot.said}" if data else "the log goes on at the snapshot")
+        for name, (data, reason) in snapshot.files.items():
+            plan.write(name, [data], reason)
         for name in sorted(trees.listdir(directory)):
             is_old = name == LEADER_EPOCHS or (name[:1].isdigit() and is_part_of_log(name))
             if is_old and name not in snapshot.files:
@@ -623,14 +626,14 @@ class NewQuorum:
         }  # fmt: skip
         snapshot = new_snapshot(directory, self.end, [voter], topics)
         properties = f"version=1\ncluster.id={cluster_id}\nnode.id={self.node}\ndirectory.id={directory_id}\n".encode()
-        files = {f"{METADATA_PARTITION}/{name}": data for name, data in snapshot.files.items()}
-        files[META_PROPERTIES] = properties
-        steps = [Step(CREATE, name, _reason(name, snapshot), None, len(data)) for name, data in files.items()]
+        files = {f"{METADATA_PARTITION}/{name}": file for name, file in snapshot.files.items()}
+        files[META_PROPERTIES] = properties, "the node of the new quorum"
+        steps = [Step(CREATE, name, reason, None, len(data)) for name, (data, reason) in files.items()]
         plan = Plan(output, steps, facts=snapshot.facts(output))
         with new_directories(output, change.takes_lock, change.is_dry, model=read[0]) as made:
             if not change.is_dry:
                 folder = made.add(METADATA_PARTITION, model=directory or read[0])
-                for name, data in snapshot.files.items():
+                for name, (data, _) in snapshot.files.items():
                     Disk().write_file(os.path.join(folder, name), data, folder)
                 Disk().write_file(os.path.join(made.folder, META_PROPERTIES), properties, made.folder)
         return plan, snapshot
@@ -681,9 +684,3 @@ def _check_places(output: str, log_directories: list[str], change: ChangeOptions
         if change.takes_lock and not change.is_dry:
             raise BrokerRunningError(f"{text}: stop it, or use --no-lock; nothing was written")
         warn(f"{text}: what it writes from now on is not in the new one")
-
-
-def _reason(name: str, snapshot: NewSnapshot) -> str:
-    if name == META_PROPERTIES:
-        return "the node of the new quorum"
-    return f"a snapshot of {snapshot.said}" if name.endswith(CHECKPOINT) else "the log goes on at the snapshot"

@@ -70,18 +70,17 @@ class Root:
     """``offsets``: for each checkpoint file, the offset of each (topic, partition). ``unreadable``: checkpoints that a
     broker treats as empty, with the reason."""
 
-    directory: str
     was_clean: bool = False
     offsets: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, directory: str, known: Mapping[str, RootFile | None], as_broker: bool) -> "Root":
+    def of(cls, known: Mapping[str, RootFile | None], as_broker: bool) -> "Root":
         """Parses the contents of the files as a command has read them.
 
         ``as_broker``: an unreadable checkpoint has no entries; otherwise those that can be read.
         """
-        root = cls(directory, known.get(CLEAN_SHUTDOWN) is not None)
+        root = cls(known.get(CLEAN_SHUTDOWN) is not None)
         for name in CHECKPOINTS:
             file = known.get(name)
             items = list(read_offset_checkpoint(file.content if file else b""))
@@ -256,7 +255,7 @@ class RecoveryPlanner(Planner):
             raise error
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
         epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
-        root = replace(self._root_of("", known), was_clean=False)
+        root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
         self._write_broken_records([directory])
         self._messages.report_unscanned(directory)
@@ -264,7 +263,7 @@ class RecoveryPlanner(Planner):
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
-        root = self._root_of(directory, known)
+        root = self._root_of(known)
         paths = self._begin(self._globs.named(directory, own_partitions(directory)), False)
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
@@ -294,7 +293,7 @@ class RecoveryPlanner(Planner):
         A single partition, or those of some topics, leave unreadable checkpoints, which have entries of others too.
         """
         failed = {partition_of(path) for path in self.failures.paths}
-        root, plan, moved = self._root_of(directory, known), Plan(directory), dict[str, bytes]()
+        root, plan, moved = self._root_of(known), Plan(directory), dict[str, bytes]()
         for name, offsets in root.offsets.items():
             changed = self._log_starts
             if name != LOG_STARTS:
@@ -344,8 +343,8 @@ class RecoveryPlanner(Planner):
                 "broker, and repeat the command: a broker sets the directory aside as -stray until then"
             )
 
-    def _root_of(self, directory: str, known: Known) -> Root:
-        return Root.of(directory, known, as_broker=not self._options.is_salvage)
+    def _root_of(self, known: Known) -> Root:
+        return Root.of(known, as_broker=not self._options.is_salvage)
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name that a partition directory gets."""

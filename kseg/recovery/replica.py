@@ -523,7 +523,6 @@ class ReplicaFilling(Filling):
             for draft in drafts:
                 if any(draft.base <= first <= draft.limit for first in heads):
                     draft.edit(heads, lambda _source, batch: batch._replace(head=heads[batch.first]))
-                    draft.has_repaired = True
             return self._compared(drafts)
         return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
 

@@ -198,10 +198,7 @@ class Workspace(FilesOnDisk):
 
     def path(self, name: str) -> str:
         """Returns the real file that contains the bytes of ``name``, which must not be new content."""
-        origin = self.files[name].origin
-        if origin is None:
-            raise ValueError(f"{name} is not on disk")
-        return os.path.join(self.directory, origin)
+        return self.location(name)[0]
 
     def delete(self, name: str, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Deletes a file if it exists. ``removed``: the removed ranges to report."""

@@ -159,9 +159,10 @@ def _written(start: int, stop: int, extent: Extent | None) -> Iterator[tuple[int
         at = end
 
 
-def crc_holds(buffer: Sliceable, position: int, stop: int) -> bool:
-    """Whether the CRC in the header at ``position`` matches the bytes up to ``stop``, ignoring the length field."""
-    is_v2 = buffer[position + ENTRY_MAGIC] == MAGIC_V2
+def crc_holds(buffer: Sliceable, position: int, stop: int, is_v2: bool | None = None) -> bool:
+    """Whether the CRC in the header at ``position`` matches the bytes up to ``stop``, ignoring the length field.
+    ``is_v2``: the format, None for that of the magic."""
+    is_v2 = buffer[position + ENTRY_MAGIC] == MAGIC_V2 if is_v2 is None else is_v2
     at = position + (V2_CRC if is_v2 else LEGACY_CRC)
     stored = int.from_bytes(bytes(buffer[at : at + 4]), "big")
     crc = 0

@@ -10,17 +10,9 @@ from typing import NamedTuple
 from kseg.errors import PathError, is_system_error
 from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
+from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    LEGACY_CRC,
-    MAGIC_V2,
-    V2_ATTRIBUTES,
-    V2_CRC,
-)
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_WIDTH,
@@ -32,12 +24,12 @@ from kseg.kernel.layout.rows import (
     be32,
     sum_of,
 )
-from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
+from kseg.segment.damage import crc_holds
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
@@ -240,20 +232,14 @@ class AcceptedBatches:
         head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
         if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > self._max_magic:
             return None
-        magic = head[ENTRY_MAGIC]
-        size, is_v2 = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD, magic >= MAGIC_V2
+        magic, size = head[ENTRY_MAGIC], be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
         if size > self._size - self.position or (self._max_size is not None and size - ENTRY_OVERHEAD > self._max_size):
             return None
         if not (size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)):
             return None
-        data: BytesLike = self._source.buffer[self.position : self.position + size]
-        if is_v2:
-            is_right = crc32c(data[V2_ATTRIBUTES:]) == int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
-        else:
-            is_right = crc32(data[ENTRY_MAGIC:]) == int.from_bytes(head[LEGACY_CRC:ENTRY_MAGIC], "big")
-        if not is_right:
+        if not crc_holds(self._source.buffer, self.position, self.position + size, magic >= MAGIC_V2):
             return None
-        return headers_of(data, [(0, size)], self.position)
+        return headers_of(self._source.buffer[self.position : self.position + size], [(0, size)], self.position)
 
 
 def _headers_in(windows: Windows) -> Iterator[HeaderRows]:

@@ -9,13 +9,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats import message_set
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
-from kseg.formats.rows import BytesFrom, BytesLike, Scratch, UndecodableError
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
@@ -295,7 +295,7 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
     length = (damage.length - ENTRY_OVERHEAD).to_bytes(4, "big")
     if head[ENTRY_MAGIC] < MAGIC_V2 and crc_holds(source.buffer, damage.position, damage.end):
         return head[:ENTRY_SIZE] + length
-    if damage.length > HEADER_BYTES and crc_holds(_WithMagic2(source.buffer, damage.position), 0, damage.length):
+    if damage.length > HEADER_BYTES and crc_holds(source.buffer, damage.position, damage.end, is_v2=True):
         return head[:ENTRY_SIZE] + length + head[ENTRY_OVERHEAD:ENTRY_MAGIC] + b"\2"
     return None
 
@@ -304,22 +304,9 @@ def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     """Returns the first 17 bytes of a v2 batch whose magic is wrong; None if it is no such batch."""
     if size <= HEADER_BYTES or source.buffer[position + ENTRY_MAGIC] == MAGIC_V2:
         return None
-    if not crc_holds(_WithMagic2(source.buffer, position), 0, size):
+    if not crc_holds(source.buffer, position, position + size, is_v2=True):
         return None
     return bytes(source.buffer[position : position + ENTRY_MAGIC]) + b"\2"
-
-
-class _WithMagic2(BytesFrom):
-    """A batch whose magic byte reads as 2. The magic is read alone, all else in slices."""
-
-    @overload
-    def __getitem__(self, key: int, /) -> int: ...
-
-    @overload
-    def __getitem__(self, key: slice, /) -> BytesLike: ...
-
-    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
-        return MAGIC_V2 if key == ENTRY_MAGIC else super().__getitem__(key)
 
 
 def with_first_offset(data: bytes, first: int, last: int) -> bytes:

@@ -286,8 +286,6 @@ class SegmentDraft:
         self.misplaced: list[MisplacedRun] = []
         self.is_sparse = False
         """Whether offsets are missing that damage does not explain."""
-        self.has_repaired = False
-        """Whether the header of a batch of its file was repaired."""
         self.has_shared = False
         """Whether two batches share bytes of the file."""
         self.ambiguous = 0
@@ -325,7 +323,7 @@ class SegmentDraft:
     @property
     def is_changed(self) -> bool:
         """Whether its file will be rewritten."""
-        return bool(self.cuts or self.misplaced or self.has_repaired or self.has_shared or self.extra)
+        return bool(self.cuts or self.misplaced or self.parts.repaired or self.has_shared or self.extra)
 
     @property
     def is_empty(self) -> bool:
@@ -567,7 +565,6 @@ def repair_epochs(draft: SegmentDraft) -> None:
 
     if epochs:
         draft.edit(epochs, with_epoch)
-        draft.has_repaired = True
 
 
 def _wrong_epochs(draft: SegmentDraft) -> Iterator[tuple[int, int]]:

@@ -561,7 +561,6 @@ class _Scan:
         """Returns the parts in their places, the misplaced runs and the cuts."""
         kept = self._draft
         kept.is_sparse = self._has_compacted_batches or self._plain_gaps > _PLAIN_GAPS
-        kept.has_repaired = kept.parts.repaired > 0
         if disproven := self._disproven():
             self._set_misplaced(disproven)
         chosen = longest_rising_run(kept.parts)
@@ -572,7 +571,6 @@ class _Scan:
             overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
             verdicts = overlaps.resolve(chosen, verdicts)
         self._set_misplaced(verdicts)
-        kept.has_repaired = kept.parts.repaired > 0
         return kept
 
     def _disproven(self) -> dict[int, OverlapResult]:

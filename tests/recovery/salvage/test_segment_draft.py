@@ -200,7 +200,6 @@ def test_any_damage_makes_a_changed_segment() -> None:
 
     assert not draft().is_changed
     assert not draft(ambiguous=1, has_epochs=True, epochs_fall=True).is_changed
-    assert draft(has_repaired=True).is_changed
     assert draft(has_shared=True).is_changed
     with_cut, misplaced, filled = draft(), draft(), draft()
     with_cut.cuts.add(Damage("a", 0, 1, "text"))

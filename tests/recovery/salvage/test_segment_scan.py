@@ -168,7 +168,7 @@ def test_each_byte_is_accounted_for(name: str, damages: list[Damage], tmp_path_f
         assert run.part.path == str(path)
         if not run.part.head:
             assert (run.batches, run.records) == (len(found), sum(map(count_of, found)))
-    assert draft.has_repaired == any(part.head for part in draft.parts)
+    assert draft.parts.repaired == sum(bool(part.head) for part in draft.parts)
     if not damages:
         assert not draft.is_changed
         assert kept == read(folder)[base]

@@ -347,7 +347,7 @@ def reindex(
     """
     given = locals() | change
     from kseg.recovery.options import ReindexOptions
-    from kseg.recovery.reindexing import ReindexPlanner
+    from kseg.recovery.planner import ReindexPlanner
 
     return _plan(path, "reindex", partial(ReindexPlanner, filled(ReindexOptions, given)), change)
 

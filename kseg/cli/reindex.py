@@ -12,7 +12,7 @@ from kseg.cli.options import filled, paths_argument
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
 from kseg.recovery.options import ReindexOptions
-from kseg.recovery.reindexing import ReindexPlanner
+from kseg.recovery.planner import ReindexPlanner
 
 
 @click.command("reindex", cls=Command)

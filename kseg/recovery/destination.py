@@ -65,16 +65,12 @@ class TopicIds:
     def is_kraft(self) -> bool:
         """Whether a KRaft node has written the log directory; then each partition has the file."""
         if self._is_kraft is None:
-            self._is_kraft = trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0")) or self._has_node_id()
+            self._is_kraft = trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0"))
+            with suppress(OSError):  # no log directory, or none with readable properties
+                with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
+                    items = read_meta_properties(stream.read(_MAX_BYTES))
+                self._is_kraft |= any(isinstance(item, MetaProperties) and item.version == 1 for item in items)
         return self._is_kraft
-
-    def _has_node_id(self) -> bool:
-        try:
-            with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
-                items = list(read_meta_properties(stream.read(_MAX_BYTES)))
-        except OSError:
-            return False  # no log directory, or none with readable properties
-        return any(isinstance(item, MetaProperties) and item.version == 1 for item in items)
 
     def find(self, topic: str) -> tuple[str, str] | None:
         """Returns an id and its source; None if no partition has one, or if they disagree."""

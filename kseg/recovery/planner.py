@@ -1,29 +1,41 @@
-"""Plans the recovery of the partitions that a command names, as a broker's start or as a salvage."""
+"""Plans the recovery of the partitions that a command names, as a broker's start or a salvage, and `kseg reindex`."""
 
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Progress, Reporter
-from kseg.changes.journal import Known, RootFile, TopicPartition
+from kseg.changes.journal import Known, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
-from kseg.formats.suffixes import LOG
-from kseg.logdir.index_interval import IntervalMessages
+from kseg.formats.json_values import name_value
+from kseg.formats.suffixes import LOG, LOGS
+from kseg.logdir.belonging import foreign_segments
+from kseg.logdir.index_interval import Interval, IntervalMessages, chosen_interval
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import KnownTopics, Topics
+from kseg.quantities import plural, shown_time
+from kseg.recovery.broker.losses import Cut, Loss, Remaining
 from kseg.recovery.broker.partition_plans import Outcome, Recovery, outcome_of, plan_partition, plan_partitions
+from kseg.recovery.broker.producer_state import ProducerStateManager
+from kseg.recovery.broker.segments import BrokerSegment, ReplayResult, replay_nothing
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
 from kseg.recovery.destination import Destination, LogBounds, TopicIds
-from kseg.recovery.messages import RecoveryMessages, facts
-from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, BrokerStart, RecoverOptions
-from kseg.recovery.workspace import BrokerRefusesError
+from kseg.recovery.options import (
+    EPOCHS_KEPT,
+    EPOCHS_REBUILT,
+    EPOCHS_REPAIRED,
+    BrokerStart,
+    RecoverOptions,
+    ReindexOptions,
+)
+from kseg.recovery.workspace import BrokerRefusesError, Workspace, offset_of
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
@@ -35,6 +47,7 @@ from kseg.segment.files import (
     parse_partition_name,
 )
 from kseg.segment.paths import segment_bytes
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.checkpoints import (
     LOG_STARTS,
     OFFSET_CHECKPOINTS,
@@ -56,6 +69,7 @@ from kseg.sidefiles.text_files import (
 )
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes
+from kseg.stores.source import check_readable
 
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
@@ -73,22 +87,6 @@ class Root:
     was_clean: bool = False
     offsets: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, known: Mapping[str, RootFile | None], as_broker: bool) -> "Root":
-        """Parses the contents of the files as a command has read them.
-
-        ``as_broker``: an unreadable checkpoint has no entries; otherwise those that can be read.
-        """
-        root = cls(known.get(CLEAN_SHUTDOWN) is not None)
-        for name in CHECKPOINTS:
-            file = known.get(name)
-            items = list(read_offset_checkpoint(file.content if file else b""))
-            problems = problems_of(items)
-            if problems:
-                root.unreadable[name] = problems[0].message
-            root.offsets[name] = {} if problems and as_broker else offsets_of(items)
-        return root
 
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
         return self.offsets[checkpoint].get(partition) if partition else None
@@ -154,6 +152,185 @@ def node_file_problems(directory: str) -> Iterator[str]:
             found += [text for text in missing if text is not None]
         if found:
             yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
+
+
+# The findings of a recovery, as warnings and as JSON objects: removed bytes, remaining damage, unscanned segments.
+
+MAX_REMAINS = 5
+MAX_GAPS = 5
+MAX_DAMAGES = 20
+
+
+class RecoveryMessages:
+    """``suggests_replica``: whether the option --from-replica is mentioned for missing offsets."""
+
+    def __init__(self, messages: Messages, suggests_replica: bool) -> None:
+        self._warn, self._suggests_replica = messages.warning, suggests_replica
+        self._segments = self._unscanned = 0
+
+    def report(self, found: "Recovery | Salvage") -> None:
+        """Reports what was found in one partition."""
+        if isinstance(found, Recovery):
+            self._report_cuts(found)
+            segments = {file.path for file in list_segments(found.directory) if file.kind in LOGS}
+            self._segments += len(segments)
+            scanned = [*found.scanned, *(name for cut in found.cuts for name in cut.dropped)]
+            self._unscanned += len(segments.difference(os.path.join(found.directory, name) for name in scanned))
+        else:
+            self._report_salvage(found)
+        self._report_remains(found)
+
+    def report_unscanned(self, directory: str) -> None:
+        """Reports the segments that were not scanned since the last call: damage in them stays unnoticed."""
+        if self._unscanned:
+            self._warn(
+                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} skipped: "
+                "below the recovery point, or the stop was clean; --full scans all"
+            )
+        self._segments = self._unscanned = 0
+
+    def _report_cuts(self, recovered: Recovery) -> None:
+        """Reports the removed bytes, and the intact batches in them, which salvage would keep."""
+        for cut in recovered.cuts:
+            loss = cut.loss
+            behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
+            code = f" ({loss.code})" if loss.code else ""
+            self._warn(
+                f"{recovered.directory}/{cut.file}: not valid at position {cut.position}{code}: "
+                f"{cut.length} bytes{behind} are cut, the log ends at offset {cut.next_offset}"
+            )
+            if loss.batches:
+                times = ""
+                if loss.last_timestamp >= 0:
+                    times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
+                self._warn(
+                    f"{recovered.directory}: intact in the removed bytes: {plural(loss.batches, 'batch', 'batches')}, "
+                    f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
+                    f"{times}; --mode salvage would keep them, an in-sync replica has them"
+                )
+
+    def _report_remains(self, recovered: "Recovery | Salvage") -> None:
+        """Reports damage that a broker accepts and consumers do not."""
+        remains = recovered.remains
+        for one in remains[:MAX_REMAINS]:
+            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
+            self._warn(
+                f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
+                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
+            )
+        if len(remains) > MAX_REMAINS:
+            self._warn(f"{recovered.directory}: at least {len(remains) - MAX_REMAINS} more stay as they are")
+        if recovered.unrepaired:
+            self._warn(f"{recovered.directory}: {recovered.unrepaired}")
+
+    def _report_salvage(self, salvaged: "Salvage") -> None:
+        for offset in salvaged.not_dropped:
+            self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
+        for file, cut in salvaged.cuts[:MAX_DAMAGES]:
+            location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
+            loss = salvaged.intact.get((file, cut.position))
+            intact = f"intact, left out ({plural(loss.records, 'record', 'records')}): " if loss else ""
+            self._warn(f"{location}: {intact}{cut.code}: {cut.message}")
+        if more := max(len(salvaged.cuts) - MAX_DAMAGES, 0) + salvaged.more_cuts:
+            self._warn(f"{salvaged.directory}: {more} more removed ranges")
+        if salvaged.intact:
+            records = sum(loss.records for loss in salvaged.intact.values())
+            self._warn(
+                f"{salvaged.directory}: intact batches are left out: {plural(records, 'record', 'records')}; their "
+                "bytes are kept in the quarantine"
+            )
+        if salvaged.repaired:
+            self._warn(f"{salvaged.directory}: headers repaired: {salvaged.repaired}")
+        if salvaged.moved:
+            self._warn(f"{salvaged.directory}: runs of batches moved to their segments: {salvaged.moved}")
+        if salvaged.plan.gaps:
+            gaps = salvaged.plan.gaps
+            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MAX_GAPS])
+            shown += f" and {len(gaps) - MAX_GAPS} more gaps" if len(gaps) > MAX_GAPS else ""
+            missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
+            hint = "; a replica may have them: --from-replica DIR" if self._suggests_replica else ""
+            cleaned = (
+                " (around damage this includes offsets that a log cleaner removed)" if salvaged.is_compacted else ""
+            )
+            self._warn(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
+
+
+def facts(found: "Recovery | Salvage") -> list[dict[str, Any]]:
+    """Returns objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
+    rows = [_cut(found, cut) for cut in found.cuts] if isinstance(found, Recovery) else list(_salvage(found))
+    rows += [_remains(found.directory, one) for one in found.remains]
+    if found.unrepaired:
+        rows.append({"type": "remains", "directory": name_value(found.directory), "message": found.unrepaired})
+    return rows
+
+
+def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
+    loss = cut.loss
+    return {
+        "type": "cut",
+        "code": loss.code or None,
+        "file": _file(found.directory, cut.file),
+        "position": cut.position,
+        "length": cut.length,
+        "nextOffset": cut.next_offset,
+        "laterSegments": [_file(found.directory, name) for name in cut.dropped],
+        **_intact(loss),
+        "firstTimestamp": _known(loss.first_timestamp),
+        "lastTimestamp": _known(loss.last_timestamp),
+    }
+
+
+def _intact(loss: Loss) -> dict[str, Any]:
+    return {
+        "intactBatches": loss.batches,
+        "intactRecords": loss.records,
+        "firstOffset": _known(loss.first_offset),
+        "lastOffset": _known(loss.last_offset),
+    }
+
+
+def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
+    for file, cut in found.cuts:
+        loss = found.intact.get((file, cut.position))
+        row = {
+            "type": "damage" if loss is None else "leftOut",
+            "code": cut.code,
+            "file": _file(found.directory, file),
+            "position": cut.position,
+            "length": cut.length,
+            "message": cut.message,
+        }
+        yield row if loss is None else row | _intact(loss)
+    if found.cuts or found.repaired or found.moved:
+        yield {
+            "type": "salvage",
+            "directory": name_value(found.directory),
+            "damagedRanges": len(found.cuts) - len(found.intact) + found.more_cuts,
+            "mendedHeaders": found.repaired,
+            "movedStretches": found.moved,
+            "ambiguousBatches": found.ambiguous,
+        }
+
+
+def _remains(directory: str, one: Remaining) -> dict[str, Any]:
+    missing = {"firstMissing": one.missing[0], "lastMissing": one.missing[1]} if one.missing else {}
+    return {
+        "type": "remains",
+        "code": one.code,
+        "file": _file(directory, one.file),
+        "position": one.position,
+        "offset": _known(one.offset),
+        "message": one.text,
+        **missing,
+    }
+
+
+def _file(directory: str, name: str) -> Any:
+    return name_value(os.path.join(directory, name))
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 CHANGED_TOGETHER = 256
@@ -344,7 +521,17 @@ class RecoveryPlanner(Planner):
             )
 
     def _root_of(self, known: Known) -> Root:
-        return Root.of(known, as_broker=not self._options.is_salvage)
+        """Parses the contents of the files as the command has read them. Of an unreadable checkpoint a salvage takes
+        the entries that can be read, a broker none."""
+        root = Root(known.get(CLEAN_SHUTDOWN) is not None)
+        for name in CHECKPOINTS:
+            file = known.get(name)
+            items = list(read_offset_checkpoint(file.content if file else b""))
+            problems = problems_of(items)
+            if problems:
+                root.unreadable[name] = problems[0].message
+            root.offsets[name] = {} if problems and not self._options.is_salvage else offsets_of(items)
+        return root
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name that a partition directory gets."""
@@ -524,3 +711,99 @@ def _advance(progress: Progress, directory: str) -> None:
         progress.at(directory)
         with suppress(KsegError, OSError):  # reported as a failure of the partition
             progress.advance(segment_bytes(directory))
+
+
+# Rebuilds the index files of partitions from the .log alone, as a broker's recovery does (`kseg reindex`).
+
+_NO_LIMIT = (1 << 31) - 1
+"""Messages are indexed even if they are too large for an old broker."""
+
+
+class DamagedLogError(KsegError):
+    """A .log is damaged, so its index could cover only a part of it; or its batches belong to another partition."""
+
+    exit_status = 1
+
+
+def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = False) -> Interval:
+    """Rebuilds the indexes of all segments of a workspace; ``with_snapshots``: also the producer snapshots at segment
+    bases and at the log end. Returns the interval of the indexes.
+
+    After a clean stop no index keeps the zeros of a preallocated file, but for the metadata log since 4.4. If the log
+    does not begin at offset 0, earlier producers come from the snapshot at its first segment's base. Raises
+    DamagedLogError if a .log is damaged, PathError if it cannot be read.
+    """
+    segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
+    segments.sort(key=lambda segment: segment.base_offset)
+    interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
+    era = replace(start.era, message_limit_bytes=_NO_LIMIT)
+    with_snapshots = with_snapshots and era.has_producers
+    if not segments:
+        return interval
+    manager = ProducerStateManager(workspace, 0, era)
+    base = segments[0].base_offset
+    if base in manager.offsets and era.has_producers:
+        manager.load_at(base)
+    manager.end_offset = manager.snapshot_offset = base
+
+    def each(headers: HeaderRows, segment: BrokerSegment) -> ReplayResult:
+        if not era.has_producers:
+            return replay_nothing(headers)
+        manager.end_offset = headers[-1].last_offset + 1
+        return manager.replay(headers, segment.read)
+
+    for segment in segments:
+        if with_snapshots:
+            manager.end_offset = max(manager.end_offset, segment.base_offset)
+            manager.take_snapshot()
+        segment.keeps_preallocated = not start.was_clean
+        found = segment.recover(interval.size, era, partial(each, segment=segment))
+        if found.valid_bytes < segment.size or found.is_refused:
+            check_readable(workspace.path(segment.log))
+            raise DamagedLogError(
+                f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
+                "there: kseg verify shows details, kseg recover repairs it; the partition is left as it is"
+            )
+    if with_snapshots:
+        manager.take_snapshot()
+        manager.remove_stray_snapshots({segment.base_offset for segment in segments})
+    return interval
+
+
+class ReindexPlanner(Planner):
+    """Makes the plans of `kseg reindex`."""
+
+    command = "reindex"
+    keeps_marker = True
+    damage_errors = (DamagedLogError,)
+
+    def __init__(self, options: ReindexOptions, change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
+        self._start = BrokerStart(
+            interval_bytes=options.interval_bytes, era=options.era, jobs=options.jobs or usable_cores()
+        )
+        self._with_snapshots, self._chosen = options.with_snapshots, Topics(options.topics)
+        self._intervals, self._topics = IntervalMessages(reporter.warning, reporter.detail), KnownTopics()
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        workspace = Workspace(directory, self._start.jobs)
+        start = replace(self._start, was_clean=known.get(CLEAN_SHUTDOWN) is not None)
+        interval = reindex(workspace, with_known_interval(start, self._topics, directory), self._with_snapshots)
+        plan = self.chosen(workspace.plan())
+        replaces = any(step.is_kept for step in plan.steps)
+        if replaces and (foreign := foreign_segments(directory)):
+            raise DamagedLogError(
+                f"{foreign[0].path}: its batches belong to another partition ({foreign[0].reason}); the side files are "
+                "the evidence and stay as they are: kseg verify shows details, kseg recover --mode salvage keeps the "
+                "partition's own batches"
+            )
+        self._intervals.report(directory, interval if plan else None)
+        return plan
+
+    def chosen(self, plan: Plan) -> Plan:
+        """Returns the plan, or only some of its steps in a subclass."""
+        return plan
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        named = self._chosen.named(directory, own_partitions(directory))
+        yield from self.planned(named, lambda path: self.plan_partition(path, known))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.findings.table import INFO
 from kseg.formats.suffixes import TIME_INDEX
-from kseg.recovery.reindexing import ReindexPlanner
+from kseg.recovery.planner import ReindexPlanner
 from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report

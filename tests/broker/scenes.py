@@ -21,7 +21,7 @@ from kseg.changes.apply import apply
 from kseg.changes.lock import locked
 from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.options import BrokerStart
-from kseg.recovery.reindexing import reindex
+from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
 

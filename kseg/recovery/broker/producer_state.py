@@ -235,15 +235,13 @@ class ProducerStateManager:
                 self.delete_snapshot(offset, "cannot be read")
                 continue
             least = log_start if self._era.drops_producers_below_start else -1
-            kept = (entry for entry in entries if not self._has_expired(entry) and entry.last_offset >= least)
-            self.state = ProducerStates(kept, as_broker=True)
+            oldest_ms = self._now_ms - self._era.expiration_ms
+            living = (entry for entry in entries if entry.current_txn_first_offset >= 0 or entry.timestamp > oldest_ms)
+            self.state = ProducerStates((entry for entry in living if entry.last_offset >= least), as_broker=True)
             self.snapshot_offset = self.end_offset = offset
             return
         self.state = ProducerStates(as_broker=True)
         self.snapshot_offset = self.end_offset = log_start
-
-    def _has_expired(self, entry: ProducerStateEntry) -> bool:
-        return entry.current_txn_first_offset < 0 and self._now_ms - entry.timestamp >= self._era.expiration_ms
 
     def _read(self, name: str) -> list[ProducerStateEntry] | None:
         if self._workspace.size(name) > _LARGEST_BYTES:

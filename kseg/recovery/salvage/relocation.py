@@ -210,9 +210,9 @@ class Relocation:
         behind = found[1] if home.is_last or found[1] is not None else home.limit + 1
         leads_on, is_inside = before + 1 == part.first, behind is not None
         fills = leads_on and part.last + 1 == behind
-        is_sure = (
-            is_sure or fills or (leads_on and not is_inside) or (is_inside and not self._is_expected_elsewhere(run))
-        )
+        expected = (run.expected, run.expected + part.last - part.first)
+        is_expected_elsewhere = run.expected >= 0 and own.around(*expected) is not None
+        is_sure = is_sure or fills or (not is_expected_elsewhere if is_inside else leads_on)
         if home is not own and not (fills or is_last_try) and self._fits_between_neighbours(run):
             return False
         if not is_sure and is_last_try:
@@ -230,11 +230,6 @@ class Relocation:
         first, last = parts[i].last + 1, parts[i + 1].first - 1
         is_beside = parts[i].end == part.start and parts[i + 1].start == part.end
         return is_beside and last - first == part.last - part.first and own.around(first, last) is not None
-
-    def _is_expected_elsewhere(self, run: MisplacedRun) -> bool:
-        """Whether the offsets that its neighbours in the file suggest are free."""
-        first, part = run.expected, run.part
-        return first >= 0 and run.own.around(first, first + part.last - part.first) is not None
 
     def _place_proven(self, runs: list[MisplacedRun]) -> list[MisplacedRun]:
         """Puts batches at the offsets that their own records prove, else the other replica, else a producer snapshot.
@@ -330,8 +325,10 @@ class Relocation:
         stop = behind.first if behind else self._known_end if own.is_last else own.limit + 1
         if stop - start == count:
             return start
-        if own.is_sparse and count > 0 and self._is_impossible(part):
-            return self._first_by_evidence(run, start - 1, stop)
+        if own.is_sparse and count > 0:
+            home = self._segment_of(part.first)
+            if home is None or home.was_empty or home.around(part.first, part.last) is None:  # not at its own offset
+                return self._first_by_evidence(run, start - 1, stop)
         if own.is_sparse or count < 1:
             return -1
         if (before.end if before else 0) == part.start and (start + count <= stop or (own.is_last and not behind)):
@@ -339,11 +336,6 @@ class Relocation:
         if behind and behind.start == part.end and stop - count >= start:
             return stop - count
         return -1
-
-    def _is_impossible(self, part: SalvagedBatches) -> bool:
-        """Whether a batch cannot have had its own offset."""
-        home = self._segment_of(part.first)
-        return home is None or home.was_empty or home.around(part.first, part.last) is None
 
     def _first_by_evidence(self, run: MisplacedRun, low: int, high: int) -> int:
         """Returns the first offset between ``low`` and ``high`` by side files, or the only one that is one bit away;

@@ -148,14 +148,6 @@ def is_plain(run: MisplacedRun) -> bool:
     return not is_exact or part.first == start
 
 
-def mark_continuing(kept: Sequence[SegmentDraft]) -> None:
-    """Marks the first batches of files that continue the segment before. ``kept``: of files, sorted by name."""
-    for before, one in pairwise(kept):
-        for run in one.misplaced[:1]:
-            ends = before.parts[-1].last if len(before.parts) else -1
-            run.continues = run.part.start == 0 and 0 <= ends == run.part.first - 1
-
-
 def _is_loose(run: MisplacedRun) -> bool:
     """Whether a misplaced run is loose, as in `OffsetInterval`."""
     parts, part = run.own.parts, run.part
@@ -208,13 +200,10 @@ def _doubt_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) 
         for run in one.misplaced:
             part, behind = run.part, run.part.first + run.records
             is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
-            if is_wide and behind in begins and is_plain(run) and _is_v2(one.path, part):
-                run.doubt = EXCESS_OFFSETS
-
-
-def _is_v2(path: str, part: SalvagedBatches) -> bool:
-    with open_source(path) as source:
-        return leading_bytes(source, part, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
+            if is_wide and behind in begins and is_plain(run):
+                with open_source(one.path) as source:
+                    is_v2 = leading_bytes(source, part, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
+                run.doubt = EXCESS_OFFSETS if is_v2 else ""
 
 
 class OffsetClaims:
@@ -485,7 +474,10 @@ def assemble(
 
     by_name = _rising(_names(sources))
     kept = [read(bounds) for bounds in by_name]
-    mark_continuing(kept)
+    for before, one in pairwise(kept):
+        for run in one.misplaced[:1]:
+            ends = before.parts[-1].last if len(before.parts) else -1
+            run.continues = run.part.start == 0 and 0 <= ends == run.part.first - 1
     if len(by_name) == len(sources) and not any(is_plain(run) for one in kept for run in one.misplaced):
         return _finished(by_name, kept), []
     known = dict(zip(by_name, kept, strict=True))

@@ -504,7 +504,10 @@ class SegmentDraft:
                     if size > _SMALL_BYTES and not head:
                         yield from _headers_in(gathered, origin)
                         gathered = bytearray()
-                        yield from _shifted(sources[path], start, end, at, skip)
+                        for found in AcceptedBatches(sources[path], end, start + skip):
+                            if at != start:
+                                found.shift(at - start)
+                            yield found
                     else:
                         if not gathered:
                             origin = at + skip
@@ -540,13 +543,6 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
             spans.append((at, size))
             at += size
         yield headers_of(data, spans, origin)
-
-
-def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[HeaderRows]:
-    for found in AcceptedBatches(source, end, start + skip):
-        if at != start:
-            found.shift(at - start)
-        yield found
 
 
 # Repairs leader epochs in headers of v2 batches, which no checksum covers.

@@ -486,15 +486,13 @@ class _Scan:
         if self._is_joined and parts[-1].last + 1 == part.first:  # otherwise it was inside a broken one
             parts.lengthen(part.end, part.last, weight, records)
         else:
-            is_swallowed = headers.count == 1 and self._may_be_swallowed(part)
+            # The zeros of an offset may belong to damage before it: then the offset proves nothing.
+            may_be_swallowed = headers.count == 1 and part.first == 0 and self._is_behind_damage
+            is_swallowed = may_be_swallowed and self._behind.buffer[part.start - 1] == 0
             parts.append(part, _REPAIRED_WEIGHT if is_swallowed else weight + is_clean, records)
             if (first.producer_id, first.max_timestamp) in self._remembered:
                 self._known.append(part.start)
         self._is_joined = True
-
-    def _may_be_swallowed(self, part: SalvagedBatches) -> bool:
-        """Whether the zeros of an offset may belong to damage before it; then the offset proves nothing."""
-        return part.first == 0 and self._is_behind_damage and self._behind.buffer[part.start - 1] == 0
 
     def _handle_broken(self, headers: HeaderRows, row: int, kind: int, expected: int) -> None:
         """Handles a batch with a problem."""
@@ -503,7 +501,9 @@ class _Scan:
         if not one.has_right_crc or not 0 <= one.magic <= MAGIC_V2:
             head = with_right_magic(self._behind, position, size)
             if head is None:
-                is_whole = self._is_contiguous(headers, row, expected)
+                # Where offsets go on across it, from the batch before to the one after, its length is right.
+                is_whole = one.first_offset == expected + 1 and row + 1 < headers.count
+                is_whole = is_whole and headers[row + 1].first_offset == one.last_offset + 1
                 length = size if is_whole else self._find_inside(position, size, expected)
                 self._draft.cuts.add(Damage("crc-mismatch", position, length, "the checksum is not that of the bytes"))
             else:
@@ -518,12 +518,6 @@ class _Scan:
             return
         is_exact = kind == chain.WRONG_OFFSET and (one.magic == MAGIC_V2 or one.first_offset == one.last_offset)
         self._misplace(one, expected if is_exact else -1)
-
-    def _is_contiguous(self, headers: HeaderRows, row: int, before: int) -> bool:
-        """Whether offsets continue across a broken batch, from the previous batch to the next."""
-        if row + 1 == headers.count or headers[row].first_offset != before + 1:
-            return False
-        return headers[row + 1].first_offset == headers[row].last_offset + 1
 
     def _find_inside(self, position: int, size: int, before: int) -> int:
         """Finds intact batches inside a broken one, whose length may be wrong. Returns the number of bytes before them.

@@ -105,17 +105,12 @@ class BatchFilter:
             if magic >= MAGIC_V2 and last < first:
                 text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
                 found.setdefault(row, Rejection("batch-out-of-order", text))
-        if self.dropping.offsets:
-            self._add_named(headers, found)
-        return {row: why for row, why in found.items() if headers[row].has_right_crc}
-
-    def _add_named(self, headers: HeaderRows, found: dict[int, Rejection]) -> None:
-        firsts, lasts = headers.firsts, headers.lasts
         for offset in self.dropping.offsets:
-            for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+            for row, (first, last) in enumerate(zip(headers.firsts, headers.lasts, strict=True)):
                 if first <= offset <= last and headers[row].has_right_crc:
                     found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
                     self.dropped_offsets.add(offset)
+        return {row: why for row, why in found.items() if headers[row].has_right_crc}
 
 
 def _bad_marker(source: Source, row: BatchRow, scratch: Scratch) -> str:
@@ -245,15 +240,12 @@ def segment_sources(workspace: Workspace) -> list[SegmentSource]:
     be opened."""
     found = []
     for name in workspace.names():
-        if not name.endswith((DELETED, *PACKED_SUFFIXES)) and (_is_log(name) or _holds_batches(workspace, name)):
+        is_log = name.endswith(LOG) or LOG + "." in name
+        if not name.endswith((DELETED, *PACKED_SUFFIXES)) and (is_log or _holds_batches(workspace, name)):
             base = leading_offset(name)
             base = base if base is not None and base >= 0 else None
             found.append(SegmentSource(name, base, name == segment_stem(base or 0) + LOG))
     return sorted(found, key=lambda source: (not source.is_named, source.base or 0, source.name))
-
-
-def _is_log(name: str) -> bool:
-    return name.endswith(LOG) or LOG + "." in name
 
 
 def _holds_batches(workspace: Workspace, name: str) -> bool:
@@ -284,12 +276,8 @@ def remove_broker_leftovers(workspace: Workspace, sources: Container[str]) -> No
             workspace.delete(name, "was to be deleted")
         elif name.endswith((SWAP, CLEANED)):
             workspace.delete(name, "was left by an unfinished cleaning, and has no batches")
-        elif name.endswith(INDEX_SUFFIXES) and _stem_of(name) is None:
-            workspace.delete(name, "belongs to no segment")
-
-
-def _stem_of(name: str) -> str | None:
-    """Returns the name of an index without its suffix, None if brokers use no such name."""
-    stem = name.partition(".")[0]
-    is_named = len(stem) == 20 and stem.isascii() and stem.isdigit() and leading_offset(name) is not None
-    return stem if is_named and name.count(".") == 1 else None
+        elif name.endswith(INDEX_SUFFIXES):
+            stem, _, rest = name.partition(".")
+            is_of_broker = len(stem) == 20 and stem.isascii() and stem.isdigit() and leading_offset(name) is not None
+            if not is_of_broker or "." in rest:
+                workspace.delete(name, "belongs to no segment")

@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import flip
 from kseg.recovery.broker.segments import BrokerSegment
-from kseg.recovery.reindexing import reindex
+from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.recovery import era_of

@@ -7,7 +7,7 @@ import pytest
 from kseg.changes.plan import Plan
 from kseg.recovery.broker.losses import Loss, Remaining, lost_behind
 from kseg.recovery.broker.partition_plans import Recovery
-from kseg.recovery.messages import MAX_REMAINS, RecoveryMessages
+from kseg.recovery.planner import MAX_REMAINS, RecoveryMessages
 from recovery.damages import last_offset
 from recovery.partitions import real_batches
 

@@ -17,7 +17,7 @@ from kseg.recovery.broker import segments
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
-from kseg.recovery.reindexing import reindex
+from kseg.recovery.planner import reindex
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.segment import slices
 from kseg.stores import windows

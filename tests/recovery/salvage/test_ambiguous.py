@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.options import BrokerStart
-from kseg.recovery.reindexing import reindex
+from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry

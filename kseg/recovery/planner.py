@@ -676,20 +676,17 @@ class RecoveryPlanner(Planner):
 
     def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
-        from kseg.recovery.salvage.segment_sources import Dropping
+        from kseg.recovery.salvage.segment_sources import BatchFilter
 
-        replica = self._options.from_replica
-        dropping = Dropping(self._options.drops_undecodable, self._options.drop_batches)
+        replica, is_compacted = self._options.from_replica, partial(self._topics.is_compacted, directory)
+        batch_filter = BatchFilter(self._options.drops_undecodable, self._options.drop_batches)
         if replica is not None:
             from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
 
-            found, is_compacted = replica_of(directory, replica), self._topics.is_compacted
-            if found is not None:
-                return plan_from_replica(directory, found, start, is_compacted(directory), dropping=dropping)
+            if (found := replica_of(directory, replica)) is not None:
+                return plan_from_replica(directory, found, start, is_compacted(), batch_filter)
             self.reporter.warning(f"{directory}: {replica} has no replica of it")
-        return plan_salvage(
-            directory, start, is_compacted=lambda: self._topics.is_compacted(directory), dropping=dropping
-        )
+        return plan_salvage(directory, start, is_compacted, batch_filter)
 
 
 def check_one_topic(paths: Iterable[str], problem: str) -> None:

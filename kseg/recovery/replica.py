@@ -30,7 +30,7 @@ from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.salvage import Attempt, Filling, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import KEEP_ALL, Dropping, Rejection
+from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
 from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.segment.items import Record
@@ -444,8 +444,7 @@ def plan_from_replica(
     replica_directory: str,
     start: BrokerStart,
     is_compacted: bool = False,
-    scratch: Scratch | None = None,
-    dropping: Dropping = KEEP_ALL,
+    batch_filter: BatchFilter | None = None,
 ) -> Salvage:
     """Plans the recovery. The plan's ``from_replica`` lists the batches that come from the replica, and those not
     taken.
@@ -454,7 +453,7 @@ def plan_from_replica(
     records at one offset, KsegError if they are no replicas of one partition, else as `plan_salvage`.
     """
     begin = partial(ReplicaFilling, _replica_files(directory, replica_directory), is_compacted)
-    return plan_salvage(directory, start, scratch, lambda: is_compacted, dropping, begin)
+    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, begin)
 
 
 def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:

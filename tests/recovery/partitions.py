@@ -9,7 +9,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.recovery.broker.partition_plans import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
-from kseg.recovery.salvage.segment_sources import KEEP_ALL, Dropping
+from kseg.recovery.salvage.segment_sources import BatchFilter
 from recovery.damages import write
 from segment.segments import entries, sealed
 
@@ -32,9 +32,9 @@ def recover(directory: Path, start: BrokerStart = START, **changes: object) -> R
     return found
 
 
-def salvage(directory: Path, dropping: Dropping = KEEP_ALL, start: BrokerStart = START) -> Salvage:
+def salvage(directory: Path, batch_filter: BatchFilter | None = None, start: BrokerStart = START) -> Salvage:
     """Plans and carries out."""
-    found = plan_salvage(str(directory), start, dropping=dropping)
+    found = plan_salvage(str(directory), start, batch_filter=batch_filter)
     apply(found.plan, "recover --mode salvage", Keeping())
     return found
 

@@ -27,9 +27,7 @@ from kseg.recovery.salvage.segment_assembly import assemble
 from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import (
-    KEEP_ALL,
     BatchFilter,
-    Dropping,
     Rejection,
     remove_broker_leftovers,
     segment_sources,
@@ -86,22 +84,20 @@ class Salvage:
 def plan_salvage(
     directory: str,
     start: BrokerStart,
-    scratch: Scratch | None = None,
     is_compacted: Callable[[], bool] = lambda: False,
-    dropping: Dropping = KEEP_ALL,
+    batch_filter: BatchFilter | None = None,
     begin_filling: "Callable[[Attempt], Filling] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``dropping``: the intact batches to drop; ``begin_filling``: for gaps, from another
-    replica.
+    it; ``batch_filter``: the intact batches to drop; ``begin_filling``: for gaps, from another replica.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
     a .log.
     """
-    rejected, left = Rejected(), _MAX_ATTEMPTS
+    rejected, left, batch_filter = Rejected(), _MAX_ATTEMPTS, batch_filter or BatchFilter()
     while True:
-        attempt = Attempt(directory, start, scratch or Scratch(), is_compacted, dropping, rejected)
+        attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected)
         attempt.filling = begin_filling(attempt) if begin_filling else Filling()
         left -= 1
         try:
@@ -121,7 +117,7 @@ def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tu
     Returns the offset after the last batch, the missing offsets before it, and whether damaged bytes are cut out.
     """
     start = replace(start, interval_bytes=DEFAULT_INTERVAL_BYTES)  # no index is built
-    return Attempt(directory, start, scratch, lambda: False, KEEP_ALL, Rejected()).forecast()
+    return Attempt(directory, start, scratch, lambda: False, BatchFilter(), Rejected()).forecast()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +170,7 @@ class Attempt:
         start: BrokerStart,
         scratch: Scratch,
         is_compacted: Callable[[], bool],
-        dropping: Dropping,
+        batch_filter: BatchFilter,
         rejected: Rejected,
     ) -> None:
         self.workspace = start.workspace(directory)
@@ -191,7 +187,7 @@ class Attempt:
         epochs = max(start.epochs, EPOCHS_REPAIRED)
         start = replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs, topic_ids=None)
         self.load = PartitionLoad(self.workspace, start, self._segment)
-        self._filter = BatchFilter(dropping)
+        self._filter = batch_filter
         self._rejected = rejected.batches
         self._may_be_compacted = is_compacted
         self._evidence = OffsetEvidence(self.workspace)
@@ -463,7 +459,7 @@ class Attempt:
         found.plan.from_replica = self.filling.offsets
         found.remains = [one for one in remaining(directory, load.segments, load.remains) if not one.missing]
         found.unrepaired = "; ".join(filter(None, (load.unrepaired, topic_problem)))
-        found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)
+        found.not_dropped = sorted(self._filter.offsets - self._filter.dropped_offsets)
         return found
 
     def _repair_topic_id(self) -> str:

@@ -227,7 +227,7 @@ def scan_segment(
 ) -> SegmentDraft:
     """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are in misplaced
     runs; ``next_base``: base offset of the next segment, None for the last."""
-    level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
+    level = DEEP if batch_filter and batch_filter.drops_undecodable else FULL
     survey = open_survey(source.path, level, jobs=jobs, scratch=scratch, source=source, base_offset=base)
     scan = _Scan(source, base, next_base, scratch, evidence)
     for item, problems in _with_problems(survey):

@@ -62,26 +62,16 @@ class Rejection(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dropping:
-    """The intact batches to drop: with ``undecodable``, those with a problem in UNDECODABLE; those that contain one of
-    ``offsets``."""
-
-    undecodable: bool = False
-    offsets: frozenset[int] = frozenset()
-
-
-KEEP_ALL = Dropping()
-
-
 @dataclass(slots=True)
 class BatchFilter:
-    """Decides which intact batches of one partition are not kept.
+    """Decides which intact batches of one partition are not kept: those on which no broker starts; with
+    ``drops_undecodable``, those with a problem in UNDECODABLE; those that contain one of ``offsets``.
 
-    ``dropped_offsets``: the offsets of ``dropping`` found in a batch so far.
+    ``dropped_offsets``: the ``offsets`` found in a batch so far.
     """
 
-    dropping: Dropping = KEEP_ALL
+    drops_undecodable: bool = False
+    offsets: frozenset[int] = frozenset()
     dropped_offsets: set[int] = field(default_factory=set)
 
     def rejected(
@@ -89,7 +79,7 @@ class BatchFilter:
     ) -> dict[int, Rejection]:
         """Returns the batches among ``headers`` that are not kept, by row."""
         by_position = dict[int, Rejection]()
-        if self.dropping.undecodable:
+        if self.drops_undecodable:
             for problem in problems:
                 if problem.code in UNDECODABLE:
                     by_position.setdefault(problem.position, Rejection(problem.code, f"{problem.message}; dropped"))
@@ -105,7 +95,7 @@ class BatchFilter:
             if magic >= MAGIC_V2 and last < first:
                 text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
                 found.setdefault(row, Rejection("batch-out-of-order", text))
-        for offset in self.dropping.offsets:
+        for offset in self.offsets:
             for row, (first, last) in enumerate(zip(headers.firsts, headers.lasts, strict=True)):
                 if first <= offset <= last and headers[row].has_right_crc:
                     found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")

@@ -13,7 +13,7 @@ from kseg.dump.unproven_records import UnprovenRecords
 from kseg.formats.rows import Scratch
 from kseg.output.sink import open_sink
 from kseg.recovery.salvage.salvage import plan_salvage
-from kseg.recovery.salvage.segment_sources import Dropping, broken_batches, files_of, remove_broker_leftovers
+from kseg.recovery.salvage.segment_sources import BatchFilter, broken_batches, files_of, remove_broker_leftovers
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import Damage, read, write
@@ -240,7 +240,7 @@ def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:
     want = changed(partition, base, number, wrong)
     assert salvage(partition).cuts == []
     assert any(wrong in batches for batches in kept(partition))
-    found = salvage(partition, Dropping(undecodable=True))
+    found = salvage(partition, BatchFilter(drops_undecodable=True))
     assert len(found.cuts) == 1
     assert kept(partition) == want
     assert errors_of(partition) == []
@@ -251,7 +251,7 @@ def test_named_batches_are_dropped(tmp_path: Path) -> None:
     _, _, batch = the_batch(partition, lambda batch: True)
     want = [[one for one in batches if one != batch] for batches in kept(partition)]
     offset = int.from_bytes(batch[:8], "big")
-    found = salvage(partition, Dropping(offsets=frozenset({offset, 1 << 40})))
+    found = salvage(partition, BatchFilter(offsets=frozenset({offset, 1 << 40})))
     assert (found.not_dropped, [cut.code for _, cut in found.cuts]) == ([1 << 40], ["dropped-batch"])
     assert kept(partition) == want
     assert errors_of(partition) == []

@@ -10,11 +10,22 @@ import os
 import random
 import shutil
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from changes.failing import Killed
+import pytest
+
+from changes.failing import Killed, KillingDisk, struck
 from kseg.changes.disk import Disk
+
+KILLED, CUT, TWICE = "killed", "power cut", "killed, then power cut"
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+endings = pytest.mark.parametrize(
+    "ending", [KILLED, pytest.param(CUT, marks=needs_proc), pytest.param(TWICE, marks=needs_proc)]
+)
+"""How a run ends at a call: it is killed, the power fails, or it is killed and the power fails in the next run."""
 
 
 class PowerCut(Killed):
@@ -262,3 +273,27 @@ def _perform(names: dict[str, int], operation: Operation) -> None:
             del names[name]
     else:
         names[operation.name] = operation.inode
+
+
+def ended_at(
+    ending: str,
+    step: int,
+    folder: Path,
+    prepare: Callable[[Path], object],
+    run: Callable[[Path, Disk], object],
+    seed: int = 0,
+) -> Iterator[Path]:
+    """The directories of `struck`, whose runs ended so; the last run came to its end, and must be durable."""
+
+    def make_disk(directory: Path, at: int) -> Disk:
+        return KillingDisk(at) if ending == KILLED else PowerDisk(directory, at)
+
+    for directory, disk, error in struck(step, folder, prepare, run, make_disk, seed % step):
+        rng = random.Random(seed + disk.at)
+        if ending == TWICE and error is not None:
+            disk.at = disk.calls + rng.randrange(80)
+            with suppress(PowerCut):
+                run(directory, disk)
+        if ending != KILLED:
+            disk.cut(rng)
+        yield directory

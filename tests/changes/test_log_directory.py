@@ -4,11 +4,13 @@ run.
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, every_call, killed_at, struck
+from changes.power import KILLED, TWICE, ended_at, endings
 from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
@@ -105,34 +107,36 @@ def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: P
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
+@pytest.mark.sampled(3)
 @every_call
+@endings
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("is_clean, at_once", [(True, 1), (False, 1), (True, 3)])
-def test_a_killed_and_repeated_command_has_the_same_result(
-    keeps: bool, is_clean: bool, at_once: int, step: int, tmp_path: Path
+def test_a_command_that_ended_is_repeated(
+    keeps: bool, is_clean: bool, at_once: int, ending: str, step: int, tmp_path: Path
 ) -> None:
     keeping = Keeping(keeps)
-    undisturbed = tmp_path / "undisturbed"
-    make_log_directory(undisturbed, is_clean)
-    before = all_trees(undisturbed)
-    command(undisturbed, QUICK, keeping)
-    wanted = all_files(undisturbed)
+    make_log_directory(tmp_path / "before", is_clean)
+    before = all_trees(tmp_path / "before")
+    wanted = changed(tmp_path / "undisturbed", keeping, is_clean)
+    without_marker = changed(tmp_path / "unclean", keeping, is_clean=False)
     assert CLEAN_SHUTDOWN not in wanted
     assert len(wanted["a-0/0.log"]) == 31 + 60 * is_clean
-    for directory in killed_at(
-        step,
-        tmp_path,
-        lambda path: make_log_directory(path, is_clean),
-        lambda path, disk: command(path, disk, keeping, at_once=at_once),
-    ):
-        if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
-            assert not (
-                directory / CLEAN_SHUTDOWN
-            ).exists()  # no broker may skip recovery of a partly changed directory
+
+    def run(directory: Path, disk: Disk) -> None:
         if not is_over(directory, wanted):
-            command(directory, QUICK, keeping)
-        complete_interrupted_in_log_directory(str(directory), QUICK)
-        assert all_files(directory) == wanted
+            command(directory, disk, keeping, at_once=at_once)
+        told = complete_interrupted_in_log_directory(str(directory), disk)
+        assert not any("given up" in line for line in told)
+
+    for directory in ended_at(ending, step, tmp_path, partial(make_log_directory, is_clean=is_clean), run):
+        if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
+            # No broker may skip the recovery of a partly changed directory.
+            assert not (directory / CLEAN_SHUTDOWN).exists()
+        run(directory, QUICK)
+        if (result := all_files(directory)) != wanted:
+            assert (ending, result) == (TWICE, without_marker)
+            continue
         assert len(journals(str(directory))) == keeps
         if keeps:
             undo_all(directory)
@@ -154,33 +158,54 @@ def undo_all(directory: Path) -> None:
     undo_log_directory(found, QUICK)
 
 
+@pytest.mark.sampled(2)
 @every_call
-def test_a_killed_command_can_be_undone_instead(step: int, tmp_path: Path) -> None:
+@endings
+def test_a_command_that_ended_can_be_undone_instead(ending: str, step: int, tmp_path: Path) -> None:
     make_log_directory(tmp_path / "before")
-    before = all_trees(tmp_path / "before")
-    for directory in killed_at(step, tmp_path, make_log_directory, command):
+    before, wanted = all_trees(tmp_path / "before"), changed(tmp_path / "undisturbed")
+
+    def run(directory: Path, disk: Disk) -> None:
+        if not is_over(directory, wanted):
+            command(directory, disk)
+
+    for directory in ended_at(ending, step, tmp_path, make_log_directory, run):
         complete_interrupted_in_log_directory(str(directory), QUICK)
         if last_journal(str(directory)) is not None:
             undo_all(directory)
-        assert all_trees(directory) == before
+        if (result := all_trees(directory)) != before:
+            assert ending == TWICE  # then the marker may stay removed, which is safe
+            result[""][CLEAN_SHUTDOWN] = before[""][CLEAN_SHUTDOWN]
+        assert result == before
         assert journals(str(directory)) == []
 
 
-def changed(directory: Path) -> None:
-    make_log_directory(directory)
-    command(directory, QUICK)
+def changed(directory: Path, keeping: Keeping | None = None, is_clean: bool = True) -> dict[str, bytes]:
+    make_log_directory(directory, is_clean)
+    command(directory, QUICK, keeping)
+    return all_files(directory)
 
 
+@pytest.mark.sampled(3)
 @every_call
-def test_a_killed_undo_is_continued(step: int, tmp_path: Path) -> None:
-    make_log_directory(tmp_path / "before")
+@endings
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_undo_that_ended_is_continued(is_clean: bool, ending: str, step: int, tmp_path: Path) -> None:
+    """Without a marker, the last file of the root is removed, not replaced, before the journal goes."""
+    make_log_directory(tmp_path / "before", is_clean)
     before = all_trees(tmp_path / "before")
-    for directory in killed_at(step, tmp_path, changed, undo_last):
-        assert not (directory / CLEAN_SHUTDOWN).exists() or all_trees(directory) == before
-        complete_interrupted_in_log_directory(str(directory), QUICK)
+
+    def run(directory: Path, disk: Disk) -> None:
+        complete_interrupted_in_log_directory(str(directory), disk)
         if last_journal(str(directory)) is not None:
-            undo_last(directory, QUICK)
+            undo_last(directory, disk)
+
+    for directory in ended_at(ending, step, tmp_path, partial(changed, is_clean=is_clean), run):
+        if ending == KILLED:
+            assert not (directory / CLEAN_SHUTDOWN).exists() or all_trees(directory) == before
+        run(directory, QUICK)
         assert all_trees(directory) == before
+        assert journals(str(directory)) == []
 
 
 def undo_last(directory: Path, disk: Disk) -> None:

@@ -132,7 +132,18 @@ class Plan:
     @property
     def actions(self) -> list[Action]:
         """All file operations, in order."""
-        return [_action(plan.directory, step) for plan in self._recording.plans for step in plan.steps]
+        found = []
+        for plan in self._recording.plans:
+            for step in plan.steps:
+                size: int | None = step.size
+                if step.action == change_plans.DELETE:
+                    size = None
+                elif step.action == change_plans.RENAME:
+                    size = step.before.size if step.before else None
+                file = os.path.join(plan.directory, step.file)
+                target = os.path.join(plan.directory, step.target) if step.target else None
+                found.append(Action(step.action, file, step.reason, size, target, step.freed_bytes))
+        return found
 
     @property
     def lost(self) -> list[Lost]:
@@ -186,23 +197,6 @@ class Plan:
         return f"{self._command}: actions: {len(actions)}, directories: {directories}, removed bytes: {removed}{failed}"
 
 
-def _action(directory: str, step: change_plans.Step) -> Action:
-    size: int | None = step.size
-    if step.action == change_plans.DELETE:
-        size = None
-    elif step.action == change_plans.RENAME:
-        size = step.before.size if step.before else None
-    target = os.path.join(directory, step.target) if step.target else None
-    return Action(step.action, os.path.join(directory, step.file), step.reason, size, target, step.freed_bytes)
-
-
-def keeping_of(keep: bool | str | os.PathLike[str]) -> Keeping:
-    """Returns where removed bytes are kept: True beside the partitions, False nowhere, or in a directory."""
-    if isinstance(keep, bool):
-        return Keeping(keep)
-    return Keeping(True, os.fspath(keep))
-
-
 def selected(
     paths: Sequence[str], topics: tuple[str, ...] | None, is_dry: bool, takes_files: bool = False
 ) -> Sequence[str]:
@@ -221,27 +215,6 @@ def selected(
         for path in paths
         if any(is_of_topics(place, topics) for place in places.get(path, ())) or path not in places
     ]
-
-
-def plan_of(
-    path: Paths,
-    command: str,
-    make_planner: MakePlanner,
-    options: ChangeOptions,
-    topics: tuple[str, ...] | None = None,
-    summaries: Summaries | None = None,
-) -> Plan:
-    """Returns the plan of a planner for the partitions of these topics at the paths."""
-    paths: Sequence[str] = paths_of(path)
-
-    def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
-        change = replace(options, is_dry=is_dry)
-        if options.output is None:
-            return run(selected(paths, topics, is_dry), make_planner, change, reporter)
-        with places_for_output(paths, reporter) as places:
-            return run(selected(places, topics, is_dry), make_planner, change, reporter)
-
-    return Plan(command, paths, run_command, options.keeping.keeps, summaries)
 
 
 class OutputArguments(TypedDict, total=False):
@@ -287,9 +260,20 @@ def _plan(
     change: OutputArguments,
     summaries: Summaries | None = None,
 ) -> Plan:
+    """Returns the plan of a planner for the partitions of the topics at the paths."""
+    paths, topics, keep = paths_of(path), _topics(change), change["keep"]
+    keeping = Keeping(keep) if isinstance(keep, bool) else Keeping(True, os.fspath(keep))
     output = None if change["output"] is None else resolved(os.fspath(change["output"]))
-    options = ChangeOptions(False, change["lock"], keeping_of(change["keep"]), output)
-    return plan_of(path, command, make_planner, options, _topics(change), summaries)
+    options = ChangeOptions(False, change["lock"], keeping, output)
+
+    def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
+        change = replace(options, is_dry=is_dry)
+        if output is None:
+            return run(selected(paths, topics, is_dry), make_planner, change, reporter)
+        with places_for_output(paths, reporter) as places:
+            return run(selected(places, topics, is_dry), make_planner, change, reporter)
+
+    return Plan(command, paths, run_command, keeping.keeps, summaries)
 
 
 def _topics(change: OutputArguments) -> tuple[str, ...] | None:

@@ -121,10 +121,18 @@ def verify(
         remote = RemoteChoice(keys_of(reading["private_keys"]), log_directories=paths)
         # A program with threads must not fork: this process checks all partitions.
         check(replace(options, paths=paths, against=against, remote=remote), found, open_sink, may_fork=False)
-    report = found.report
-    if report.failures and not report.totals.files:
+    report, totals = found.report, found.report.totals
+    if report.failures and not totals.files:
         raise PathError("; ".join(report.failures))
-    return _verdict(report, found.findings, found.comparisons)
+    return Verdict(
+        totals.errors == 0 and report.is_whole,
+        tuple(found.findings),
+        Summary(*(getattr(totals, name) for name in Summary._fields)),
+        tuple(step.argv for step in report.steps),
+        tuple(report.unshown()),
+        tuple(report.failures),
+        tuple(found.comparisons),
+    )
 
 
 class _Findings(CheckReporter):
@@ -143,19 +151,3 @@ class _Findings(CheckReporter):
 
     def finish(self, report: Report) -> None:
         self.report = report
-
-
-def _verdict(report: Report, findings: list[Finding], comparisons: list[Comparison]) -> Verdict:
-    totals = report.totals
-    return Verdict(
-        totals.errors == 0 and report.is_whole,
-        tuple(findings),
-        Summary(
-            totals.files, totals.bytes, totals.batches, totals.records, totals.errors, totals.warnings, totals.infos,
-            totals.not_judged,
-        ),
-        tuple(step.argv for step in report.steps),
-        tuple(report.unshown()),
-        tuple(report.failures),
-        tuple(comparisons),
-    )  # fmt: skip

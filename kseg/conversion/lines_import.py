@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
@@ -76,24 +76,19 @@ class BadLineError(KsegError):
     """A line that is not valid input."""
 
 
-@dataclass(slots=True)
-class RecordLine:
-    """One record. ``offset`` None: the next free one; ``partition``: name of its directory, None if unknown.
-    ``problem``: of a record that a dump marks as unproven."""
+class RecordLine(NamedTuple):
+    """One record. ``offset`` None: the next free one, whatever ``record`` has; ``partition``: name of its directory,
+    None if unknown. ``problem``: of a record that a dump marks as unproven."""
 
     offset: int | None
-    timestamp: int
-    is_append_time: bool
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[bytes, bytes | None]]
+    record: NewRecord
     partition: str | None
     position: int | None = None
     problem: str | None = None
 
     @property
     def size(self) -> int:
-        return len(self.key or b"") + len(self.value or b"") + RECORD_BYTES
+        return len(self.record.key or b"") + len(self.record.value or b"") + RECORD_BYTES
 
 
 @dataclass(slots=True)
@@ -199,17 +194,13 @@ class JsonLines:
             raise self._bad("has no value: kseg dump writes it with --print-data-log")
         is_07 = "nextOffset" in row
         position = None if is_07 or "position" not in row else self._number_of(row, "position", "int64")
-        return RecordLine(
-            None if is_07 or row.get("offset") is None else self._number_of(row, "offset", "int64", least=0),
-            -1 if row.get("timestamp") is None else self._number_of(row, "timestamp", "int64"),
-            self._is_append_time(row),
-            self._bytes(row.get("key"), "key", is_bare),
-            self._bytes(row.get("value"), "value", is_bare),
-            self._headers(row.get("headers"), is_bare),
-            self._partition(row),
-            None if is_bare else position,
-            self._unproven(row),
-        )
+        offset = None if is_07 or row.get("offset") is None else self._number_of(row, "offset", "int64", least=0)
+        timestamp = self._optional(row, "timestamp", "int64")
+        append_time = timestamp if self._is_append_time(row) else None
+        key, value = (self._bytes(row.get(name), name, is_bare) for name in ("key", "value"))
+        headers = self._headers(row.get("headers"), is_bare)
+        record = NewRecord(offset or 0, timestamp, key, value, headers, append_time)
+        return RecordLine(offset, record, self._partition(row), None if is_bare else position, self._unproven(row))
 
     def _unproven(self, row: dict[str, Any]) -> str | None:
         proven = row.get("proven", True)
@@ -384,10 +375,10 @@ class NewPartition(RowsWriter):
 
     def add_record(self, line: RecordLine) -> None:
         """Adds a record without a batch."""
-        self.hold(self._record(line, line.timestamp if line.is_append_time else None))
+        self.hold(self._record(line))
 
-    def _record(self, line: RecordLine, append_time: int | None) -> NewRecord:
-        return NewRecord(self.numbered(line.offset), line.timestamp, line.key, line.value, line.headers, append_time)
+    def _record(self, line: RecordLine) -> NewRecord:
+        return line.record._replace(offset=self.numbered(line.offset))
 
     def add(self, rows: Rows, append_time: int | None = None) -> None:
         self._check_headers(self._magic, rows)
@@ -412,7 +403,7 @@ class NewPartition(RowsWriter):
         if self._request.magic not in (None, line.magic) or self._request.batch_bytes is not None:
             raise KsegError("batches keep their format and size when they are read: convert the result")
         header = line.header
-        records = [self._record(record, None) for record in line.records]
+        records = [self._record(record) for record in line.records]
         self.records += len(records)
         if line.magic == MAGIC_V2:
             first = records[0].offset if records else header.base_offset
@@ -429,7 +420,7 @@ class NewPartition(RowsWriter):
 
     def _add_to_snapshot(self, line: BatchLine) -> None:
         """Adds a batch to a snapshot of the cluster metadata, whose offsets are its own."""
-        records = [NewRecord(each.offset or 0, each.timestamp, each.key, each.value) for each in line.records]
+        records = [each.record for each in line.records]
         data, name = self._batch(line, records), line.file.name
         self.files[name] = self.files.get(name, 0) + len(data)
         self.records += len(records)
@@ -530,17 +521,14 @@ def add_lines(work: Import, paths: Sequence[str], request: ConvertOptions) -> No
     for path in paths:
         with ExitStack() as opened:
             name = "standard input" if path == STANDARD_INPUT else path
-            _add_lines(work, JsonLines(open_input(path, opened), name, 4 * request.max_batch_bytes), name)
-
-
-def _add_lines(work: Import, lines: JsonLines, path: str) -> None:
-    for line in lines:
-        try:
-            work.add(line)
-        except StoppedHalfwayError:
-            raise
-        except KsegError as error:
-            raise nothing_written(f"{path}: line {lines.first_line}", error) from error
+            lines = JsonLines(open_input(path, opened), name, 4 * request.max_batch_bytes)
+            for line in lines:
+                try:
+                    work.add(line)
+                except StoppedHalfwayError:
+                    raise
+                except KsegError as error:
+                    raise nothing_written(f"{name}: line {lines.first_line}", error) from error
 
 
 def nothing_written(place: str, error: Exception) -> KsegError:

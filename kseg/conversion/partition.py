@@ -150,7 +150,7 @@ class Converter:
             batches = _single_batches(found.rows, LOG_APPEND_TIME * (found.append_time is not None))
             yield partial(bytes, batches), len(batches)
             return
-        yield from self._group_rows(magic, fields, self._counted(iter([found.rows])), found.magic < MAGIC_V2)
+        yield from self._group(magic, fields, self._counted(iter([found.rows])), found.magic < MAGIC_V2)
 
     @property
     def only_recodes(self) -> bool:
@@ -197,7 +197,7 @@ class Converter:
                 append_time = header.max_timestamp if header.is_log_append_time else None
                 self._check(batch)
                 fields = BatchFields(self._target(header.codec, magic), append_time=append_time if magic else None)
-                yield from self._group(magic, fields, batch)
+                yield from self._group(magic, fields, self._counted(batch.rows()))
             return
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
@@ -216,7 +216,7 @@ class Converter:
             header.max_timestamp if header.is_log_append_time else None, header.is_transactional,
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
         )  # fmt: skip
-        yield from self._group(magic, fields, batch)
+        yield from self._group(magic, fields, self._counted(batch.rows()))
 
     # v0, v1
 
@@ -230,14 +230,14 @@ class Converter:
             return
         append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
         fields = BatchFields(self._target(codec, magic), append_time=append_time)
-        yield from self._group(magic, fields, batch, not codec)
+        yield from self._group(magic, fields, self._counted(batch.rows()), not codec)
 
     # 0.7
 
     def _add_07(self, batch: Message07) -> Iterator[Build]:
         magic, codec = 2 if self._magic is None else self._magic, batch.header.codec
         self._check(batch)
-        yield from self._group_rows(magic, BatchFields(self._target(codec, magic)), self._numbered(batch), not codec)
+        yield from self._group(magic, BatchFields(self._target(codec, magic)), self._numbered(batch), not codec)
 
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
         for rows in batch.rows():
@@ -251,10 +251,9 @@ class Converter:
 
     # All
 
-    def _group(self, magic: int, fields: BatchFields, batch: Batch, is_plain: bool = False) -> Iterator[Build]:
-        yield from self._group_rows(magic, fields, self._counted(batch.rows()), is_plain)
-
-    def _group_rows(self, magic: int, fields: BatchFields, batches: Iterator[Rows], is_plain: bool) -> Iterator[Build]:
+    def _group(
+        self, magic: int, fields: BatchFields, batches: Iterator[Rows], is_plain: bool = False
+    ) -> Iterator[Build]:
         limit, self._found.has_changed = self._request.batch_bytes, True
         is_joined = limit is not None
         if limit is None and is_plain and fields.target.codec:
@@ -428,11 +427,6 @@ class _Conversion:
                 self._writer.close()
             raise
 
-    @property
-    def _is_refused(self) -> bool:
-        """Whether the conversion will fail for losses; the remaining losses are still counted."""
-        return bool(self.found.losses) and not self._request.is_lossy
-
     def _convert_file(self, file: SegmentFile) -> None:
         self._file = file.path
         with open_segment(file, self._scratch, run_bytes=RECODED_BYTES) as reader:
@@ -517,29 +511,32 @@ class _Conversion:
     def _convert(self, batch: Batch) -> None:
         self.found.batches += 1
         if not batch.is_valid:
-            self._refuse(batch, recoding.Refused(batch.problems[0]))
+            self._refuse(batch, batch.problems[0])
             return
         if self._is_left_out(batch):
             self.found.left_out += 1
             self._leave_gap(batch)
             return
         if (impossible := self._impossible(batch)) is not None:
-            self._refuse(batch, recoding.Refused(impossible))
+            self._refuse(batch, impossible)
             return
         base = batch.last_offset if batch.base_offset is None else batch.base_offset
         if self._writer is None:
             self._begin_segment(base)
         if base < self.found.next_offset and not self._is_07:
             message = f"offset {base} comes behind offset {self.found.next_offset - 1}"
-            self._skip(Damage("offsets-not-rising", batch.position, batch.size, message))
+            self._refuse(batch, Problem("offsets-not-rising", message))
             return
         try:
             self._submit(self._converter.add(batch, self.found.next_offset), batch)
         except recoding.Refused as refused:
-            self._refuse(batch, refused)
+            self._refuse(batch, refused.problem)
             return
-        if self.found.ends_in_damage:
-            self._end_gap(batch)
+        if self.found.ends_in_damage:  # offsets missing before this batch may have been in the damaged bytes
+            first = batch.first_offset()
+            if first is not None and first > self.found.next_offset and not self._is_07:
+                self.found.gaps.append((self.found.next_offset, first - 1))
+            self.found.ends_in_damage = False
         if self._converter.drops(batch):
             self._leave_gap(batch)
         self.found.next_offset = max(self.found.next_offset, batch.next_offset)
@@ -566,13 +563,6 @@ class _Conversion:
         gaps.append((base, batch.last_offset))
         self.found.next_offset = batch.next_offset
 
-    def _end_gap(self, batch: Batch) -> None:
-        """Ends a gap after damage: offsets missing before this batch may have been in the damaged bytes."""
-        base = batch.first_offset()
-        if base is not None and base > self.found.next_offset and not self._is_07:
-            self.found.gaps.append((self.found.next_offset, base - 1))
-        self.found.ends_in_damage = False
-
     def _is_left_out(self, batch: Batch) -> bool:
         transactions = self._transactions
         if transactions is None:
@@ -580,8 +570,8 @@ class _Conversion:
         end = transactions.last_stable_offset
         return transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end)
 
-    def _refuse(self, batch: Batch, refused: recoding.Refused) -> None:
-        self._skip(Damage(refused.problem.code, batch.position, batch.size, refused.problem.message))
+    def _refuse(self, batch: Batch, problem: Problem) -> None:
+        self._skip(Damage(problem.code, batch.position, batch.size, problem.message))
 
     def _skip(self, damage: Damage) -> None:
         if not self._request.skips_damage:
@@ -597,7 +587,8 @@ class _Conversion:
         if batch is not None:
             location = recoding.BatchLocation(batch.position, batch.size, batch.base_offset, batch.last_offset)
         for build, weight in builds:
-            if not self._is_refused:
+            # If the conversion will fail for losses, only the remaining losses are still counted.
+            if self._request.is_lossy or not self.found.losses:
                 for results in self._pipeline.submit(partial(_attempt, build, location), weight):
                     self._write(results)
 
@@ -671,7 +662,8 @@ def joined(
     for file, found in zip(files, converted, strict=True):
         if whole.ends_in_damage or whole.next_offset > (file.base_offset or 0):
             return None
-        if _gap_continues(whole.gaps, found.gaps):
+        firsts = {first for first, _ in found.gaps}
+        if any(last + 1 in firsts for _, last in whole.gaps):  # a gap continues into this segment
             return None
         whole.losses.counts.update(found.losses.counts)
         for each in ("segments", "skipped", "gaps", "left_out", "batches", "old_bytes"):
@@ -679,9 +671,3 @@ def joined(
         whole.next_offset, whole.ends_in_damage = found.next_offset, found.ends_in_damage
         whole.has_changed |= found.has_changed
     return finished(name, files, request, whole)
-
-
-def _gap_continues(before: list[tuple[int, int]], behind: list[tuple[int, int]]) -> bool:
-    """Whether a gap continues from one segment into the next."""
-    firsts = {first for first, _ in behind}
-    return any(last + 1 in firsts for _, last in before)

@@ -117,12 +117,13 @@ def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, m
     while frame < count:
         frame = packing.recode(buffer, frames, frame, found[-1])
         if frame < count:
-            position = frames[frame * FRAME_WIDTH + FRAME_POSITION]
-            end = position + frames[frame * FRAME_WIDTH + FRAME_SIZE]
+            position, size = (frames[frame * FRAME_WIDTH + column] for column in (FRAME_POSITION, FRAME_SIZE))
+            header = parse_header(buffer, position)
             try:
-                found[-1] += recompressed(buffer[position:end], parse_header(buffer, position), target, max_bytes)
+                found[-1] += recompressed(buffer[position : position + size], header, target, max_bytes)
             except Refused as refused:
-                found += [refused_at(_location(buffer, position, end, origin), refused), bytearray()]
+                location = BatchLocation(origin + position, size, header.base_offset, header.last_offset)
+                found += [refused_at(location, refused), bytearray()]
         frame += 1
     return found
 
@@ -154,11 +155,6 @@ def _expected(frames: memoryview, first: int) -> int:
     last = len(frames) - FRAME_WIDTH
     size = frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] - frames[first * FRAME_WIDTH + FRAME_POSITION]
     return size + size // 64
-
-
-def _location(buffer: Sliceable, position: int, end: int, origin: int) -> BatchLocation:
-    header = parse_header(buffer, position)
-    return BatchLocation(origin + position, end - position, header.base_offset, header.last_offset)
 
 
 def _expansion(max_bytes: int) -> ExpansionBuffer:

@@ -94,83 +94,55 @@ class _Stream(io.RawIOBase):
         return self._position
 
 
-class _Groups:
-    """Collects record batches into tables, one for each row group."""
-
-    def __init__(self, schema: Any) -> None:
-        self._schema = schema
-        self._held: list[Any] = []
-        self._rows = self.held_bytes = 0
-
-    def add(self, batch: Any) -> Iterator[Any]:
-        """Adds a record batch. Yields the table of the earlier ones if they fill a row group."""
-        size = batch.nbytes
-        is_full = self._rows >= GROUP_ROWS or self.held_bytes >= GROUP_BYTES
-        if is_full and (size > _SMALL_BYTES or self.held_bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
-            yield from self.rest()
-        self._held.append(batch)
-        self._rows += batch.num_rows
-        self.held_bytes += size
-
-    def rest(self) -> Iterator[Any]:
-        """Yields the table of the remaining batches, if any."""
-        import pyarrow as pa
-
-        held, self._held, self._rows, self.held_bytes = self._held, [], 0, 0
-        if held:
-            yield pa.Table.from_batches(held, self._schema)
-
-
 class TableWriter:
     """Writes record batches of one schema, as a context manager.
 
     The file is completed if the block succeeds. After an error nothing more is written, so that a broken file is
     detected. ``codec``: None means snappy in Parquet, and no compression in the Arrow format; ``level``: None for the
-    codec's default.
+    codec's default. ``held_bytes``: size of the rows that are not written yet.
     """
 
     def __init__(self, output: TableOutput, form: str, schema: Any, codec: str | None, level: int | None) -> None:
         check_codec(form, codec)
-        self._stream = _Stream(output)
-        name = codec or _DEFAULTS[form]
-        self._groups = _Groups(schema) if form == PARQUET else None
+        self._stream, self._schema = _Stream(output), schema
+        self._is_grouped = form == PARQUET
+        self._held: list[Any] = []
+        """Record batches of the next row group."""
+        self._rows = self.held_bytes = 0
         make = _parquet_writer if form == PARQUET else _arrow_writer
-        self._writer = make(self._stream, schema, name, level)
+        self._writer = make(self._stream, schema, codec or _DEFAULTS[form], level)
 
     def __enter__(self) -> "TableWriter":
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            self._finish()
-            return
-        self._stream.is_abandoned = True
+            self.flush()
+        else:
+            self._stream.is_abandoned = True
         self._writer.close()
 
     def add(self, batch: Any) -> None:
-        """Writes one record batch."""
-        if self._groups is None:
+        """Writes one record batch; in Parquet together with others, as a row group."""
+        if not self._is_grouped:
             self._writer.write_batch(batch)
-        else:
-            self._write_groups(self._groups.add(batch))
-
-    @property
-    def held_bytes(self) -> int:
-        """Size of the rows that are not written yet."""
-        return 0 if self._groups is None else self._groups.held_bytes
+            return
+        size = batch.nbytes
+        is_full = self._rows >= GROUP_ROWS or self.held_bytes >= GROUP_BYTES
+        if is_full and (size > _SMALL_BYTES or self.held_bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
+            self.flush()
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self.held_bytes += size
 
     def flush(self) -> None:
-        """Writes the rows that are held."""
-        if self._groups is not None:
-            self._write_groups(self._groups.rest())
+        """Writes the rows that are held, as a row group."""
+        import pyarrow as pa
 
-    def _write_groups(self, tables: Iterator[Any]) -> None:
-        for table in tables:
+        held, self._held, self._rows, self.held_bytes = self._held, [], 0, 0
+        if held:
+            table = pa.Table.from_batches(held, self._schema)
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-
-    def _finish(self) -> None:
-        self.flush()
-        self._writer.close()
 
 
 def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
@@ -237,9 +209,17 @@ def export_records(
     KsegError."""
     reading = _Reading(paths, options, warn)
     if options.form == CSV:
-        _as_csv(reading, output)
+        output.write(FIRST_LINE)
+        decoded = reading.decoded()
+        with closing(reading.chunks(1)) as chunks:
+            for file, chunk in chunks:
+                texts = {name: [_text(each) for each in decoded.texts(chunk, file, name)] for name in decoded.names}
+                output.write(csv_lines(chunk, file.topic, file.partition, texts))
     else:
-        _as_table(reading, output, options)
+        wanted, batches = _batches(reading, options, COLUMNS)
+        with TableWriter(output, str(options.form), wanted, *options.packing) as writer, closing(batches):
+            for _, batch in batches:
+                writer.add(batch)
     reading.summarize()
 
 
@@ -258,13 +238,11 @@ class _Reading:
 
         Close the generator before the output. Raises DamageError.
         """
-        options = self._options
         for path in self._paths:
             parts = expand_path(path)
             for part in [path, *parts] if parts != [path] else parts:
                 warn_of_skipped_files(part, part in parts and not segments_at(part), self.warn)
-            committed, limit = options.read_committed, options.max_batch_bytes
-            request = ScanRequest((path,), is_committed=committed, max_batch_bytes=limit)
+            request = self._request([path])
             reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
             for _, found in parts_of_scan(request):
                 for chunk in reader.chunks(found):
@@ -277,11 +255,12 @@ class _Reading:
         found = DecodedColumns(decoding, self.warn)
         if not found.names or options.form == CSV:
             return found
-        request = ScanRequest(
-            tuple(self._paths), is_committed=options.read_committed, max_batch_bytes=options.max_batch_bytes
-        )
-        found.decoding = with_types(decoding, request, None, self._jobs, found)
+        found.decoding = with_types(decoding, self._request(self._paths), None, self._jobs, found)
         return found
+
+    def _request(self, paths: Iterable[str]) -> ScanRequest:
+        committed, limit = self._options.read_committed, self._options.max_batch_bytes
+        return ScanRequest(tuple(paths), is_committed=committed, max_batch_bytes=limit)
 
     def _refuse_or_count(self, file: SegmentFile, left_out: LeftOut) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
@@ -294,22 +273,6 @@ class _Reading:
     def summarize(self) -> None:
         if self._left_out > _MAX_DAMAGES:
             self.warn(f"{self._left_out - _MAX_DAMAGES} more damaged ranges are left out")
-
-
-def _as_csv(reading: _Reading, output: TableOutput) -> None:
-    output.write(FIRST_LINE)
-    decoded = reading.decoded()
-    with closing(reading.chunks(1)) as chunks:
-        for file, chunk in chunks:
-            texts = {name: [_text(each) for each in decoded.texts(chunk, file, name)] for name in decoded.names}
-            output.write(csv_lines(chunk, file.topic, file.partition, texts))
-
-
-def _as_table(reading: _Reading, output: TableOutput, options: ConvertOptions) -> None:
-    wanted, batches = _batches(reading, options, COLUMNS)
-    with TableWriter(output, str(options.form), wanted, *options.packing) as writer, closing(batches):
-        for _, batch in batches:
-            writer.add(batch)
 
 
 def _batches(

@@ -37,14 +37,7 @@ from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
 from kseg.stores.source import open_source
 
-"""Suffixes of files that are rebuilt with the segments."""
-
 _CARRIED = (TRANSACTION_INDEX, SNAPSHOT)
-
-
-def carried_files(directory: str) -> list[str]:
-    """Returns the names of files that stay unchanged if the segments keep their offsets."""
-    return [name for name in sorted(trees.listdir(directory)) if name.endswith(_CARRIED)]
 
 
 def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Iterator[tuple[str, bytes]]:
@@ -142,7 +135,7 @@ def rewrite(
         made.carried = [LEADER_EPOCHS] if trees.exists(os.path.join(directory, LEADER_EPOCHS)) else []
         if found.has_same_segments:
             stays = SIDE_SUFFIXES if keeps_batches else tuple(suffix for suffix in SIDE_SUFFIXES if suffix != SNAPSHOT)
-            carried = carried_files(directory)
+            carried = [name for name in sorted(trees.listdir(directory)) if name.endswith(_CARRIED)]
             made.carried += [name for name in carried if name.endswith(stays) or name == _first_snapshot(found)]
     if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
         for each, content in make_side_files(found.segments, _seed(directory, found)):

@@ -1,6 +1,7 @@
 """Writes records with rising offsets as the segments of new partitions: v2 batches without a producer."""
 
 import os
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -10,7 +11,7 @@ from kseg.conversion.grouping import BatchFields, Build, Grouper
 from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError, errors_at
 from kseg.formats.compressing import Target
-from kseg.formats.rows import Rows, int64s
+from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.files import LAST_OFFSET
@@ -58,14 +59,8 @@ def rows_of(records: Sequence[NewRecord]) -> Rows:
             headers += [*put(key), *put(value)]
         rows += [new.offset, new.timestamp, -1, *put(new.key), *put(new.value), first]
         rows += [len(new.headers), 0]
-    return Rows(bytes(payload), _columns(rows, ROW_WIDTH), _columns(headers, HEADER_WIDTH), len(records))
-
-
-def _columns(numbers: list[int], least: int) -> memoryview:
-    found = int64s(max(len(numbers), least))
-    for at, number in enumerate(numbers):
-        found[at] = number
-    return found
+    row_table, header_table = (memoryview(array("q", each or [0] * ROW_WIDTH)) for each in (rows, headers))
+    return Rows(bytes(payload), row_table, header_table, len(records))
 
 
 OPEN_FILES = 128

@@ -195,10 +195,8 @@ class _TableFile:
             for run in runs:
                 found = range(count, count + len(run))
                 count = found.stop
-                yield _Stream(run[0], partial(map, partial(self._row_of, reader), found), self._path)
-
-    def _row_of(self, reader: "pyarrow.RecordBatchFileReader", at: int) -> _Rows:
-        return self._placed(reader.get_batch(at))
+                rows = partial(map, lambda at: self._placed(reader.get_batch(at)), found)
+                yield _Stream(run[0], rows, self._path)
 
     def _held(self) -> "Iterator[dict[tuple[str, int], list[pyarrow.RecordBatch]]]":
         """Yields the rows by topic and partition, some ten MB at a time."""

@@ -200,17 +200,13 @@ def _custom_metadata(fields: dict[str, Any]) -> str:
     return f"Optional[CustomMetadata{{{len(base64.b64decode(encoded))} bytes}}]"
 
 
-def _txn_index_empty(fields: dict[str, Any]) -> str:
-    return "true" if fields.get("txnIndexEmpty", False) else "false"
-
-
 _SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
     "remoteLogSegmentId": _segment_id,
     "topicPartition": lambda fields: _topic_id_partition(fields["topicIdPartition"]),
     "segmentLeaderEpochs": _epochs,
     "customMetadata": _custom_metadata,
     "state": _state,
-    "txnIdxEmpty": _txn_index_empty,
+    "txnIdxEmpty": lambda fields: "true" if fields.get("txnIndexEmpty", False) else "false",
 }
 """Texts of fields that are not printed as they are."""
 

@@ -21,6 +21,7 @@ KIP-848, KIP-890, KIP-932, KIP-1071.
 import base64
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -78,15 +79,9 @@ class CoordinatorDecoder:
             return Decoded(missing, None, None, undecodable_json(value, missing))
         try:
             record_type = _prefix(key, "key")
-        except MessageError as error:
-            return _skipped(key, value, offset, str(error))
-        if record_type not in self._keys:
-            unknown = f"Unknown record type {record_type} at offset {offset}, skipping."
-            return Decoded(unknown, None, undecodable_json(key, unknown), undecodable_json(value, unknown))
-        return self._decode_type(record_type, key, value, offset)
-
-    def _decode_type(self, record_type: int, key: bytes, value: bytes | None, offset: int) -> Decoded:
-        try:
+            if record_type not in self._keys:
+                unknown = f"Unknown record type {record_type} at offset {offset}, skipping."
+                return Decoded(unknown, None, undecodable_json(key, unknown), undecodable_json(value, unknown))
             shown = {"type": str(record_type), "data": _message(self._keys[record_type], key, record_type, "key")}
         except MessageError as error:
             return _skipped(key, value, offset, str(error))
@@ -138,19 +133,11 @@ def _expand_members(record_type: int, fields: dict[str, Any]) -> None:
         return
     for member in fields["members"]:
         for name, message in PROTOCOLS.items():
-            member[name] = _expanded(message, member[name])
-
-
-def _expanded(message: MessageSchema, encoded: str) -> Any:
-    # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
-    data = base64.b64decode(encoded)
-    if len(data) < _VERSION.size:
-        return encoded
-    try:
-        fields, _end = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size)
-    except MessageError:
-        return encoded
-    return fields
+            data = base64.b64decode(member[name])
+            # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
+            if len(data) >= _VERSION.size:
+                with suppress(MessageError):
+                    member[name] = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size)[0]
 
 
 class _Topic(NamedTuple):

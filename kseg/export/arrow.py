@@ -3,10 +3,10 @@
 import re
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
@@ -126,8 +126,20 @@ def record_batch(
         elif field.name in constants:
             arrays.append(_repeated(constants[field.name], chunk.count, field.type))
         else:
-            arrays.append(_MAKERS[field.name](chunk, field.type))
+            arrays.append(_column(chunk, field.name, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _column(chunk: Chunk, name: str, kind: "pyarrow.DataType") -> "pyarrow.Array":
+    """Returns a column of a chunk. Raises KeyError if the chunk lacks it."""
+    import pyarrow as pa
+
+    if name == HEADERS:
+        return _headers(chunk, kind)
+    if name in (KEY, VALUE):
+        return _binary(chunk.bytes[name], chunk.count, kind)
+    valid = None if name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
+    return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name][: chunk.count])])
 
 
 def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
@@ -147,20 +159,6 @@ def _column_of(value: str | int | None, count: int, kind: "pyarrow.DataType") ->
     data = valid_text(value).encode()
     ends = array("i", range(0, len(data) * count + 1, len(data))) if data else array("i", [0]) * (count + 1)
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(ends), pa.py_buffer(data * count)])
-
-
-def _numbers(name: str) -> Callable[[Chunk, Any], Any]:
-    def make(chunk: Chunk, kind: Any) -> Any:
-        import pyarrow as pa
-
-        valid = None if name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
-        return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name][: chunk.count])])
-
-    return make
-
-
-def _bytes(name: str) -> Callable[[Chunk, Any], Any]:
-    return lambda chunk, kind: _binary(chunk.bytes[name], chunk.count, kind)
 
 
 def _binary(column: Bytes, count: int, kind: Any) -> Any:
@@ -230,16 +228,6 @@ def _header_keys(column: "pyarrow.Array") -> "pyarrow.Array":
     if not pc.any(pc.starts_with(column, _ESCAPE_START)).as_py():
         return column
     return pa.array([unescaped(key) for key in column.to_pylist()], pa.binary())
-
-
-_MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
-    OFFSET: _numbers(OFFSET),
-    TIMESTAMP: _numbers(TIMESTAMP),
-    TIMESTAMP_TYPE: _numbers(TIMESTAMP_TYPE),
-    KEY: _bytes(KEY),
-    VALUE: _bytes(VALUE),
-    HEADERS: _headers,
-}
 
 
 TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
@@ -366,19 +354,12 @@ def with_offsets(batch: "pyarrow.RecordBatch", first: int) -> "pyarrow.RecordBat
         return batch
     if first + batch.num_rows - 1 > LAST_OFFSET:
         raise ValueError(f"there is no offset after {LAST_OFFSET}")
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    return pa.RecordBatch.from_pydict(columns | {OFFSET: pa.array(range(first, first + batch.num_rows), pa.int64())})
+    return batch.append_column(OFFSET, pa.array(range(first, first + batch.num_rows), pa.int64()))
 
 
-class BatchableRows(NamedTuple):
-    """Records that can share a batch. ``append_time``: their LogAppendTime in ms, or None."""
-
-    rows: Rows
-    append_time: int | None
-
-
-def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
-    """Yields all records of a batch with columns of `kseg.export.arrow.schema`, ``offset`` among them.
+def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[tuple[Rows, int | None]]:
+    """Yields all records of a batch with columns of `kseg.export.arrow.schema`, ``offset`` among them: those that can
+    share a batch, with their LogAppendTime in ms, or None.
 
     Timestamps may have any unit. Raises ValueError for a null offset or header key.
     """
@@ -387,7 +368,7 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     rows = _rows(batch)
     times = rows.rows[layout.ROW_TIMESTAMP :: layout.ROW_WIDTH].tolist()
     if TIMESTAMP_TYPE not in batch.schema.names:
-        yield BatchableRows(rows, None)
+        yield rows, None
         return
     kinds = batch.column(TIMESTAMP_TYPE).to_pylist()
     found = [time if kind == _LOG_APPEND_TIME else None for kind, time in zip(kinds, times, strict=True)]
@@ -395,7 +376,7 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     for stop in range(1, rows.count + 1):
         if stop == rows.count or found[stop] != found[first]:
             part = rows.rows[first * layout.ROW_WIDTH : stop * layout.ROW_WIDTH]
-            yield BatchableRows(Rows(rows.payload, part, rows.headers, stop - first), found[first])
+            yield Rows(rows.payload, part, rows.headers, stop - first), found[first]
             first = stop
 
 

@@ -49,32 +49,53 @@ class LeftOut(NamedTuple):
 ReportLeftOut = Callable[[LeftOut], None]
 
 
+class Wanted(NamedTuple):
+    """The requested records. Ranges are inclusive, times are in ms. Records without a timestamp match no range of
+    times.
+
+    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see. ``key``: only
+    records with this key.
+    """
+
+    first_offset: int = -(1 << 63)
+    last_offset: int = LAST_OFFSET
+    earliest_ms: int = ALL_TIMES[0]
+    latest_ms: int = ALL_TIMES[1]
+    transactions: Transactions | None = None
+    key: bytes | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return self == Wanted()
+
+
 class ColumnDecoder:
     """Fills ``chunks`` with the records of runs. ``report`` is called for each skipped range, in order.
 
-    ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted; ``key``: only records with
-    this key. ``uses_headers``: offsets are enough, and most come from batch headers.
+    ``wanted``: its transactions are ignored. ``uses_headers``: offsets are enough, and most come from batch headers.
     """
 
     def __init__(
-        self,
-        reader: SegmentReader,
-        scratch: Scratch,
-        chunks: Chunks,
-        report: ReportLeftOut,
-        wanted: memoryview,
-        is_all: bool,
-        key: bytes | None = None,
+        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, report: ReportLeftOut, wanted: Wanted
     ) -> None:
         self._reader, self._scratch, self._chunks, self._report = reader, scratch, chunks, report
-        self._wanted, self._is_all, self._key = wanted, is_all, key
+        self._is_all, self._key = wanted.is_all, wanted.key
+        self._wanted = int64s(kernel.WANTED_WIDTH)
+        self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted[:2]
+        self._wanted[kernel.WANTED_EARLIEST], self._wanted[kernel.WANTED_LATEST] = wanted[2:4]
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
-        has_time = wanted[kernel.WANTED_EARLIEST] > ALL_TIMES[0] or wanted[kernel.WANTED_LATEST] < ALL_TIMES[1]
-        self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.is_07
+        self.uses_headers = (
+            chunks.needs_no_records and self._key is None and wanted[2:4] == ALL_TIMES and not reader.is_07
+        )
 
     def rest(self) -> Iterator[Chunk]:
         """Yields the last chunk."""
         yield from self._chunks.rest()
+
+    def all_of(self, run: Run) -> Iterator[Chunk]:
+        """Yields the chunks of the frames of a run alone."""
+        yield from self.take(run)
+        yield from self.rest()
 
     def take(self, run: Run) -> Iterator[Chunk]:
         """Yields the chunks that the frames of a run fill."""
@@ -286,26 +307,6 @@ _HEAD_BYTES = V2_FLAGS + 1
 """Bytes of a batch up to its codec, which is in the lowest byte of the attributes."""
 
 
-class Wanted(NamedTuple):
-    """The requested records. Ranges are inclusive, times are in ms. Records without a timestamp match no range of
-    times.
-
-    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see. ``key``: only
-    records with this key.
-    """
-
-    first_offset: int = -(1 << 63)
-    last_offset: int = LAST_OFFSET
-    earliest_ms: int = ALL_TIMES[0]
-    latest_ms: int = ALL_TIMES[1]
-    transactions: Transactions | None = None
-    key: bytes | None = None
-
-    @property
-    def is_all(self) -> bool:
-        return self == Wanted()
-
-
 class RecordColumns:
     """Iterates over the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
 
@@ -323,22 +324,15 @@ class RecordColumns:
         jobs: int = 1,
     ) -> None:
         self._reader, self._file, self._chunks, self._report = reader, file, chunks, report
-        self._part = part
-        self._jobs = jobs
-        self._transactions = wanted.transactions
+        self._part, self._jobs = part, jobs
         stable = None if wanted.transactions is None else wanted.transactions.last_stable_offset
-        last = wanted.last_offset if stable is None else min(wanted.last_offset, stable - 1)
-        self._first_offset, self._last_offset = wanted.first_offset, last
-        self._earliest_ms = wanted.earliest_ms
-        self._is_all, self._key = wanted.is_all, wanted.key
-        self._wanted = int64s(kernel.WANTED_WIDTH)
-        self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted.first_offset, last
-        self._wanted[kernel.WANTED_EARLIEST] = wanted.earliest_ms
-        self._wanted[kernel.WANTED_LATEST] = wanted.latest_ms
+        self._wanted = wanted if stable is None else wanted._replace(last_offset=min(wanted.last_offset, stable - 1))
 
     def __iter__(self) -> Iterator[Chunk]:
-        decoder = self._decoder(self._reader.scratch, self._chunks, self._report)
-        if decoder.uses_headers and self._is_whole:
+        wanted = self._wanted
+        decoder = ColumnDecoder(self._reader, self._reader.scratch, self._chunks, self._report, wanted)
+        is_all = wanted.transactions is None and wanted.last_offset == LAST_OFFSET
+        if decoder.uses_headers and is_all and self._sought() == Slice():  # every byte of the segment is read
             yield from self._surveyed(decoder)
             return
         if self._jobs > 1 and not decoder.uses_headers:
@@ -350,11 +344,6 @@ class RecordColumns:
             else:
                 yield from decoder.take(item)
         yield from decoder.rest()
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether every byte of the segment is read, for records of all transactions."""
-        return self._transactions is None and self._last_offset == LAST_OFFSET and self._sought() == Slice()
 
     def _surveyed(self, decoder: ColumnDecoder) -> Iterator[Chunk]:
         """Yields the chunks of a pass over checksums and headers, which is faster than one over a mapped file."""
@@ -373,7 +362,7 @@ class RecordColumns:
                     prefetcher.leave_out(item, self._report)
                 elif self._reader.is_07 or begins_compressed(self._reader.source, item.position):
                     yield from plain.rest()
-                    yield from prefetcher.take(partial(_all_chunks, run=item.copied()), self._report)
+                    yield from prefetcher.take(partial(ColumnDecoder.all_of, run=item.copied()), self._report)
                 else:
                     yield from prefetcher.rest()
                     yield from plain.take(item)
@@ -381,22 +370,21 @@ class RecordColumns:
             yield from prefetcher.rest()
 
     def _another_decoder(self, report: ReportLeftOut) -> ColumnDecoder:
-        return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), report)
-
-    def _decoder(self, scratch: Scratch, chunks: Chunks, report: ReportLeftOut) -> ColumnDecoder:
-        return ColumnDecoder(self._reader, scratch, chunks, report, self._wanted, self._is_all, self._key)
+        scratch = Scratch(self._reader.scratch.max_batch_bytes)
+        return ColumnDecoder(self._reader, scratch, self._chunks.another(), report, self._wanted)
 
     def _items(self) -> Iterator[Run | LeftOut]:
-        for item in runs_between(self._reader, self._file, self._sought(), self._last_offset):
+        transactions = self._wanted.transactions
+        for item in runs_between(self._reader, self._file, self._sought(), self._wanted.last_offset):
             if isinstance(item, Damage):
                 yield LeftOut(*item)
-            elif self._transactions is None:
+            elif transactions is None:
                 yield item
             else:
-                yield from self._committed(item, self._transactions)
+                yield from self._committed(item, transactions)
 
     def _sought(self) -> Slice:
-        return sought(self._reader, self._file, self._part, self._first_offset, self._earliest_ms)
+        return sought(self._reader, self._file, self._part, self._wanted.first_offset, self._wanted.earliest_ms)
 
     def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
         """Yields a run without the batches of aborted transactions."""
@@ -431,11 +419,6 @@ def runs_between(reader: SegmentReader, file: SegmentFile, part: Slice, last_off
         yield item
         if stop.is_behind_end(reader, item):
             return
-
-
-def _all_chunks(decoder: ColumnDecoder, run: Run) -> Iterator[Chunk]:
-    yield from decoder.take(run)
-    yield from decoder.rest()
 
 
 def begins_compressed(source: Source, position: int = 0) -> bool:

@@ -156,13 +156,10 @@ def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -
     if request.is_committed and chosen:
         transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
     for file in chosen:
+        live = live_segment_of(file)
+        offsets = Offsets() if live is None else Offsets(live.log_start)
         for size, part in _slices(file, slice_bytes):
-            yield size, ScanPart(file, part, transactions, _offsets(file))
-
-
-def _offsets(file: SegmentFile) -> Offsets:
-    live = live_segment_of(file)
-    return Offsets() if live is None else Offsets(live.log_start)
+            yield size, ScanPart(file, part, transactions, offsets)
 
 
 def live_segment_of(file: SegmentFile) -> "LiveSegment | None":

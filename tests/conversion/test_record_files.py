@@ -193,13 +193,9 @@ def records_of_noise(seed: int) -> Any:
 def test_a_row_group_is_full_at_its_limit_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_files, "GROUP_ROWS", 4)
     monkeypatch.setattr(record_files, "_SMALL_BYTES", 0)
-    groups = record_files._Groups(pa.schema([("a", pa.int64())]))
-    sizes = []
-    for count in (3, 1, 3, 2, 4, 1):
-        added = pa.record_batch([pa.array(range(count), pa.int64())], names=["a"])
-        sizes.append([table.num_rows for table in groups.add(added)])
-    assert sizes == [[], [], [4], [], [5], [4]]
-    assert [table.num_rows for table in groups.rest()] == [1]
+    batches = [pa.record_batch([pa.array(range(count), pa.int64())], names=["a"]) for count in (3, 1, 3, 2, 4, 1)]
+    found = written(batches, batches[0].schema).metadata
+    assert [found.row_group(at).num_rows for at in range(found.num_row_groups)] == [4, 5, 4, 1]
 
 
 Record = tuple[int, int | None, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]

@@ -14,9 +14,8 @@ from kseg.kernel.files.system import keep_freed_memory
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.segment.batches import RecordBatch
 from kseg.segment.slices import in_parts
-from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
-from kseg.stores.windows import Windows, next_frame
+from kseg.stores.windows import Buffers, Windows, next_frame
 
 
 class Walker:

@@ -25,8 +25,8 @@ from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.quantities import shown_bytes
 from kseg.segment.files import segment_stem
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import open_regular
+from kseg.stores.windows import Buffers
 
 # The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
 #

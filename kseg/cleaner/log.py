@@ -30,10 +30,9 @@ from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
 from kseg.stores.source import Source, check_readable, open_source
-from kseg.stores.windows import Windows
+from kseg.stores.windows import Buffers, Windows
 
 
 @dataclass(slots=True)

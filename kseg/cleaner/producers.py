@@ -19,8 +19,8 @@ from kseg.sidefiles.indexes import AbortedTxn
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
+from kseg.stores.windows import Buffers
 
 # Transaction state during cleaning: finds aborted data and removable markers (CleanedTransactionMetadata).
 #

@@ -38,8 +38,8 @@ from kseg.kernel.layout.rows import (
 from kseg.logdir.log_directory import BrokerState
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.segment.times import show_span
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import open_regular
+from kseg.stores.windows import Buffers
 
 ACTIVE, TRANSACTION, WATERMARK, LAG, RATIO, DAMAGE, RECORD_SIZE = (
     "active-segment", "open-transaction", "high-watermark", "min-compaction-lag", "dirty-ratio", "damage",

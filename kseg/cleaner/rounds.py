@@ -51,7 +51,7 @@ from kseg.segment.batches import Message
 from kseg.segment.survey import record_count
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 
 # Maps keys to their last offset within a memory limit (Kafka's SkimpyOffsetMap).
 

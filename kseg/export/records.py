@@ -28,8 +28,8 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, runs_of
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
-from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
+from kseg.stores.windows import Buffers
 
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
 

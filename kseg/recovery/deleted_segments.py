@@ -17,8 +17,8 @@ from kseg.recovery.workspace import Workspace
 from kseg.segment.files import list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
+from kseg.stores.windows import Buffers
 
 # The offsets and leader epochs of one segment, and whether all of it is intact.
 

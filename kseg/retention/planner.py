@@ -50,8 +50,8 @@ from kseg.sidefiles.checkpoints import (
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
+from kseg.stores.windows import Buffers
 
 # The retention of a partition: limits from options or settings, the segments that they delete, and the plan.
 

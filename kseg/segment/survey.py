@@ -23,10 +23,9 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
-from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, is_disk_error, unreadable_error
-from kseg.stores.windows import WINDOW_BYTES, ProvenBatches, Unproven, Windows
+from kseg.stores.windows import WINDOW_BYTES, Buffers, ProvenBatches, Unproven, Windows
 
 # Facts about a batch that only its records give, collected in one walk.
 

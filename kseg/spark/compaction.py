@@ -29,7 +29,7 @@ from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
 from kseg.spark.jobs import Failure, attempt_in, collected, run
 from kseg.spark.session import for_workers
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 
 BUCKET_BYTES = 64 << 20
 """Bytes of segments for each bucket. Its keys are a small part of that."""

@@ -30,8 +30,8 @@ from kseg.segment.files import SegmentFile
 from kseg.spark import register
 from kseg.spark.jobs import Failure, attempt_in, run, whole
 from kseg.spark.session import reason_of
-from kseg.stores.buffers import Buffers
 from kseg.stores.source import STANDARD_INPUT
+from kseg.stores.windows import Buffers
 
 T = TypeVar("T")
 R = TypeVar("R")

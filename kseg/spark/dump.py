@@ -20,8 +20,8 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.slices import Slice, runs_of, slices
 from kseg.spark.jobs import Failure, run, whole
-from kseg.stores.buffers import Buffers
 from kseg.stores.source import STANDARD_INPUT, open_source
+from kseg.stores.windows import Buffers
 
 PART_BYTES = 4 << 20
 WAVE_BYTES = 64 << 20

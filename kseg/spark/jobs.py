@@ -13,7 +13,7 @@ from kseg.changes.disk import Disk
 from kseg.errors import KsegError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.spark.session import for_workers, reason_of
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
 from kseg.verification.partition import Advance, CheckSettings
 from kseg.verification.report import Finding, Report

@@ -6,10 +6,11 @@ earlier. The frames of a window are checked while it is in the processor's cache
 
 from collections.abc import Callable, Iterator
 from threading import local
+from typing import Any, TypeVar
 
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
-from kseg.formats.rows import BytesLike, int64s
+from kseg.formats.rows import BytesLike, Scratch, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
@@ -17,11 +18,46 @@ from kseg.kernel.scan.frames import find
 from kseg.kernel.scan.pieces import common_prefix
 from kseg.kernel.scan.windowed_scan import ENDED, NEEDS_CHECK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
-from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
+
+T = TypeVar("T")
 
 ROW_BYTES = 8 * BATCH_WIDTH
 _ROWS_AT_ONCE = 8192
+
+
+class Buffers:
+    """The buffers of one thread for reading any number of segments, one after another: zeroing new memory takes longer
+    than reading a small file.
+
+    ``scratch`` is for records, ``window`` for bytes of a file, `int64s` for columns of the kernel.
+    """
+
+    def __init__(self, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
+        self.scratch = Scratch(max_batch_bytes)
+        self._columns: dict[str, memoryview] = {}
+        self._window = bytearray()
+        self._kept: dict[str, Any] = {}
+
+    def window(self, size: int, max_size: int) -> bytearray:
+        """Returns ``size`` bytes of any content, or the previous, larger window if it is not above ``max_size``."""
+        if not size <= len(self._window) <= max_size:
+            self._window = bytearray(size)
+        return self._window
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """Returns the object that ``make`` created for the first request of ``name``, in the state of its last use."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        found: T = self._kept[name]
+        return found
+
+    def int64s(self, name: str, count: int) -> memoryview:
+        """Returns at least ``count`` int64, with any content; one buffer per name."""
+        found = self._columns.get(name)
+        if found is None or len(found) < count:
+            found = self._columns[name] = int64s(count)
+        return found
 
 
 class ProvenBatches:

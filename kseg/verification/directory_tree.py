@@ -52,8 +52,8 @@ from kseg.segment.survey import QUICK, BatchProblem, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores import trees
 from kseg.stores.archives.mounting import packed_segment_at
-from kseg.stores.buffers import Buffers
 from kseg.stores.source import open_source
+from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.log_directories import (
     KNOWN_FILES,

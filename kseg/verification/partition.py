@@ -20,11 +20,11 @@ from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import LINK
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.source import Source, open_source
 from kseg.stores.trees import Tree
+from kseg.stores.windows import Buffers
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:

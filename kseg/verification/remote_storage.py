@@ -18,12 +18,12 @@ from kseg.logdir.remote_partitions import (
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import KeyMissingError
 from kseg.stores.remote.recognition import AIVEN, INDEXES, MANIFEST
 from kseg.stores.remote.segment import EPOCHS, ChunkError, ManifestError, RemoteSegment, RemoteSource
 from kseg.stores.remote.storage import RemotePartition, open_storage
 from kseg.stores.trees import VirtualLog, VirtualSideFile
+from kseg.stores.windows import Buffers
 from kseg.verification.partition import Advance, CheckSettings, judge_segments, partition_for_file, partition_to_check
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of

@@ -46,7 +46,7 @@ from kseg.segment.files import (
 from kseg.segment.survey import FULL, QUICK
 from kseg.segment.times import show_span
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import judge_task, tasks_of
 from kseg.verification.metadata import is_newest, judge_snapshot
 from kseg.verification.partition import CheckSettings

@@ -9,7 +9,7 @@ from cleaner.partitions import write_log
 from kseg.cleaner.log import read_segments
 from kseg.cleaner.producers import Producers, read_producers
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 
 DAY_MS, NOW_MS = 86_400_000, 2_000_000_000
 

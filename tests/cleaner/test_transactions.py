@@ -12,7 +12,7 @@ from kseg.cleaner.producers import CleanedTransactions, read_trace
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import AbortedTxn
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from segment.header_rows import header_row
 
 ABORT, COMMIT, DATA, PLAIN, EMPTY = 0, 1, -1, -2, -3

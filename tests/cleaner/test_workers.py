@@ -18,7 +18,7 @@ from kseg.errors import KsegError
 from kseg.kernel.records.building import seal
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.batches import RecordBatch
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from segment.reading import items_at
 
 NOW_MS = 1_700_000_000_000

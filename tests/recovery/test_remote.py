@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kseg.changes.disk import Disk
 from kseg.recovery.remote import fetch, reset_epochs_in_place, trim
-from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import ChunkError, RemoteSegment
+from kseg.stores.windows import Buffers
 from recovery.damages import first_offset, last_offset
 from recovery.partitions import keyed_batch, real_batches
 

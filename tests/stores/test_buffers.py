@@ -1,6 +1,6 @@
 """Buffers that are reused: large enough, and one of each name."""
 
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 
 
 def test_a_window_is_kept_while_it_is_neither_too_small_nor_too_large() -> None:

@@ -21,7 +21,7 @@ from kseg.logdir.log_directory import BrokerState
 from kseg.runtime import process_pool
 from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from kseg.verification import directory_tree
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_in_processes
 from kseg.verification.partition import CheckSettings

@@ -16,9 +16,9 @@ from kseg.quantities import shell_line
 from kseg.segment.files import parse_partition_name, segment_file
 from kseg.segment.survey import DEEP
 from kseg.stores import trees
-from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
+from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.log_directories import judge_nodes
 from kseg.verification.partition import Advance, CheckSettings

@@ -37,9 +37,8 @@ from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import SegmentIndexes
 from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
-from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source, unreadable_error
-from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows
+from kseg.stores.windows import LARGEST_WINDOW_BYTES, Buffers, Windows
 
 # The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache.
 

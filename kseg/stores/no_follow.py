@@ -87,12 +87,9 @@ def _opened_at_once(path: str, flags: int) -> int:
         descriptor = os.open(path, flags)
     except OSError:
         return -1
-    try:
+    with suppress(OSError):
         if os.readlink(f"{_OPEN_FILES}{descriptor}") == path:
             return descriptor
-    except OSError:
-        os.close(descriptor)
-        return -1
     os.close(descriptor)
     return -1
 

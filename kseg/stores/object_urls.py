@@ -95,21 +95,14 @@ class UrlObjects(Objects):
                 piece = self._read(name, self._system.cat_file, path, start=first, end=stop)
             except FileNotFoundError as error:
                 raise PathError(f"{self.path(name)}: no such object") from error
-            if len(piece) > stop - first:
-                piece = self._part_of_whole(name, piece, first, stop)
+            if len(piece) > REQUEST_BYTES:  # each request would transfer all of it
+                raise PathError(f"{self.path(name)}: the server sends no ranges of bytes: download the file first")
+            if len(piece) > stop - first:  # plain http servers may ignore ranges, and send the whole object
+                piece = piece[first:stop]
             found += piece
             if len(piece) < stop - first:
                 break
         return bytes(found)
-
-    def _part_of_whole(self, name: str, whole: bytes, start: int, end: int) -> bytes:
-        """Returns the range that was asked for: plain http servers may ignore ranges, and send the whole object.
-
-        Raises PathError if it is large: each request would transfer all of it.
-        """
-        if len(whole) > REQUEST_BYTES:
-            raise PathError(f"{self.path(name)}: the server sends no ranges of bytes: download the file first")
-        return whole[start:end]
 
     def write(self, name: str, content: bytes) -> None:
         """Writes an object; one that exists is replaced."""
@@ -137,11 +130,8 @@ class UrlObjects(Objects):
         except ImportError as error:
             raise _missing(self.path(name), error) from error
         except Exception as error:  # noqa: BLE001 - each library has errors of its own
-            raise self._failed(name, _error_text(error)) from None
-
-    def _failed(self, name: str, text: str) -> PathError:
-        """Returns the error for a text that may repeat the URL. A traceback must not show the library's error."""
-        return PathError(f"{self.path(name)}: {without_credentials(text, self._url)}")
+            # The text may repeat the URL, and a traceback must not show the library's error.
+            raise PathError(f"{self.path(name)}: {without_credentials(_error_text(error), self._url)}") from None
 
 
 def open_objects(path: str) -> Objects:

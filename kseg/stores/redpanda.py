@@ -14,9 +14,8 @@ A batch whose header checksum is wrong gets a wrong CRC of Kafka's, and reaches 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import NamedTuple
 
 from kseg.kernel.layout.headers import V2_FIELDS, struct_of
 from kseg.kernel.scan.checksums import crc32c
@@ -29,6 +28,8 @@ _HEADER = Struct("<IiqbIhiqqqhii")
 _KAFKA_HEADER = struct_of(V2_FIELDS)
 HEADER_BYTES = _HEADER.size
 _OVERHEAD = 12
+_LAST_OFFSET_DELTA = 1
+"""Its number among the fields behind the CRC."""
 _NAME = re.compile(r"[0-9]+-([0-9]+)-v[0-9]+\.log")
 _MAY_BE_HEADER = re.compile(rb"(?s)(?=.{7}[\x00-\x0f].{6}\x00\x00[\x01-\x3f])")
 """A size below 256 MiB, a base offset below 2^48, one of the types of batches."""
@@ -36,26 +37,13 @@ _PIECE_BYTES = 1 << 20
 _INT32_MAX = (1 << 31) - 1
 
 
-class _Header(NamedTuple):
-    header_crc: int
-    size: int
-    base_offset: int
-    type: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-
-    def as_kafka(self, base_offset: int, size: int, term: int, crc: int) -> bytes:
-        return _KAFKA_HEADER.pack(base_offset, size - _OVERHEAD, term, 2, crc, *self[5:])
+_Fields = Sequence[int]
+"""Fields that follow the CRC, as in a header of Kafka."""
+_NO_RECORDS = (0, 0, -1, -1, -1, -1, -1, 0)
 
 
-_NO_RECORDS = _Header._make([0] * 7 + [-1] * 5 + [0])
+def _kafka_header(base_offset: int, size: int, term: int, crc: int, fields: _Fields) -> bytes:
+    return _KAFKA_HEADER.pack(base_offset, size - _OVERHEAD, term, 2, crc, *fields)
 
 
 def is_header(data: bytes, position: int = 0) -> bool:
@@ -78,32 +66,33 @@ def as_kafka_segment(extent: Extent, name: str) -> Iterator[bytes]:
     position, next_offset = 0, min(int(name.partition("-")[0]), MAX_OFFSET) if named else 0
     while position < size:
         head = read_around(extent, position, min(position + HEADER_BYTES, size))
-        header = _Header._make(_HEADER.unpack(head)) if len(head) == HEADER_BYTES else None
-        if header is not None and is_header(head):
-            end = min(position + header.size, size)
-            yield header.as_kafka(header.base_offset, header.size, term, header.crc)
-            next_offset = min(header.base_offset + max(header.last_offset_delta, 0) + 1, MAX_OFFSET)
+        if is_header(head):
+            _, batch_bytes, base_offset, _, crc, *fields = _HEADER.unpack(head)
+            end = min(position + batch_bytes, size)
+            yield _kafka_header(base_offset, batch_bytes, term, crc, fields)
+            next_offset = min(base_offset + max(fields[_LAST_OFFSET_DELTA], 0) + 1, MAX_OFFSET)
         else:
             end = _next_header(extent, position + 1, size)
             if _is_zero(extent, position, end):
                 yield head[: end - position]
             else:
                 # The last one is cut off: it is larger than the rest of the file.
-                yield _broken(header, next_offset, end - position + (end == size), term)[: end - position]
+                yield _broken(head, next_offset, end - position + (end == size), term)[: end - position]
         for start in range(position + HEADER_BYTES, end, _PIECE_BYTES):
             yield read_around(extent, start, min(start + _PIECE_BYTES, end))
         position = end
 
 
-def _broken(header: _Header | None, base_offset: int, size: int, term: int) -> bytes:
+def _broken(head: bytes, base_offset: int, size: int, term: int) -> bytes:
     """Returns the header of a batch of ``size`` bytes whose own is damaged or cut off: with its fields if they make
     sense, and a wrong CRC."""
     size = min(max(size, HEADER_BYTES), _INT32_MAX)
-    if header is not None:
-        found = header.as_kafka(base_offset, size, term, header.crc ^ 1)
+    if len(head) == HEADER_BYTES:
+        _, _, _, _, crc, *fields = _HEADER.unpack(head)
+        found = _kafka_header(base_offset, size, term, crc ^ 1, fields)
         if continues(found, base_offset - 1):
             return found
-    return _NO_RECORDS.as_kafka(base_offset, size, term, 1)
+    return _kafka_header(base_offset, size, term, 1, _NO_RECORDS)
 
 
 def _is_zero(extent: Extent, start: int, end: int) -> bool:

@@ -28,7 +28,7 @@ class UrlTree(Tree):
 
     def __init__(self, objects: Objects, spool: Spool) -> None:
         super().__init__()
-        self._objects, self._spool = objects, spool
+        self._objects, self.spool = objects, spool
         self._folders: dict[str, dict[str, Node]] = {}
         self._infos: dict[str, Node | None] = {}
         self._kept: dict[str, Extent] = {}
@@ -75,28 +75,21 @@ class UrlTree(Tree):
         return node.size
 
     def open(self, inner: str) -> Extent:
-        kept = self._kept.get(inner)
-        if kept is not None:
-            return Extent(os.dup(kept.descriptor), kept.start, kept.size)
-        size = self._size(inner)
-        if size > _KEPT_BYTES:
-            with ObjectSource(self, inner, self._objects.path(inner), size) as source:
-                return Extent(os.dup(source.extent.descriptor), 0, size)
-        try:
-            made = self._spool.add(self.read(inner, 0, size))
-        except PathError as error:
-            raise OSError(errno.EIO, str(error)) from error
-        self._kept[inner] = made
-        return Extent(os.dup(made.descriptor), made.start, made.size)
+        if inner not in self._kept:
+            size = self._size(inner)
+            if size > _KEPT_BYTES:
+                with ObjectSource(self, inner, self._objects.path(inner), size) as source:
+                    return source.extent.again()
+            try:
+                self._kept[inner] = self.spool.add(self.read(inner, 0, size))
+            except PathError as error:
+                raise OSError(errno.EIO, str(error)) from error
+        return self._kept[inner].again()
 
     def source(self, inner: str, path: str) -> "ObjectSource":
         """Opens an object whose ranges are fetched when they are needed. Raises PathError."""
         with errors_at(path):
             return ObjectSource(self, inner, path, self._size(inner))
-
-    def new_file(self, size: int) -> int:
-        """Returns the descriptor of a temporary file for an object of this size. Raises KsegError."""
-        return self._spool.new_file(size)
 
     def read(self, inner: str, first: int, stop: int) -> Iterator[bytes]:
         """Yields the bytes of a range, whose parts are requested at the same time. Raises PathError."""
@@ -133,7 +126,7 @@ class ObjectSource(FetchedSource):
         self._tree, self._inner = tree, inner
 
     def _new_file(self) -> int:
-        return self._tree.new_file(self.size)
+        return self._tree.spool.new_file(self.size)
 
     def _fetch(self, first: int, stop: int, descriptor: int) -> None:
         position, end = first * BLOCK_BYTES, min(stop * BLOCK_BYTES, self.size)

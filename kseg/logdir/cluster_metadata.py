@@ -3,7 +3,7 @@
 All that can be read and replayed counts. Most records are of other types; of these only two bytes are looked at.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,15 +47,6 @@ class TopicSettings:
     def ids(self) -> Mapping[str, str]:
         """Topic ids by name."""
         return self.image.topic_ids
-
-    @property
-    def brokers(self) -> Collection[int]:
-        """The ids of registered brokers."""
-        return self.image.brokers.keys()
-
-    @property
-    def controllers(self) -> Collection[int]:
-        return self.image.controllers.keys()
 
     def setting(self, topic: str, name: str) -> str | None:
         """A topic's own setting, else the cluster's default; None if neither is set (a broker's file may set it)."""

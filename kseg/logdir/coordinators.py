@@ -7,6 +7,8 @@ import os
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -65,11 +67,6 @@ def transaction_states(log_directory: str) -> dict[int, TransactionState]:
 
     The id of an expired producer is known until the log cleaner removes its record.
     """
-    return {producer_id: _state(*record) for producer_id, record in _last_records(log_directory).items()}
-
-
-def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
-    """Returns transactional id and value by producer id."""
     found: dict[int, tuple[str, bytes]] = {}
     scratch, left = Scratch(), MAX_STATE_BYTES
     for file in _newest_first(log_directory):
@@ -78,29 +75,19 @@ def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
                 left -= reader.source.size
                 if left < 0:
                     break
-                records = (
-                    record
-                    for batch in _intact_batches(reader)
-                    if isinstance(batch, RecordBatch) and not batch.is_control
-                    for record in _records_of(batch)
-                )
-                found = dict(records) | found
+                found = dict(_records_in(reader)) | found
         except (KsegError, OSError):
             continue  # verification of that partition itself reports the error
-    return found
+    return {producer_id: _state(*record) for producer_id, record in found.items()}
 
 
 def _newest_first(log_directory: str) -> list[SegmentFile]:
     """Returns the segments of all partitions of the topic, the last segment of each first."""
-    try:
-        ranked = [
-            (rank, file)
-            for _, path in _partitions_in(log_directory, TOPIC)
-            for rank, file in enumerate(reversed([file for file in list_segments(path) if file.kind == LOG]))
-        ]
-    except (KsegError, OSError):
-        return []
-    return [file for _, file in sorted(ranked, key=lambda each: each[0])]
+    with suppress(KsegError, OSError):
+        logs = [list_segments(path) for _, path in _partitions_in(log_directory, TOPIC)]
+        ranked = zip_longest(*(reversed([file for file in files if file.kind == LOG]) for files in logs))
+        return [file for rank in ranked for file in rank if file is not None]
+    return []
 
 
 def _partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
@@ -120,27 +107,20 @@ def _intact_batches(reader: SegmentReader) -> Iterator[Batch]:
             yield from (batch for batch in batches if batch.is_valid)
 
 
-def _records_of(batch: RecordBatch) -> Iterator[tuple[int, tuple[str, bytes]]]:
-    """Yields producer id, transactional id and value of each record."""
-    try:
-        for rows in batch.rows():
-            for _, key, value in rows.entries():
-                pair = _pair(key, value) if key and value else None
-                if pair is not None and value is not None:
-                    yield pair[0], (pair[1], value)
-    except UndecodableError:
-        return
-
-
-def _pair(key: bytes, value: bytes) -> tuple[int, str] | None:
-    """Returns producer id and transactional id of one record; None if it has none."""
-    if len(key) < _KEY.size or len(value) < _VALUE.size:
-        return None
-    (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)
-    name = key[_KEY.size : _KEY.size + length]
-    if record_type != 0 or length < 0 or len(name) != length:
-        return None
-    return producer_id, os.fsdecode(name)
+def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    """Yields producer id, transactional id and value of each record that has them."""
+    for batch in _intact_batches(reader):
+        if not isinstance(batch, RecordBatch) or batch.is_control:
+            continue
+        with suppress(UndecodableError):
+            for rows in batch.rows():
+                for _, key, value in rows.entries():
+                    if not key or not value or len(key) < _KEY.size or len(value) < _VALUE.size:
+                        continue
+                    (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)
+                    name = key[_KEY.size : _KEY.size + length]
+                    if record_type == 0 and len(name) == length:
+                        yield producer_id, (os.fsdecode(name), value)
 
 
 def _state(name: str, value: bytes) -> TransactionState:
@@ -318,11 +298,14 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
             if file.kind != LOG or file.leftover:
                 continue
             try:
-                left -= _replayed(file, replay, scratch, left)
+                with open_segment(file.path, scratch) as reader:
+                    left -= reader.source.size
+                    if left < 0:
+                        return None
+                    for batch in _intact_batches(reader):
+                        replay.add(batch)
             except (KsegError, OSError):
                 continue  # verification of that partition itself reports the error
-            if left < 0:
-                return None
         for each in replay.found():
             if each.offset is not None:
                 found[each.topic, each.partition].append(GroupOffset(each.group, each.offset, each.topic_id))
@@ -345,15 +328,6 @@ def waiting_groups(
         if each.offset <= stable and (topic_id is None or each.topic_id in (None, topic_id))
     ]
     return sorted(of_topic, key=lambda each: (-each.offset, each.group))
-
-
-def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max_bytes: int) -> int:
-    """Adds the intact batches of a segment unless it has more than ``max_bytes`` bytes. Returns its size."""
-    with open_segment(file.path, scratch) as reader:
-        if reader.source.size <= max_bytes:
-            for batch in _intact_batches(reader):
-                replay.add(batch)
-        return reader.source.size
 
 
 # Looks up the topic ids, log start and log end offsets of the partitions in log directories.
@@ -386,15 +360,11 @@ class Partitions:
         if place not in self._extents:
             self._extents[place] = None  # so that a read error is reported only once
             if place in self._paths and (found := log_extent(self._paths[place], self._scratch)) is not None:
-                start = max(found[0], self._log_starts_in(os.path.dirname(self._paths[place])).get(place, 0))
-                self._extents[place] = start, found[1]
+                directory = os.path.dirname(self._paths[place])
+                if directory not in self._log_starts:
+                    self._log_starts[directory] = checkpoint_offsets(os.path.join(directory, LOG_STARTS))
+                self._extents[place] = max(found[0], self._log_starts[directory].get(place, 0)), found[1]
         return self._extents[place]
-
-    def _log_starts_in(self, directory: str) -> dict[Partition, int]:
-        """Returns the checkpoint of log start offsets; nothing if there is none or it cannot be read."""
-        if directory not in self._log_starts:
-            self._log_starts[directory] = checkpoint_offsets(os.path.join(directory, LOG_STARTS))
-        return self._log_starts[directory]
 
     def topic_id(self, topic: str, partition: int) -> str | None:
         """Returns the id in partition.metadata; None if the partition is unknown or has no valid file."""

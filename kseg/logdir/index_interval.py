@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from kseg.errors import PathError, errors_at
@@ -92,17 +93,10 @@ class FilesOnDisk:
 
 def interval_of(files: FilesOnDisk) -> Interval:
     """Returns 4096 if the indexes allow it, else the roundest number that fits them."""
-    distances: list[_Distances] = []
-    count = 0
-    for name in files.names(INDEX):
-        if count == MAX_INDEXES:
-            break
-        found = _distances(files, name)
-        count += bool(found)
-        distances += found
-    if not distances:
+    found = list(islice(filter(None, (_distances(files, name) for name in files.names(INDEX))), MAX_INDEXES))
+    if not found:
         return Interval(DEFAULT_INTERVAL_BYTES, 0)
-    return Interval(_roundest(distances), count)
+    return Interval(_roundest([one for of_index in found for one in of_index]), len(found))
 
 
 def chosen_interval(files: FilesOnDisk, given_bytes: int | None, source: str = "") -> Interval:

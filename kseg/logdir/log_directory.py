@@ -143,18 +143,9 @@ class LogDirectory:
         if topic == METADATA_TOPIC:
             # KafkaRaftLog is always recovered from its beginning, as after an unclean stop.
             return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
-        policy = limit = retention = topic_id = None
-        if self.topics is not None:
-            policy = self.topics.setting(topic, "cleanup.policy")
-            limit = self.topics.setting(topic, "max.message.bytes")
-            retention = self.topics.setting(topic, "retention.ms")
-            topic_id = self.topics.ids.get(topic, "" if self.topics.is_complete else None)
-        if self.server is not None:
-            policy = policy or (None if topic in COMPACTED_TOPICS else self.server.setting("cleanup.policy"))
-            limit = limit or self.server.setting("max.message.bytes")
-            retention = retention or self.server.setting("retention.ms")
-        if policy is None and topic in COMPACTED_TOPICS:
-            policy = "compact"
+        policy, topics = self._setting(topic, "cleanup.policy"), self.topics
+        limit, retention = self._setting(topic, "max.message.bytes"), self._setting(topic, "retention.ms")
+        topic_id = None if topics is None else topics.ids.get(topic, "" if topics.is_complete else None)
 
         def at(name: str) -> int | None:
             return self.offsets.get(name, {}).get(place)
@@ -164,20 +155,21 @@ class LogDirectory:
             None if policy is None else is_compacted(policy),
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
-            self._cleaner_settings(topic) if is_compacted(policy) else None,
+            {name: value for name in CLEANER_SETTINGS if (value := self._setting(topic, name)) is not None}
+            if is_compacted(policy) else None,
             retention_ms=None if retention is None else integer(retention, 64),
         )  # fmt: skip
 
-    def _cleaner_settings(self, topic: str) -> dict[str, str]:
-        """Returns the settings that the topic, the cluster or the broker sets."""
-        found = {}
-        for name in CLEANER_SETTINGS:
-            value = None if self.topics is None else self.topics.setting(topic, name)
-            if value is None and self.server is not None:
-                value = self.server.setting(name)
-            if value is not None:
-                found[name] = value
-        return found
+    def _setting(self, topic: str, name: str) -> str | None:
+        """Returns a setting of the topic or the cluster, else that of the broker's file; None if none of them sets it.
+
+        The policy of COMPACTED_TOPICS does not depend on the file.
+        """
+        if self.topics is not None and (found := self.topics.setting(topic, name)) is not None:
+            return found
+        if name == "cleanup.policy" and topic in COMPACTED_TOPICS:
+            return "compact"
+        return None if self.server is None else self.server.setting(name)
 
 
 def assigned_state(directory: LogDirectory, name: str, node: int | None = None) -> BrokerState:
@@ -188,7 +180,7 @@ def assigned_state(directory: LogDirectory, name: str, node: int | None = None) 
         node = directory.meta.number
     if not state.topic_id or topics is None or place is None or node is None:
         return state
-    if not topics.brokers or not topics.knows_partitions:
+    if not topics.image.brokers or not topics.knows_partitions:
         return state
     return state._replace(is_assigned=node in directory.replicas(state.topic_id, place[1]))
 

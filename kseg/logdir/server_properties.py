@@ -100,10 +100,6 @@ class ServerProperties:
             return value if value.startswith("-") else str(int(value) * synonym.scale)
         return None
 
-    def default(self, name: str) -> str | None:
-        """Returns Kafka's default, which applies if the file does not set it; None for settings not in DEFAULTS."""
-        return DEFAULTS.get(name)
-
 
 def read_server_properties(path: str) -> ServerProperties:
     """Reads the file. Raises PathError if it cannot be read."""

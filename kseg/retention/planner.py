@@ -14,7 +14,7 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
-from kseg.logdir.server_properties import ServerProperties
+from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
 from kseg.options import values
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
@@ -271,7 +271,7 @@ def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperti
         return None, UNKNOWN
     if (text := server.setting(name)) is not None:
         return text, SERVER
-    return server.default(name), DEFAULT
+    return DEFAULTS.get(name), DEFAULT
 
 
 def _number(name: str, text: str) -> int:

@@ -91,6 +91,16 @@ class EntryFile(ABC, Generic[E]):
             before = entry
         yield from self.size_problems()
 
+    def sanity_problem(self) -> str | None:
+        """Why sanityCheck of OffsetIndex or TimeIndex of 4.3.1 rejects the file, None if it accepts it. OffsetIndex
+        accepts trailing zeros, TimeIndex rejects most."""
+        last = getattr(self[self.capacity - 1], "offset", self.base_offset) if self.capacity else self.base_offset
+        if last < self.base_offset:
+            return f"the last offset {last} is below the base offset {self.base_offset}"
+        if self.size % self.LAYOUT.size:
+            return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
+        return None
+
     def size_problems(self) -> Iterator[SideFileProblem]:
         """Yields problems that follow from the size: unused preallocated bytes, a partial entry at the end."""
         used, end = self._used * self.LAYOUT.size, self.capacity * self.LAYOUT.size
@@ -163,14 +173,6 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
                 high = middle
         return self[low - 1] if low else OffsetIndexEntry(self.base_offset, 0)
 
-    def sanity_problem(self) -> str | None:
-        """Why OffsetIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It accepts trailing zeros."""
-        if self.capacity and (last := self[self.capacity - 1].offset) < self.base_offset:
-            return f"the last offset {last} is below the base offset {self.base_offset}"
-        if self.size % self.LAYOUT.size:
-            return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
-        return None
-
 
 # ``.timeindex``: maps timestamps to offsets (Kafka's TimeIndex; since 0.10.1).
 #
@@ -211,17 +213,10 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
         return super()._count_used(end) or int(self.capacity == 1)
 
     def sanity_problem(self) -> str | None:
-        """Why TimeIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It rejects most trailing
-        zeros."""
-        if self.capacity:
-            first, last = self[0], self[self.capacity - 1]
-            if last.timestamp < first.timestamp:
-                return f"the last timestamp {last.timestamp} is below the first, {first.timestamp}"
-            if last.offset < self.base_offset:
-                return f"the last offset {last.offset} is below the base offset {self.base_offset}"
-        if self.size % self.LAYOUT.size:
-            return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
-        return None
+        if self.capacity and self[self.capacity - 1].timestamp < self[0].timestamp:
+            last = self[self.capacity - 1].timestamp
+            return f"the last timestamp {last} is below the first, {self[0].timestamp}"
+        return super().sanity_problem()
 
 
 def last_time_entry(path: str, base_offset: int) -> TimeIndexEntry | None:

@@ -344,9 +344,10 @@ class _Node:
         yield from self._metadata_places()
         yield from self._twice()
         metadata = self.metadata.topics if self.metadata is not None else None
-        if metadata is not None and metadata.brokers and self.number is not None and self._partitions():
-            if self.number not in {*metadata.brokers, *metadata.controllers}:
-                text = f"node.id is {self.number}; __cluster_metadata has {some(sorted(map(str, metadata.brokers)))}"
+        if metadata is not None and metadata.image.brokers and self.number is not None and self._partitions():
+            if self.number not in {*metadata.image.brokers, *metadata.image.controllers}:
+                known = some(sorted(map(str, metadata.image.brokers)))
+                text = f"node.id is {self.number}; __cluster_metadata has {known}"
                 yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
 
     def _ids(self, name: str, wanted: object, of: Callable[[MetaProperties], object]) -> Iterator[tuple[str, str, str]]:
@@ -481,7 +482,7 @@ class _Node:
             with suppress(KsegError, OSError):
                 is_alone = is_only_voter(os.path.join(self.metadata.path, METADATA_PARTITION), self.server)
                 topics = topics.at_start() if is_alone else None
-        return topics if topics is not None and topics.brokers and topics.knows_partitions else None
+        return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
 
     def strays(self) -> list[str] | None:
         """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.findings.table import KINDS
+from kseg.formats.record_batch import build_batch
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.logdir import coordinators
 from kseg.logdir import coordinators as module
@@ -149,10 +150,14 @@ def test_no_more_is_read_than_is_allowed(logs: Path, monkeypatch: pytest.MonkeyP
     assert coordinators.transaction_states(str(logs)) == {}
 
 
-def test_an_id_that_is_no_utf8_is_kept(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert coordinators._pair(b"\0\0\0\2\xff\xfe", b"\0\0" + bytes(7) + b"\7" + bytes(8)) == (7, "\udcff\udcfe")
-    for key, value in ((b"\0\0\0\2x", b"\0\0" + bytes(16)), (b"\0\1\0\1x", b"\0\0" + bytes(16)), (b"\0\0\0\1x", b"\0")):
-        assert coordinators._pair(key, value) is None
+def test_an_id_that_is_no_utf8_is_kept(tmp_path: Path) -> None:
+    value = b"\0\0" + bytes(7) + b"\7" + bytes(8)
+    no_ids = [(b"\0\0\0\2x", value), (b"\0\1\0\1x", value), (b"\0\0\xff\xfex", value), (b"\0\0\0\1x", b"\0")]
+    log = tmp_path / "__transaction_state-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    log.write_bytes(build_batch(0, 0, 0, [(b"\0\0\0\2\xff\xfe", value), *no_ids]))
+    states = coordinators.transaction_states(str(tmp_path))
+    assert {producer_id: state.name for producer_id, state in states.items()} == {7: "\udcff\udcfe"}
 
 
 HERE = ("orders", 3)

@@ -7,14 +7,14 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores import trees
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import open_extent
+from kseg.stores.regular_files import first_bytes, open_extent
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, Tree
@@ -132,29 +132,9 @@ def _file_of(path: str) -> str | None:
 
 def form_at(path: str) -> str | None:
     """Returns how a file is packed, as `form_of` says; None if it is not packed or cannot be read."""
-    try:
-        extent = open_extent(os.path.realpath(path))
-    except OSError:
-        return None
-    try:
-        return form_of(extent.pread(HEAD_BYTES, 0))
-    except OSError:
-        return None
-    finally:
-        extent.close()
-
-
-def _head(extent: Extent) -> bytes:
-    """Returns the first bytes of a file; none if the disk cannot read them: it is then read as a segment.
-
-    Raises OSError for other reasons.
-    """
-    try:
-        return extent.pread(HEAD_BYTES, 0)
-    except OSError as error:
-        if is_disk_error(error):
-            return b""
-        raise
+    with suppress(OSError):
+        return form_of(first_bytes(os.path.realpath(path), HEAD_BYTES))
+    return None
 
 
 def _opened_file(path: str, spool: Spool) -> Tree | None:
@@ -177,10 +157,14 @@ def _is_empty(tree: Tree) -> bool:
 
 def _opened(extent: Extent, spool: Spool, path: str = "") -> Tree | None:
     """Returns the tree of a packed file or archive; closes the extent if it is neither."""
-    tree = None
-    name = os.path.basename(path)
+    tree, name, form = None, os.path.basename(path), None
     try:
-        if form_of(_head(extent)) is not None or _is_redpanda(name):
+        try:
+            form = form_of(extent.pread(HEAD_BYTES, 0))
+        except OSError as error:
+            if not is_disk_error(error):  # a file whose disk cannot read it is read as a segment
+                raise
+        if form is not None or _is_redpanda(name):
             from kseg.stores.archives.opening import opened  # imports modules for each format
 
             tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool, name)
@@ -199,17 +183,13 @@ def _is_redpanda(name: str) -> bool:
 
 
 def _standard_input(spool: Spool) -> Tree | None:
-    if sys.stdin is None or form_of(_peeked()) is None:
+    head = b""
+    with suppress(OSError, ValueError, AttributeError):  # closed, or a stream of a program that embeds Python
+        head = sys.stdin.buffer.peek(HEAD_BYTES)  # type: ignore[union-attr]
+    if form_of(head) is None:
         return None
     tree = _opened(Extent(seekable_descriptor(sys.stdin.buffer)), spool)
     node = None if tree is None else tree.node("")
     if node is not None and node.kind == DIRECTORY:
         raise UnsupportedError("an archive on standard input: give its path, or one segment of it")
     return tree
-
-
-def _peeked() -> bytes:
-    try:
-        return sys.stdin.buffer.peek(HEAD_BYTES) if hasattr(sys.stdin.buffer, "peek") else b""
-    except (OSError, ValueError):
-        return b""

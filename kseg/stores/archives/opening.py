@@ -416,35 +416,28 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
     """
     head = extent.pread(HEAD_BYTES, 0)
     form = form_of(head)
-    if form == REDPANDA or (form is None and is_redpanda_name(name)):
-        made = spool.add(as_kafka_segment(extent, name))
-        made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
-        extent.close()
-        text = "its batches are read as Kafka's, which have the same positions, records and checksums"
-        return _packed_file(made, owner, spool, [ArchiveProblem(REDPANDA_SEGMENT, None, text)])
-    if packing_name(head) is None:
+    is_redpanda = form == REDPANDA or (form is None and is_redpanda_name(name))
+    if not is_redpanda and packing_name(head) is None:
         return _archive(extent, head, owner, spool)
-    problems: list[ArchiveProblem] = []
-    made, omitted = _spooled(extent, spool, problems)
+    problems, omitted, found = list[ArchiveProblem](), None, None
+    if is_redpanda:
+        made = spool.add(as_kafka_segment(extent, name))
+        text = "its batches are read as Kafka's, which have the same positions, records and checksums"
+        problems.append(ArchiveProblem(REDPANDA_SEGMENT, None, text))
+    else:
+        made, omitted = _spooled(extent, spool, problems)
+        found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool, omitted)
     made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
     if omitted is None:
         extent.close()
-    found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool, omitted)
-    if found is None:
-        return _packed_file(made, owner, spool, problems, omitted)
+    if found is None:  # the root of the tree is the file
+        members = Members(Member(FILE, size=made.size or 0, modified_ns=made.modified_ns))
+        members.problems = problems
+        return MemberTree(made, owner, members, spool, omitted)
     # Positions in the unpacked archive are no positions in the file.
     inside = [problem._replace(position=None) for problem in found.problems if problem.position != made.size]
     found.problems = problems + inside if problems else [one._replace(position=None) for one in found.problems]
     return found
-
-
-def _packed_file(
-    made: Extent, owner: int, spool: Spool, problems: list[ArchiveProblem], omitted: Omitted | None = None
-) -> Tree:
-    """Returns the tree of a packed file that is no archive: its root is the file."""
-    members = Members(Member(FILE, size=made.size or 0, modified_ns=made.modified_ns or 0))
-    members.problems = problems
-    return MemberTree(made, owner, members, spool, omitted)
 
 
 def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tuple[Extent, Omitted | None]:

@@ -1,5 +1,5 @@
-"""A change is killed at any system call: then `complete_interrupted` leaves the old or the new state, and loses
-nothing.
+"""A change is killed at any system call, or the power fails there, after which any subset of the unsynced writes is on
+the disk: then `complete_interrupted` leaves the old or the new state, and loses nothing.
 """
 
 import random
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changes.failing import QUICK, Killed, KillingDisk, killed_at
+from changes.power import CUT, KILLED, ended_at, needs_proc
 from changes.trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
@@ -34,32 +35,43 @@ def planned(seed: int, directory: Path) -> tuple[Callable[[Disk, Keeping], objec
     return lambda disk, keeping: apply(plan, "test", keeping, disk), wanted
 
 
-@fewer(6)
+either = pytest.mark.parametrize("ending, step", [(KILLED, 1), pytest.param(CUT, 5, marks=needs_proc)])
+
+
+@either
+@fewer(3)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING))
-def test_a_killed_change_is_all_or_nothing(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("kill")
+def test_a_change_is_all_or_nothing(
+    ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("change")
     files = random_files(random.Random(seed))
     after: dict[Path, dict[str, bytes]] = {}
 
-    def run(directory: Path, disk: Disk) -> None:
-        act, after[directory] = planned(seed, directory)
-        act(disk, keeping_of(kind, directory.parent))
+    def run(root: Path, disk: Disk) -> None:
+        act, after[root] = planned(seed, root / "orders-0")
+        act(disk, keeping_of(kind, root))
 
     outcomes = set()
-    for directory in killed_at(1, folder, lambda path: make(path, files), run):
-        complete_interrupted(str(directory), QUICK)
+    for root in ended_at(ending, step, folder, lambda root: make(root / "orders-0", files), run, seed):
+        directory = root / "orders-0"
+        assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
         found = contents(directory)
         outcomes.add(found == files)
-        assert found in (files, after[directory])
+        assert found in (files, after[root])
         if kind != "nowhere":
-            places = [*found.values(), *kept_bytes(quarantine(directory), directory.parent / "kept")]
+            places = [*found.values(), *kept_bytes(quarantine(directory), root / "kept")]
             assert all(is_kept(name, content, places, directory) for name, content in files.items())
         assert complete_interrupted(str(directory), QUICK) == []
         assert all(change.state == "done" for change in changes(str(directory)))
-        if found == files != after[directory]:
+        if found == files != after[root]:
             assert not quarantine(directory).exists()
-            assert tree(directory) == old_tree(files, folder)
-    assert outcomes == ({True} if after[directory] == files else {True, False})
+            assert ending == CUT or tree(directory) == old_tree(files, folder)
+        elif kind != "nowhere" and changes(str(directory)):
+            undo(last_change(str(directory)), QUICK)
+            assert contents(directory) == files
+    assert found == after[root]
+    assert ending == CUT or True in outcomes
 
 
 def old_tree(files: dict[str, bytes], folder: Path) -> Tree:
@@ -97,32 +109,36 @@ def bytes_at(directory: Path, piece: Piece) -> bytes:
         return file.read(piece.length)
 
 
-@fewer(6)
+@either
+@fewer(3)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
-def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_undo_is_all_or_nothing(
+    ending: str, step: int, seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("undo")
     files = random_files(random.Random(seed))
     after: dict[str, bytes] = {}
 
-    def prepare(directory: Path) -> None:
-        make(directory, files)
-        act, wanted = planned(seed, directory)
-        act(QUICK, keeping_of(kind, directory.parent))
+    def prepare(root: Path) -> None:
+        make(root / "orders-0", files)
+        act, wanted = planned(seed, root / "orders-0")
+        act(QUICK, keeping_of(kind, root))
         after.update(wanted)
-        assert contents(directory) == wanted
+        assert contents(root / "orders-0") == wanted
 
-    def run(directory: Path, disk: Disk) -> None:
-        for change in changes(str(directory)):
+    def run(root: Path, disk: Disk) -> None:
+        for change in changes(str(root / "orders-0")):
             undo(change, disk)
 
-    for directory in killed_at(1, folder, prepare, run):
+    for root in ended_at(ending, step, folder, prepare, run, seed):
+        directory = root / "orders-0"
         complete_interrupted(str(directory), QUICK)
         if changes(str(directory)):
             assert contents(directory) in (after, files)
             undo(last_change(str(directory)), QUICK)
         assert tree(directory) == old_tree(files, folder)
         assert not quarantine(directory).exists()
-        assert kept_bytes(directory.parent / "kept") == []
+        assert ending == CUT or kept_bytes(root / "kept") == []
 
 
 @fewer(6)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk, struck
-from changes.test_power import cut_at_each_call
+from changes.power import CUT, ended_at
 from kseg.changes import disk, lock
 from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
@@ -57,7 +57,7 @@ def test_power_cuts(seed: int, is_there: bool, tmp_path: Path, monkeypatch: pyte
         return {path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
 
     prepare, run = prepare_and_run(is_there, monkeypatch)
-    *cut, complete = cut_at_each_call(prepare, run, tmp_path, seed)
+    *cut, complete = ended_at(CUT, 1, tmp_path, prepare, run, seed)
     wanted = {b"a-0", b"b-0", b"0\n0\n"}
     assert contents(complete / "out") == wanted
     for root in cut:

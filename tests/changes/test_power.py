@@ -7,99 +7,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from changes.failing import QUICK, struck
-from changes.power import PowerDisk
-from changes.test_kill import SEEDS, keeping_of
-from changes.trees import bytes_of, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
-from examples import fewer
-from kseg.changes.apply import Keeping, apply
+from changes.power import CUT, PowerDisk, ended_at, needs_proc
+from changes.trees import bytes_of, contents, make
+from kseg.changes.apply import apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import complete_interrupted, last_change, undo
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-
-
-def cut_at_each_call(
-    prepare: Callable[[Path], None], run: Callable[[Path, Disk], object], folder: Path, seed: int, apart: int = 1
-) -> list[Path]:
-    """Returns a directory for each call, or for calls some ``apart``, before which the power failed; and a last one for
-    a power failure behind the end: finished changes must be durable.
-    """
-    made = []
-    for directory, disk, _ in struck(apart, folder, prepare, run, PowerDisk, seed % apart):
-        disk.cut(random.Random(seed + disk.at))
-        made.append(directory)
-    return made
-
-
-@fewer(2)
-@given(seed=SEEDS, keeps=st.booleans())
-def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("power")
-    files = random_files(random.Random(seed))
-    wanted: dict[Path, dict[str, bytes]] = {}
-
-    def run(directory: Path, disk: Disk) -> None:
-        rng = random.Random(seed)
-        plan, wanted[directory] = random_plan(rng, directory, rng.choice((2, 4, 6)))
-        plan.write("always", [b"a step"], "so that there is one")
-        wanted[directory]["always"] = b"a step"
-        apply(plan, "test", keeping_of("beside" if keeps else "nowhere", directory.parent), disk)
-
-    directories = cut_at_each_call(lambda path: make(path, files), run, folder, seed, apart=5)
-    for directory in directories:
-        told = complete_interrupted(str(directory), QUICK)
-        assert not any("given up" in line for line in told)
-        found = contents(directory)
-        assert found in (files, wanted[directory])
-        if found == files:
-            assert changes(str(directory)) == []
-            assert not quarantine(directory).exists()
-        elif keeps:
-            places = [*found.values(), *kept_bytes(quarantine(directory))]
-            undo(last_change(str(directory)), QUICK)
-            assert contents(directory) == files
-            assert all(is_within(content, [*places, *files.values()]) for content in files.values())
-    assert found == wanted[directory]
-
-
-@fewer(2)
-@given(seed=SEEDS)
-def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("power")
-    files = random_files(random.Random(seed))
-
-    def prepare(directory: Path) -> None:
-        make(directory, files)
-        rng = random.Random(seed)
-        plan, _ = random_plan(rng, directory, rng.choice((2, 4, 6)))
-        plan.write("always", [b"a step"], "so that there is one")
-        apply(plan, "test", keeping_of("beside", directory.parent), QUICK)
-
-    def run(directory: Path, disk: Disk) -> None:
-        undo(last_change(str(directory)), disk)
-
-    directories = cut_at_each_call(prepare, run, folder, seed, apart=5)
-    for directory in directories:
-        complete_interrupted(str(directory), QUICK)
-        if changes(str(directory)):
-            undo(last_change(str(directory)), QUICK)
-        assert contents(directory) == files
-        assert {name: found[1] for name, found in tree(directory).items()} == times(files, folder)
-        assert not quarantine(directory).exists()
-
-
-def times(files: dict[str, bytes], folder: Path) -> dict[str, int]:
-    directory = folder / "times"
-    if not directory.exists():
-        make(directory, files)
-    return {name: found[1] for name, found in tree(directory).items()}
+pytestmark = needs_proc
 
 
 @pytest.mark.parametrize("seeds", [range(5, 6), pytest.param(range(15), marks=pytest.mark.slow)], ids=str)
@@ -118,32 +37,12 @@ def test_a_name_that_is_reused_after_a_rename(seeds: range, tmp_path: Path) -> N
         undo(last_change(str(directory)), disk)
 
     for seed in seeds:
-        for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
+        for directory in ended_at(CUT, 1, tmp_path / str(seed), lambda path: make(path, files), run, seed):
             assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
             if changes(str(directory)):
                 undo(last_change(str(directory)), QUICK)
             assert contents(directory) == files
             shutil.rmtree(directory.parent)
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("seed", range(6))
-def test_bytes_that_are_kept_elsewhere_survive(seed: int, tmp_path: Path) -> None:
-    files = {"a.log": b"abcdef" * 1000, "b.log": b"b" * 100}
-
-    def run(root: Path, disk: Disk) -> None:
-        plan = Plan(str(root / "orders-0"))
-        plan.truncate("a.log", 600, "is cut")
-        plan.delete("b.log", "goes")
-        apply(plan, "test", Keeping(elsewhere=str(root / "kept")), disk)
-
-    for root in cut_at_each_call(lambda root: make(root / "orders-0", files), run, tmp_path, seed):
-        partition = root / "orders-0"
-        complete_interrupted(str(partition), QUICK)
-        if changes(str(partition)):
-            undo(last_change(str(partition)), QUICK)
-        assert contents(partition) == files
-        assert not quarantine(partition).exists()
 
 
 def killed_at_each_call(
@@ -223,7 +122,7 @@ def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(seeds: rang
         apply(plan, "test", disk=disk)
 
     for seed in seeds:
-        for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
+        for directory in ended_at(CUT, 1, tmp_path / str(seed), lambda path: make(path, files), run, seed):
             assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
             assert contents(directory) in (files, wanted)
 
@@ -242,7 +141,7 @@ def test_a_copy_is_whole_or_absent_after_a_power_cut(seed: int, tmp_path: Path) 
         plan.truncate("10.log", 40, "is damaged")
         write_copy(plan, str(directory / "out"), disk)
 
-    copies = [path / "out" / "orders-0" for path in cut_at_each_call(prepare, run, tmp_path, seed)]
+    copies = [path / "out" / "orders-0" for path in ended_at(CUT, 1, tmp_path, prepare, run, seed)]
     whole = files | {"10.index": b"rebuilt", "10.log": files["10.log"][:40]}
     assert [contents(copy) for copy in copies if copy.exists()] == [whole] * sum(copy.exists() for copy in copies)
     assert copies[-1].exists()

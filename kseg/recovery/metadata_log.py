@@ -267,16 +267,12 @@ class DirectoryTopics:
         if not image.topics:
             lacking = f"no partition of a topic is in {', '.join(self.directories)}"
             raise KsegError("; ".join([lacking, *map(str, self.left_out[:1])]))
-        self._tell_of_settings([name for name in new if name not in _SETTINGS])
-
-    def _tell_of_settings(self, topics: list[str]) -> None:
-        if not topics:
-            return
-        self.remarks.append(
-            f"the settings of {plural(len(topics), 'topic is', 'topics are')} lost, and with the metadata log ACLs, "
-            "quotas and credentials: brokers delete no records of these topics until cleanup.policy, retention.ms and "
-            "retention.bytes are set again"
-        )
+        if topics := [name for name in new if name not in _SETTINGS]:
+            self.remarks.append(
+                f"the settings of {plural(len(topics), 'topic is', 'topics are')} lost, and with the metadata log "
+                "ACLs, quotas and credentials: brokers delete no records of these topics until cleanup.policy, "
+                "retention.ms and retention.bytes are set again"
+            )
         if compacted := sorted(self._compacted.intersection(topics)):
             self.remarks.append(f"compacted until now: {some(compacted, _MAX_NAMES)}")
 

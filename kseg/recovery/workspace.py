@@ -160,14 +160,11 @@ class Workspace(FilesOnDisk):
     def _bytes_of(self, piece: Piece) -> bytes:
         if not isinstance(piece, Range):
             return bytes(piece)
-        path, found = os.path.join(self.directory, piece.file), bytearray()
-        with errors_at(path), open_regular(path) as stream:
-            stream.seek(piece.position)
-            while len(found) < piece.length and (part := stream.read(piece.length - len(found))):
-                found += part
+        found = super().read_range(piece.file, piece.position, piece.length)
         if len(found) < piece.length:
+            path = os.path.join(self.directory, piece.file)
             raise KsegError(f"{path}: has become shorter while it was read")
-        return bytes(found)
+        return found
 
     def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
         """Returns the pieces that make up a range of the planned content of a file."""

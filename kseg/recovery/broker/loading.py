@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from kseg.changes.plan import Piece, Removed
 from kseg.formats.rows import Scratch
@@ -256,12 +255,6 @@ def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
 _REASON = "its offsets overflow the 32-bit index of one segment"
 
 
-class _Part(NamedTuple):
-    base: int
-    start: int
-    end: int
-
-
 def split(segment: BrokerSegment, outside: int) -> list[str]:
     """Replaces the segment in the workspace by its parts, without indexes. Returns their names without suffix.
 
@@ -269,35 +262,36 @@ def split(segment: BrokerSegment, outside: int) -> list[str]:
     """
     workspace, log = segment.workspace, segment.log
     parts = _parts(segment, outside)
-    pieces = [workspace.slice(log, part.start, part.end - part.start) for part in parts]
-    stems = [segment_stem(part.base) for part in parts]
+    ends = [*(start for _, start in parts[1:]), segment.size]
+    pieces = [workspace.slice(log, start, end - start) for (_, start), end in zip(parts, ends, strict=True)]
+    stems = [segment_stem(base) for base, _ in parts]
     if len(set(stems)) < len(stems) or any(stem != segment.stem and stem + LOG in workspace for stem in stems):
         raise _refusal(segment, outside, "and a part of it would take the path of another segment")
     for suffix in INDEX_SUFFIXES:
         workspace.delete(segment.name(suffix), _REASON)
     if stems[0] != segment.stem:
         workspace.rename(log, stems[0] + LOG, _REASON)
-    workspace.truncate(stems[0] + LOG, parts[0].end, _REASON)
+    workspace.truncate(stems[0] + LOG, ends[0], _REASON)
     for stem, content in list(zip(stems, pieces, strict=True))[1:]:
         workspace.write(stem + LOG, content, _REASON)
     return stems
 
 
-def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
+def _parts(segment: BrokerSegment, outside: int) -> list[tuple[int, int]]:
+    """Returns base offset and start position of each part."""
     end = segment.log_end(is_indexed=False, by_first=False)
     if end.bad_position is not None or end.offset - 1 - segment.base_offset <= LARGEST_DELTA:
         raise _refusal(segment, outside, "and its last offset is not too high")
     scratch, position = Scratch(), 0
-    parts: list[_Part] = []
+    parts: list[tuple[int, int]] = []
     for headers in segment.claimed(0):
         for last_offset, size, magic in zip(headers.lasts, headers.sizes, headers.magics, strict=True):
-            if not parts or not 0 <= last_offset - parts[-1].base <= LARGEST_DELTA:
+            if not parts or not 0 <= last_offset - parts[-1][0] <= LARGEST_DELTA:
                 base = _base_of(segment, position, size, magic, scratch)
                 if not 0 <= last_offset - base <= LARGEST_DELTA or base < 0:
                     raise _refusal(segment, outside, f"and the batch at position {position} fits none")
-                parts.append(_Part(base, position, position))
+                parts.append((base, position))
             position += size
-            parts[-1] = parts[-1]._replace(end=position)
     if position < segment.size:
         raise _refusal(segment, outside, f"and no batch begins at position {position}, where a broker looks for one")
     return parts

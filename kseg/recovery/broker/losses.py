@@ -1,6 +1,6 @@
 """What a recovery removes and what it leaves: intact batches in removed bytes, and damage that stays in the log."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -101,25 +101,20 @@ def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, Segmen
     """
     bases = sorted(bases)
     found = [one for base in bases if base in scanned for one in scanned[base].found]
-    found += _steps(bases, scanned)
+    for before, base in pairwise(bases):  # between a scanned segment and the next one
+        if before in scanned and base in scanned:
+            last, file = max(scanned[before].last_offset, before - 1), scanned[base].file
+            if base <= last:
+                text = "starts below the end of the previous segment"
+                found.append(Remaining(file, 0, base, "segments-overlap", text))
+            elif base > last + 1:
+                found.append(Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1)))
     if any(one.missing for one in found):
         is_thinned = any(scanned[base].is_thinned for base in bases if base in scanned)
         missing = sorted(one.missing for one in found if one.missing)
         accepted = accepted_gaps(directory).among(missing, bases[0])
         found = [one for one in found if not one.missing or not (is_thinned or one.missing in accepted)]
     return sorted(found)
-
-
-def _steps(bases: list[int], scanned: Mapping[int, SegmentRemains]) -> Iterator[Remaining]:
-    """Yields the problems between a scanned segment and the next one."""
-    for before, base in pairwise(bases):
-        if before not in scanned or base not in scanned:
-            continue
-        last, file = max(scanned[before].last_offset, before - 1), scanned[base].file
-        if base <= last:
-            yield Remaining(file, 0, base, "segments-overlap", "starts below the end of the previous segment")
-        elif base > last + 1:
-            yield Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1))
 
 
 @dataclass(slots=True)

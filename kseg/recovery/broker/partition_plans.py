@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
-from kseg.changes.plan import Content, Pieces, Plan, Removed
+from kseg.changes.plan import Content, Plan, Removed
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG, LOG_07
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
@@ -79,8 +79,10 @@ def _valid_end(reader: SegmentReader, path: str) -> int:
         for item in reader.runs():
             if not isinstance(item, Run):
                 break
-            position = _intact_end(item)
-            if position < item.end:
+            states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
+            wrong = next((i for i, state in enumerate(states) if not state & CRC_RIGHT), None)
+            position = item.end if wrong is None else int(item.rows[wrong * FRAME_WIDTH + FRAME_POSITION])
+            if wrong is not None:
                 break
         if position < reader.end:
             size = _message_size(reader, position, path)
@@ -88,14 +90,6 @@ def _valid_end(reader: SegmentReader, path: str) -> int:
                 break
             position += size
     return position
-
-
-def _intact_end(run: Run) -> int:
-    for i in range(run.count):
-        at = i * FRAME_WIDTH
-        if not run.rows[at + FRAME_STATE] & CRC_RIGHT:
-            return int(run.rows[at + FRAME_POSITION])
-    return run.end
 
 
 def _message_size(reader: SegmentReader, position: int, path: str) -> int:
@@ -123,13 +117,10 @@ def _lost(reader: SegmentReader, position: int, base: int) -> Loss:
     for item in reader.runs():
         if isinstance(item, Damage):
             continue
-        for i in range(item.count):
-            at = i * FRAME_WIDTH
+        for at in range(0, item.count * FRAME_WIDTH, FRAME_WIDTH):
             if item.rows[at + FRAME_STATE] & CRC_RIGHT:
-                found.batches += 1
-                found.last_offset = base + item.rows[at + FRAME_POSITION]
-                found.first_offset = found.last_offset if found.batches == 1 else found.first_offset
-    found.records = found.batches
+                offset = base + item.rows[at + FRAME_POSITION]
+                found.add(Loss(1, 1, offset, offset))
     return found
 
 
@@ -253,13 +244,10 @@ def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
     if isinstance(found, Recovery):
         if any(isinstance(step.pieces, Content) for step in found.plan.steps):
             return None
-        found.plan.steps = [replace(step, pieces=_copied(step.pieces)) for step in found.plan.steps]
+        for i, step in enumerate(found.plan.steps):  # without views of this process's memory or temporary files
+            pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
+            found.plan.steps[i] = replace(step, pieces=pieces)
     return found
-
-
-def _copied(pieces: Pieces) -> Pieces:
-    """Returns the pieces without views of this process's memory or temporary files."""
-    return tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in pieces)
 
 
 def _received(found: Outcome | None) -> Outcome | None:

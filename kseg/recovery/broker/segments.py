@@ -570,7 +570,10 @@ class BrokerSegment:
         is_left_open = era.leaves_metadata_indexes_open and place is not None and place[0] == METADATA_TOPIC
 
         def keeps_preallocated() -> bool:
-            return (is_left_open or self.keeps_preallocated) and not era.checks_indexes and self._is_last()
+            """Only the indexes of a segment to which a broker would append are preallocated."""
+            bases = (leading_offset(name) or 0 for name in self.workspace.names(LOG))
+            is_kept = (is_left_open or self.keeps_preallocated) and not era.checks_indexes
+            return is_kept and all(base <= self.base_offset for base in bases)
 
         self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_preallocated)
         if era.has_time_index:
@@ -580,9 +583,3 @@ class BrokerSegment:
             self.workspace.write(self.name(TRANSACTION_INDEX), [build_transaction_index(aborted)], reason)
         elif era.has_producers and self.name(TRANSACTION_INDEX) in self.workspace:
             self.workspace.write(self.name(TRANSACTION_INDEX), [b""], "no transaction was aborted in this segment")
-
-    def _is_last(self) -> bool:
-        """Whether a broker would append to the segment; only then are its indexes preallocated."""
-        return all(
-            (leading_offset(name) or 0) <= self.base_offset for name in self.workspace.files if name.endswith(LOG)
-        )

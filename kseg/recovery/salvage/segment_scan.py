@@ -310,11 +310,7 @@ class _Scan:
                 first, last = offsets_of(head)
                 if head[ENTRY_MAGIC] < MAGIC_V2 and head[LEGACY_FLAGS] & CODEC:
                     first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
-                part = SalvagedBatches(position, end, first, last)
-                if self._fits(part):
-                    self._draft.parts.append(part, BATCH_WEIGHT, last - first + 1)
-                else:
-                    self._add_misplaced(part, 1, last - first + 1)
+                self._add_batch(SalvagedBatches(position, end, first, last), BATCH_WEIGHT)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
                 self._draft.has_shared = True
                 break
@@ -328,13 +324,18 @@ class _Scan:
         if whole[ENTRY_MAGIC] < MAGIC_V2 and whole[LEGACY_FLAGS] & CODEC:
             first, last = self._compressed.offsets(position, size, whole[ENTRY_MAGIC], head)
             head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
-        part = SalvagedBatches(position, position + size, first, last, head)
-        if self._fits(part):
-            self._draft.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)
+        if self._add_batch(SalvagedBatches(position, position + size, first, last, head), _REPAIRED_WEIGHT):
             self._chain.last_offset = max(self._chain.last_offset, last)
-        else:
-            self._add_misplaced(part, 1, last - first + 1)
         self._is_joined = False
+
+    def _add_batch(self, part: SalvagedBatches, weight: int) -> bool:
+        """Adds a single batch, which has a record for each offset. Returns whether it is in its place."""
+        fits, records = self._fits(part), part.last - part.first + 1
+        if fits:
+            self._draft.parts.append(part, weight, records)
+        else:
+            self._add_misplaced(part, 1, records)
+        return fits
 
     def _fits(self, part: SalvagedBatches) -> bool:
         return self._draft.base <= part.first <= part.last <= self._draft.limit

@@ -3,7 +3,6 @@
 import shutil
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.segments import sealed, spans
 from verification.log_directories import TESTDATA, check
-from verification.partitions import Found, batch_of, of_records, plain_record
+from verification.partitions import batch_of, of_records, plain_record
 
 # The good offsets before and behind a batch with something wrong: what a consumer can seek to.
 
@@ -25,79 +24,50 @@ def undecodable(first: int) -> bytes:
     return sealed(bytes(batch))
 
 
-def facts(folder: Path, *segments: bytes, level: int = DEEP, bases: tuple[int, ...] = (0,)) -> dict[int, Any]:
-    """By the first offset of a finding: the last good offset before it and the next one behind it."""
-    for base, data in zip(bases, segments, strict=True):
-        (folder / f"{base:020}.log").write_bytes(data)
-    found = Found()
-    judge_path(str(folder), CheckSettings(level, 10**13), found.report, lambda _: None)
-    return {
-        finding.details["firstOffset"]: (finding.details["lastGoodOffset"], finding.details["nextGoodOffset"])
-        for finding in found.findings
-        if finding.code in ("undecodable-records", "crc-mismatch", "count-mismatch")
-    }
+FIRST = batch_of(range(3))
+BROKEN = batch_of(range(3, 5))[:-1] + bytes([batch_of(range(3, 5))[-1] ^ 1])
+MANY = sealed(batch_of(range(3, 5)), 57, (9).to_bytes(4, "big"))
+"""It counts more records than it has."""
+ODD = (2).to_bytes(8, "big") + of_records([plain_record(0, attributes=1)], 0)[8:]
+GOOD_OFFSETS: dict[str, tuple[dict[int, bytes], dict[int, tuple[int | None, int | None]]]] = {
+    "between good ones": ({0: FIRST + undecodable(3) + batch_of(range(5, 7))}, {3: (2, 5)}),
+    "several in a row": (
+        {0: FIRST + undecodable(3) + undecodable(5) + undecodable(7) + batch_of(range(9, 12))},
+        {3: (2, 9), 5: (2, 9), 7: (2, 9)},
+    ),
+    "at the ends of a log": (
+        {0: undecodable(0) + batch_of(range(2, 4)) + undecodable(4)}, {0: (None, 2), 4: (3, None)},
+    ),
+    "in other segments": (
+        {0: FIRST + undecodable(3), 5: undecodable(5) + batch_of(range(7, 9))}, {3: (2, 7), 5: (2, 7)},
+    ),
+    "a wrong checksum in the next segment": ({0: FIRST, 3: BROKEN + batch_of(range(5, 7))}, {3: (2, 5)}),
+    "a wrong checksum is not good": (
+        {0: FIRST + BROKEN + undecodable(5) + batch_of(range(7, 9))}, {3: (2, 7), 5: (2, 7)},
+    ),
+    "what is only odd is good": ({0: batch_of(range(2)) + ODD + undecodable(3) + batch_of([5])}, {3: (2, 5)}),
+    "damage beside it": (
+        {0: FIRST + undecodable(3) + bytes(200) + undecodable(5) + batch_of(range(7, 9))}, {3: (2, 7), 5: (2, 7)},
+    ),
+    "a wrong count": ({0: FIRST + MANY + batch_of(range(5, 7))}, {3: (2, 5)}),
+}  # fmt: skip
+"""Segments; and for the first offset of each wrong batch, the last good offset before it and the next one behind."""
+SEEN_FROM_FULL_ON = ("a wrong checksum in the next segment", "a wrong count")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "a-0"
-    made.mkdir()
-    return made
-
-
-def test_an_undecodable_batch_lies_between_good_ones(folder: Path) -> None:
-    data = batch_of(range(3)) + undecodable(3) + batch_of(range(5, 7))
-    assert facts(folder, data) == {3: (2, 5)}
-
-
-def test_several_in_a_row_share_their_good_neighbours(folder: Path) -> None:
-    data = batch_of(range(3)) + undecodable(3) + undecodable(5) + undecodable(7) + batch_of(range(9, 12))
-    assert facts(folder, data) == {3: (2, 9), 5: (2, 9), 7: (2, 9)}
-
-
-def test_at_the_ends_of_a_log_there_is_none(folder: Path) -> None:
-    data = undecodable(0) + batch_of(range(2, 4)) + undecodable(4)
-    assert facts(folder, data) == {0: (None, 2), 4: (3, None)}
-
-
-def test_they_lie_in_other_segments_too(folder: Path) -> None:
-    first, second = batch_of(range(3)) + undecodable(3), undecodable(5) + batch_of(range(7, 9))
-    assert facts(folder, first, second, bases=(0, 5)) == {3: (2, 7), 5: (2, 7)}
-
-
-def test_a_batch_with_a_wrong_checksum_in_the_next_segment(folder: Path) -> None:
-    bad = bytearray(batch_of(range(3, 5)))
-    bad[-1] ^= 1
-    data = batch_of(range(3)), bytes(bad) + batch_of(range(5, 7))
-    for level in (FULL, DEEP):
-        assert facts(folder, *data, bases=(0, 3), level=level) == {3: (2, 5)}
-
-
-def test_a_batch_with_a_wrong_checksum_is_not_good(folder: Path) -> None:
-    bad = bytearray(batch_of(range(3, 5)))
-    bad[-1] ^= 1
-    data = batch_of(range(3)) + bytes(bad) + undecodable(5) + batch_of(range(7, 9))
-    assert facts(folder, data) == {3: (2, 7), 5: (2, 7)}
-
-
-def test_a_batch_that_is_only_odd_is_good(folder: Path) -> None:
-    odd = bytearray(of_records([plain_record(0, attributes=1)], 0))
-    odd[:8] = (2).to_bytes(8, "big")
-    data = batch_of(range(2)) + bytes(odd) + undecodable(3) + batch_of(range(5, 6))
-    assert facts(folder, data) == {3: (2, 5)}
-
-
-def test_damage_beside_it(folder: Path) -> None:
-    data = batch_of(range(3)) + undecodable(3) + bytes(200) + undecodable(5) + batch_of(range(7, 9))
-    assert facts(folder, data) == {3: (2, 7), 5: (2, 7)}
-
-
-def test_a_wrong_count_at_each_level(folder: Path) -> None:
-    many = bytearray(batch_of(range(3, 5)))
-    many[57:61] = (9).to_bytes(4, "big")
-    data = batch_of(range(3)) + sealed(bytes(many)) + batch_of(range(5, 7))
-    for level in (FULL, DEEP):
-        assert facts(folder, data, level=level) == {3: (2, 5)}
+@pytest.mark.parametrize("name", GOOD_OFFSETS)
+def test_good_offsets_before_and_behind(name: str, tmp_path: Path) -> None:
+    segments, expected = GOOD_OFFSETS[name]
+    for base, data in segments.items():
+        (tmp_path / f"{base:020}.log").write_bytes(data)
+    for level in (FULL, DEEP) if name in SEEN_FROM_FULL_ON else (DEEP,):
+        details = [
+            finding.details
+            for finding in check(tmp_path, level).findings
+            if finding.code in ("undecodable-records", "crc-mismatch", "count-mismatch")
+        ]
+        found = {each["firstOffset"]: (each["lastGoodOffset"], each["nextGoodOffset"]) for each in details}
+        assert found == expected
 
 
 # Level quick believes checksums, and must not find what the other levels do not.

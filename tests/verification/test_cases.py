@@ -12,7 +12,7 @@ import pytest
 
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
-from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.segment.survey import DEEP, FULL
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
 from kseg.verification.log_directories import judge_nodes
 from kseg.verification.manifest import check_manifest
@@ -79,25 +79,6 @@ def test_a_case_is_told_and_nothing_else(code: str, tmp_path: Path, monkeypatch:
         CONDITIONS[case["condition"]](monkeypatch, folder)
     assert told_of(folder) == in_order(case["findings"])
     assert (code, KINDS[code].severity) in {(finding["code"], finding["severity"]) for finding in case["findings"]}
-
-
-HEADERS_TELL = {
-    "wrong-base-offset", "batch-out-of-order", "offset-outside-segment", "segments-overlap", "gap-unexplained",
-    "leader-epoch-falls",
-}  # fmt: skip
-MADE_OF_OTHERS = {"index-corrupt", "time-index-corrupt"}
-"""Told instead of the findings about single entries, which the log has to be compared with for."""
-
-
-@pytest.mark.parametrize("code", FOLDERS)
-def test_lower_levels_tell_less_and_nothing_else(code: str) -> None:
-    case = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))
-    if not {"packed", "condition", "against", "manifest"} & case.keys():
-        quick, full = (told_of(FINDINGS / code, level) for level in (QUICK, FULL))
-        for found, more in ((quick, full), (full, case["findings"])):
-            assert [row for row in found if row not in more] == [] or code in MADE_OF_OTHERS
-        if code in HEADERS_TELL:
-            assert quick == in_order(case["findings"])
 
 
 def test_a_case_tells_of_little_else() -> None:

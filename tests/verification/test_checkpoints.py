@@ -10,9 +10,8 @@ from kseg.changes.accepted_gaps import record
 from kseg.changes.apply import apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
-from kseg.changes.plan import Plan
 from kseg.changes.undo import last_change, purge
-from kseg.findings.table import ERROR, KINDS, WARNING
+from kseg.findings.table import ERROR, KINDS
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP, QUICK
@@ -30,31 +29,10 @@ SETTINGS = CheckSettings(DEEP, 1_800_000_000_000)
 DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-class KilledAtUnlink(Disk):
-    """The process ends where a file is to be removed."""
-
-    def unlink(self, path: str) -> None:
-        raise Killed
-
-
 def judged(path: Path) -> Found:
     found = Found()
     judge_path(str(path), SETTINGS, found.report, lambda _: None)
     return found
-
-
-def test_a_change_that_was_interrupted(tmp_path: Path) -> None:
-    partition = copied(PLAIN, tmp_path)
-    plan = Plan(str(partition))
-    (partition / "superfluous.txt").write_text("x")
-    plan.delete("superfluous.txt", "for a test")
-    with pytest.raises(Killed):
-        apply(plan, "recover", disk=KilledAtUnlink())
-    assert "pending-change" in judged(partition).codes
 
 
 def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
@@ -63,18 +41,6 @@ def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_bytes(b"{")
     assert "pending-change" in judged(partition).codes
-
-
-@pytest.mark.parametrize("case", ["4.3.1-last-flip-body/dplain-0", "4.3.1-last-zero-4k/dplain-0"])
-def test_gaps_that_a_salvage_accounts_for(case: str, tmp_path: Path) -> None:
-    partition = tmp_path / Path(case).name
-    shutil.copytree(DAMAGED / case, partition)
-    before = judged(partition)
-    assert [finding for finding in before.findings if finding.severity == "error"]
-    assert apply(plan_salvage(str(partition), BrokerStart()).plan, "recover --mode salvage")
-    after = judged(partition)
-    assert "gap-salvaged" in after.codes
-    assert not [finding for finding in after.findings if finding.severity == "error"]
 
 
 def errors(path: Path) -> list[str]:
@@ -115,13 +81,6 @@ def test_more_accepted_gaps_than_are_shown(tmp_path: Path) -> None:
     assert judged(partition).report.totals.errors == len(gaps) - SHOWN_PER_FILE
     record(str(partition), gaps, Disk())
     assert judged(partition).report.totals.codes == {"gap-salvaged": 1}
-
-
-def test_nothing_is_missing_where_a_header_could_be_mended(tmp_path: Path) -> None:
-    partition = tmp_path / "dz-0"
-    shutil.copytree(DAMAGED / "1.1.1-len-small-dz" / "dz-0", partition)
-    assert apply(plan_salvage(str(partition), BrokerStart()).plan, "recover --mode salvage")
-    assert judged(partition).codes == []
 
 
 NAME = "leader-epoch-checkpoint"
@@ -169,13 +128,6 @@ def test_what_the_checkpoint_says(
     assert all(finding.severity == KINDS[finding.code].severity for finding in found)
     assert all(Path(finding.file).name == NAME for finding in found)
     assert findings(log, QUICK) == []
-
-
-def test_severities() -> None:
-    """A broker does not start on what it cannot read, and lives with the rest."""
-    found = {code: kind.severity for code, kind in KINDS.items() if code.startswith("leader-epochs-")}
-    assert found.pop("leader-epochs-damaged") == ERROR
-    assert set(found.values()) == {WARNING}
 
 
 def test_where_a_line_is_damaged(tmp_path: Path) -> None:

@@ -77,7 +77,11 @@ def test_a_map_that_is_too_small_is_filled_again(found: list, most: int) -> None
 @pytest.mark.parametrize("keeps_format", [False, True])
 @QUICK
 @given(found=OLD_BATCHES, kind=st.sampled_from([(0, 0), (1, 0), (1, LOG_APPEND)]))
-def test_old_messages_keep_their_records(found: list, kind: tuple[int, int], keeps_format: bool) -> None:  # type: ignore[type-arg]
+def test_old_messages_keep_their_records(
+    found: list,  # type: ignore[type-arg]
+    kind: tuple[int, int],
+    keeps_format: bool,
+) -> None:
     (magic, time_type), everything, batches, offset = kind, [], [], 0
     for rows, codec, gap in found:
         some = new_records(rows, offset + gap)

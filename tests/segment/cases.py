@@ -24,14 +24,18 @@ COMPACTED = [
 ]  # fmt: skip
 
 
-def dumps(chance: Random) -> object:
-    """Items, records and lines of a few batches of any era, with changes of the kinds that disks and people make."""
-    is_07 = chance.random() < 0.2
+def mutated(chance: Random) -> bytes:
+    """A few batches of any era but 0.7, with changes of the kinds that disks and people make."""
     pool = [part for name in SAMPLES for part in entries(sample(name))]
-    data = OLD.read_bytes()[:4000] if is_07 else b"".join(chance.choices(pool, k=6))
+    return out_of_place(b"".join(chance.choices(pool, k=6)), chance)
+
+
+def dumps(chance: Random) -> object:
+    """Items, records and lines of changed batches."""
+    is_07 = chance.random() < 0.2
     with TemporaryDirectory() as folder:
         path = Path(folder, OLD.name if is_07 else f"{0:020}.log")
-        path.write_bytes(out_of_place(data, chance))
+        path.write_bytes(out_of_place(OLD.read_bytes()[:4000], chance) if is_07 else mutated(chance))
         found: list[object] = []
         for item in items_at(path):
             if isinstance(item, Damage):

@@ -19,8 +19,8 @@ from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.survey import DEEP, FULL, QUICK, SCAN_OPTIONS, BatchProblem, HeaderRows, SegmentSurvey, record_count
 from kseg.stores import windows
 from kseg.stores.source import open_source
+from segment.cases import mutated
 from segment.segments import SAMPLES, TESTDATA, entries, sample
-from segment.test_kernels_agree import mutated
 
 LEVELS = pytest.mark.parametrize("level", [QUICK, FULL, DEEP], ids=["quick", "full", "deep"])
 V2 = b"".join(entries((TESTDATA / SAMPLES["v2"]).read_bytes()))
@@ -155,7 +155,8 @@ def test_batches_inside_a_value_are_not_taken_for_parts(level: int, small_parts:
 @given(st.integers(0, 10**6), st.sampled_from([QUICK, FULL, DEEP]), st.booleans())
 @example(175, QUICK, True)  # damage at the end of the last part, classified by the offsets before it
 def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
-    data = mutated(seed) + (embedding(sample("v2", 2), 2) if embeds else b"") + mutated(seed + 1)
+    between = embedding(sample("v2", 2), 2) if embeds else b""
+    data = mutated(random.Random(seed)) + between + mutated(random.Random(seed + 1))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "PART_BYTES", 1500)
         patch.setattr(windows, "WINDOW_BYTES", 1024)

@@ -226,13 +226,13 @@ class BatchRule(Rule):
         self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
-        self._good = GoodOffsets(partition.level)
+        self._good = GoodOffsets(partition.settings.level)
         self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
         """Findings at the end of a segment that need an offset of the next one."""
 
     def begin(self, segment: CheckedSegment) -> None:
         base, is_07 = segment.base_offset, segment.file.is_07
-        latest_ms = self.partition.now_ms + FUTURE_MS
+        latest_ms = self.partition.settings.now_ms + FUTURE_MS
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
         if any(self._shown):
@@ -261,7 +261,7 @@ class BatchRule(Rule):
                 self._event(segment, headers, *event)
         segment.end = last.end
         # Fewer bytes than records: rare in compressed batches, impossible in others.
-        if self._chain.records - records > segment.end - first.position and self.partition.level != DEEP:
+        if self._chain.records - records > segment.end - first.position and self.partition.settings.level != DEEP:
             self._chain.records -= _impossible_records(headers)
         if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
             self._overlap(headers, segment.base_behind)
@@ -289,7 +289,7 @@ class BatchRule(Rule):
         if kind == chain.GAP:
             self._gaps.add(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
             return
-        if kind == chain.COUNT and self.partition.level == DEEP:
+        if kind == chain.COUNT and self.partition.settings.level == DEEP:
             return  # reported when the batch is decoded
         code, offset, valid, needs = _CODES[kind], batch.first_offset, -1, None
         details = self._facts(segment, position, size)
@@ -324,7 +324,7 @@ class BatchRule(Rule):
             details["leaderEpochBefore"] = a
             needs = None if _is_between_equal_epochs(headers, row) else DECISION
         else:
-            text = f"timestamp {a} is {show_span(a - self.partition.now_ms)} ahead of the current time"
+            text = f"timestamp {a} is {show_span(a - self.partition.settings.now_ms)} ahead of the current time"
             if unit := in_other_unit(a):
                 text += f"; {unit}"
             details["timestamp"] = a
@@ -410,7 +410,7 @@ class BatchRule(Rule):
         counts = state.totals() if any(self._shown) else self._shown
         if counts != self._shown:
             for kind, code in _CODES.items():
-                if not (kind == chain.COUNT and self.partition.level == DEEP):
+                if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
                     self.report.more(code, segment.path, counts[kind] - self._shown[kind])
             further = counts[chain.GAP] - self._shown[chain.GAP]
             self._gaps.add_uncounted(max(state.base, 0), state.last_offset, state.missing, further)
@@ -462,7 +462,7 @@ class BatchRule(Rule):
         limit_ms = partition.broker.retention_ms
         if limit_ms is None:
             limit_ms = int(DEFAULTS["retention.ms"])
-        goes = limit_ms >= 0 and partition.now_ms - latest > limit_ms
+        goes = limit_ms >= 0 and partition.settings.now_ms - latest > limit_ms
         text = f"the latest timestamp of {plural(len(early), 'segment', 'segments')} is {show_time(latest)}"
         if latest:
             text += f"; in seconds it would be {show_time(latest * 1000)}"

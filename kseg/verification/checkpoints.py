@@ -55,12 +55,12 @@ class ForeignBatchRule(Rule):
     def finish(self) -> None:
         partition = self.partition
         is_log = partition.directory is not None and all(one.file.kind == LOG for one in partition.segments)
-        if partition.level == QUICK or not is_log or self._caused() == self._before:
+        if partition.settings.level == QUICK or not is_log or self._caused() == self._before:
             return
         from kseg.logdir.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
 
         for one in foreign_segments(partition.directory or "", partition.broker):
-            if partition.is_live and one.path == partition.segments[-1].path:
+            if partition.settings.is_live and one.path == partition.segments[-1].path:
                 continue  # its side files were read at other moments
             text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
             self.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
@@ -162,8 +162,8 @@ class EpochRule(Rule):
         super().__init__(partition)
         directory = partition.directory
         # The epochs of a directory to be deleted are cleared when it is loaded.
-        is_deleted = (directory or "").rstrip("/").endswith("-delete")
-        self._is_on = partition.level != QUICK and partition.is_whole and directory is not None and not is_deleted
+        is_kept = directory is not None and not directory.rstrip("/").endswith("-delete")
+        self._is_on = partition.settings.level != QUICK and partition.is_whole and is_kept
         self._is_on_segment = False
         if self._is_on:
             self._path = os.path.join(directory or "", LEADER_EPOCHS)
@@ -235,7 +235,7 @@ class EpochRule(Rule):
     def _beyond_end(self, entries: Sequence[EpochEntry]) -> None:
         segments = self.partition.segments
         end = max((segment.next_offset or 0 for segment in segments), default=0)
-        if segments[-1].is_damaged or self.partition.is_live:
+        if segments[-1].is_damaged or self.partition.settings.is_live:
             return
         beyond = [entry for entry in entries if entry.start_offset > end]
         if beyond and not segments[-1].has_grown():

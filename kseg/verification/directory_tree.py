@@ -74,7 +74,6 @@ from kseg.verification.partition import (
     judge_segments,
     packed,
     partition_for_file,
-    partition_to_check,
     why_no_file,
 )
 from kseg.verification.report import Finding, Report, Totals
@@ -227,8 +226,8 @@ class DirectoryCheck:
 
     def _loose_files(self, directory: str, names: Iterable[str]) -> list[str]:
         """Like `judge_misnamed_files`, outside of a partition."""
-        no_partition = partition_to_check(directory, (None, None), False, self.settings, self.report, BrokerState())
-        no_partition.is_live = False
+        settings, buffers = replace(self.settings, is_live=False), Buffers(self.settings.max_batch_bytes)
+        no_partition = Partition(directory, None, None, False, settings, self.report, BrokerState(), buffers)
         return judge_misnamed_files(no_partition, names, self.progress)
 
     def _side_files(self, directory: str, judged: Collection[str] = ()) -> bool:
@@ -308,7 +307,7 @@ def judge_partition(
     report: Report,
     broker: BrokerState,
     progress: Advance,
-    buffers: Buffers | None = None,
+    buffers: Buffers,
 ) -> Partition:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     files_in, others = regular_and_other_names(directory)
@@ -318,9 +317,10 @@ def judge_partition(
         own_name = os.path.basename(os.path.abspath(directory))
     listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
     files = [file for file in listed if file.kind != CHECKPOINT]
-    topic_partition = parse_partition_name(own_name) or (None, None)
-    partition = partition_to_check(directory, topic_partition, True, settings, report, broker, buffers, names)
-    partition.own_name, partition.others = own_name, others
+    topic, number = parse_partition_name(own_name) or (None, None)
+    partition = Partition(
+        directory, topic, number, True, settings, report, broker, buffers, names, others, own_name=own_name
+    )
     inside = DirectoryCheck(settings, report, progress)
     if others and not files:
         if inside.if_log_directory(directory, files_in, others):
@@ -411,9 +411,9 @@ class Census(Rule):
         from kseg.cleaner.ranges import backlog_of  # few partitions are compacted
 
         producers, last = None, partition.segments[-1]
-        if partition.level != QUICK and not last.is_damaged and last.next_offset is not None:
+        if partition.settings.level != QUICK and not last.is_damaged and last.next_offset is not None:
             producers = Producers(last.next_offset, partition.first_open_offset)
-        found = backlog_of(partition.directory, broker, partition.now_ms, self._blocked, producers)
+        found = backlog_of(partition.directory, broker, partition.settings.now_ms, self._blocked, producers)
         return None if found is None else found.as_object()
 
 

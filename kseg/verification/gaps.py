@@ -46,7 +46,7 @@ class CleanerRule(Rule):
         self._reported.clear()
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
+        if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.settings.level == DEEP):
             return
         for i, state in enumerate(headers.states):
             if not state & CRC_RIGHT:
@@ -217,11 +217,11 @@ def _outlook(partition: Partition) -> Outlook:
     from kseg.recovery.salvage.salvage import forecast_salvage  # few partitions are damaged
 
     segments = partition.segments
-    if partition.directory is None or partition.is_live or any(segment.file.is_07 for segment in segments):
+    if partition.directory is None or partition.settings.is_live or any(segment.file.is_07 for segment in segments):
         return NOTHING_RESTORED
     if not partition.is_whole and not _is_taken(segments[0]):
         return _outlook_of_file(partition, segments[0])
-    start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.jobs)
+    start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.settings.jobs)
     return Outlook(*forecast_salvage(partition.directory, start, partition.buffers.scratch))
 
 
@@ -237,7 +237,7 @@ def _outlook_of_file(partition: Partition, segment: CheckedSegment) -> Outlook:
 
     base = segment.base_offset or 0
     with open_source(segment.path) as source:
-        found = scan_segment(source, base, None, partition.buffers.scratch, partition.jobs)
+        found = scan_segment(source, base, None, partition.buffers.scratch, partition.settings.jobs)
     ends = [(base, base), *((part.first, part.last + 1) for part in found.parts)]
     holes = [(end, first - 1) for (_, end), (first, _) in pairwise(ends) if end < first]
     return Outlook(ends[-1][1], holes, bool(found.cuts))
@@ -372,7 +372,7 @@ class Gaps:
         """Returns the offset after which no gap is the cleaner's: at level deep by the keys of a compacted log, else
         that of the last gap."""
         before = max((gap.first for gap in gaps), default=0)
-        is_known = self._partition.level == DEEP and self._partition.is_compacted
+        is_known = self._partition.settings.level == DEEP and self._partition.is_compacted
         return reach_in(self._partition, before) if is_known else before
 
     def _is_active(self, gap: Gap) -> bool:

@@ -181,7 +181,7 @@ class IndexRule(Rule):
                 self._opened.append((suffix, path, walk))
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        if self.partition.level != QUICK:
+        if self.partition.settings.level != QUICK:
             for _, _, walk in self._opened:
                 walk.follow(headers.rows, headers.count)
 
@@ -203,8 +203,8 @@ class IndexRule(Rule):
         self._has_times = self._has_times or TIME_INDEX in found or segment.magics[2] > 0
 
     def _end(self, segment: CheckedSegment, suffix: str, path: str, walk: IndexWalk) -> None:
-        is_live = self.partition.is_live and segment.is_last
-        is_compared = self.partition.level != QUICK
+        is_live = self.partition.settings.is_live and segment.is_last
+        is_compared = self.partition.settings.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
         is_open_ended = is_live or walk.state.end < segment.size or walk.state.is_doubted
         is_left_out = is_live or (is_open_ended and suffix == TIME_INDEX)

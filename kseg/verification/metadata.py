@@ -164,7 +164,7 @@ class RemoteMetadataRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != REMOTE_METADATA_TOPIC or partition.level != DEEP or not partition.is_whole:
+        if partition.topic != REMOTE_METADATA_TOPIC or partition.settings.level != DEEP or not partition.is_whole:
             return
         from kseg.decoders.framed import read_framed
         from kseg.decoders.schemas import REMOTE_LOG_METADATA
@@ -271,12 +271,11 @@ class MetadataLogRule(Rule):
         if partition.topic != METADATA_TOPIC or not partition.is_whole:
             return
         files = segments_among(partition.name, partition.names)
-        snapshots = [
-            file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, self.partition.level)
-        ]
+        level = partition.settings.level
+        snapshots = [file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, level)]
         self._compare_with_log(snapshots)
         self._quorum_state(max((file.epoch or 0 for file in snapshots), default=0))
-        if partition.level != QUICK:
+        if level != QUICK:
             self._replay(files, snapshots)
 
     def _replay(self, files: list[SegmentFile], snapshots: list[SegmentFile]) -> None:

@@ -5,10 +5,10 @@
 
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kseg.errors import PathError, text_of
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
@@ -29,6 +29,29 @@ from kseg.verification.report import Report
 
 if TYPE_CHECKING:
     from kseg.verification.gaps import Outlook
+
+
+Advance = Callable[[int], None]
+"""Receives numbers of bytes read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
+    ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
+    ``partitions``; ``may_fork``: whether worker processes may be started.
+    """
+
+    level: int
+    now_ms: int
+    jobs: int = 1
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    is_live: bool = False
+    is_07: bool = False
+    remote: RemoteChoice = field(default_factory=RemoteChoice)
+    server: ServerProperties | None = None
+    takes_census: bool = False
+    may_fork: bool = True
 
 
 # The base class of rules, which receive a partition's segments in order and report findings.
@@ -111,9 +134,6 @@ def add_archive(path: str, tree: Tree, report: Report) -> None:
         report.totals.not_judged += problem.is_unread
 
 
-_USUAL = (LOG, INDEX, TIME_INDEX)
-
-
 @dataclass(slots=True)
 class CheckedSegment:
     """A .log or .kafka file that is checked. Totals are those of the items so far; an offset is -1 if there is none
@@ -163,7 +183,7 @@ class CheckedSegment:
         return stem + suffix + self.file.leftover
 
 
-@dataclass(slots=True)
+@dataclass
 class Partition:
     """The context of the rules for files of a partition. ``directory`` is None for a stream; ``is_whole`` is false if
     only some files were named. ``broker``: the state recorded in the log directory; all unknown if there is none.
@@ -173,13 +193,10 @@ class Partition:
     topic: str | None
     number: int | None
     is_whole: bool
-    level: int
-    now_ms: int
+    settings: CheckSettings
     report: Report
-    broker: BrokerState = field(default_factory=BrokerState)
-    buffers: Buffers = field(default_factory=Buffers)
-    jobs: int = 1
-    is_live: bool = False
+    broker: BrokerState
+    buffers: Buffers
     listed: frozenset[str] | None = None
     """The regular files in ``directory`` at the start of the check, if they were listed."""
     others: list[str] | None = None
@@ -197,8 +214,6 @@ class Partition:
     """The base name of ``directory``."""
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
-    _endings: frozenset[str] | None = None
-    _odd_names: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -221,22 +236,18 @@ class Partition:
                 self.listed = frozenset()  # removed after its segments were listed; these report it
         return self.listed
 
-    @property
+    @cached_property
     def endings(self) -> frozenset[str]:
         """The names in the directory from their first dot on: few, however many files there are."""
-        if self._endings is None:
-            self._endings = frozenset([name.partition(".")[2] for name in self.names])
-        return self._endings
+        return frozenset([name.partition(".")[2] for name in self.names])
 
-    @property
+    @cached_property
     def odd_names(self) -> frozenset[str]:
         """Names in the directory that are neither regular names of its segments and indexes, nor files that each
         partition has. Valid when all segments were read."""
-        if self._odd_names is None:
-            stems = [segment_stem(segment.file.base_offset or 0) for segment in self.segments]
-            usual = [stem + suffix for stem in stems if stem + LOG in self.names for suffix in _USUAL]
-            self._odd_names = self.names.difference(usual, PARTITION_FILES)
-        return self._odd_names
+        stems = [segment_stem(segment.file.base_offset or 0) for segment in self.segments]
+        usual = [stem + suffix for stem in stems if stem + LOG in self.names for suffix in (LOG, INDEX, TIME_INDEX)]
+        return self.names.difference(usual, PARTITION_FILES)
 
     @property
     def is_bare(self) -> bool:
@@ -255,27 +266,24 @@ class Partition:
 def partition_for_file(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
     """Returns a context for one file of a partition. ``listed``: the names of other files to consider."""
     return Partition(
-        partition.directory, partition.topic, partition.number, False, partition.level, partition.now_ms,
-        partition.report, partition.broker, partition.buffers, partition.jobs, False, listed,
-        holds_gaps=partition.holds_gaps,
+        partition.directory, partition.topic, partition.number, False, replace(partition.settings, is_live=False),
+        partition.report, partition.broker, partition.buffers, listed, holds_gaps=partition.holds_gaps,
     )  # fmt: skip
 
 
 def judge_segments(
-    partition: Partition,
-    files: Iterable[SegmentFile],
-    rules: list[Rule],
-    progress: Callable[[int], None] = lambda _: None,
+    partition: Partition, files: Iterable[SegmentFile], rules: list[Rule], progress: Advance = lambda _: None
 ) -> None:
     """Applies the rules to the segments. A segment that cannot be opened is reported for a whole partition; otherwise
     PathError is raised."""
     files = list(files)
-    overridden = _overridden_methods(tuple(map(type, rules)))
     for file, behind in zip_longest(files, files[1:]):
         segment = CheckedSegment(file, 0, behind is None, None, behind and behind.base_offset)
         partition.segments.append(segment)
         try:
-            source = _open(partition, file)
+            if partition.others and file.name in partition.others:
+                raise PathError(f"{file.path}: {why_no_file(file.path)}")
+            source = open_source(file.path)
         except PathError as error:
             if not partition.is_whole:
                 raise
@@ -286,7 +294,7 @@ def judge_segments(
         else:
             with source:
                 segment.size, segment.source = source.size, source
-                _judge(partition, segment, source, rules, overridden, progress)
+                _judge(partition, segment, source, rules, progress)
                 segment.source = None
             continue
         for rule in rules:
@@ -295,68 +303,33 @@ def judge_segments(
         rule.finish()
 
 
-def _open(partition: Partition, file: SegmentFile) -> Source:
-    """Raises PathError."""
-    if partition.others and file.name in partition.others:
-        raise PathError(f"{file.path}: {why_no_file(file.path)}")
-    return open_source(file.path)
-
-
-class _Overridden(NamedTuple):
-    """The overridden methods of the rules, as (number of the rule, method): most rules override few."""
-
-    begin: list[tuple[int, Callable[..., None]]]
-    headers: list[tuple[int, Callable[..., None]]]
-    damage: list[tuple[int, Callable[..., None]]]
-    problem: list[tuple[int, Callable[..., None]]]
-    end: list[tuple[int, Callable[..., None]]]
-
-
-@cache
-def _overridden_methods(classes: tuple[type[Rule], ...]) -> _Overridden:
-    """Returns the overridden methods of these classes, computed once."""
-    return _Overridden(
-        *(
-            [(i, getattr(rule, name)) for i, rule in enumerate(classes) if getattr(rule, name) != getattr(Rule, name)]
-            for name in _Overridden._fields
-        )
-    )
-
-
-def _judge(
-    partition: Partition,
-    segment: CheckedSegment,
-    source: Source,
-    rules: list[Rule],
-    overridden: _Overridden,
-    progress: Callable[[int], None],
-) -> None:
-    is_live = partition.is_live and segment.is_last
+def _judge(partition: Partition, segment: CheckedSegment, source: Source, rules: list[Rule], progress: Advance) -> None:
+    settings = partition.settings
     survey = open_survey(
-        segment.file, partition.level, partition.buffers, partition.jobs, source=source,
-        base_offset=segment.base_offset, live=is_live,
+        segment.file, settings.level, partition.buffers, settings.jobs, source=source,
+        base_offset=segment.base_offset, live=settings.is_live and segment.is_last,
     )  # fmt: skip
-    for i, begin in overridden.begin:
-        begin(rules[i], segment)
+    for rule in rules:
+        rule.begin(segment)
     reported = 0
     for item in survey:
         if isinstance(item, HeaderRows):
-            for i, headers in overridden.headers:
-                headers(rules[i], segment, item)
+            for rule in rules:
+                rule.headers(segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
             if item.position == 0 and item.end == survey.reader.end and (text := packed(source)) is not None:
                 partition.report.totals.not_judged += 1
                 item = item._replace(code="packed-segment", message=text)
-            for i, damage in overridden.damage:
-                damage(rules[i], segment, item)
+            for rule in rules:
+                rule.damage(segment, item)
         elif isinstance(item, BatchProblem):
-            for i, problem in overridden.problem:
-                problem(rules[i], segment, item)
+            for rule in rules:
+                rule.problem(segment, item)
         progress(segment.end - reported)
         reported = segment.end
-    for i, end in overridden.end:
-        end(rules[i], segment)
+    for rule in rules:
+        rule.end(segment)
     progress(segment.size - reported)
     if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == LOG:
         partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
@@ -367,37 +340,3 @@ def _judge(
     totals.records += segment.records
     if source.current_size() < source.size:
         partition.report.add("file-shrank", segment.path, f"it had {source.size} bytes, now {source.current_size()}")
-
-
-Advance = Callable[[int], None]
-"""Receives numbers of bytes read."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSettings:
-    """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
-    ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
-    ``partitions``; ``may_fork``: whether worker processes may be started.
-    """
-
-    level: int
-    now_ms: int
-    jobs: int = 1
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    is_live: bool = False
-    is_07: bool = False
-    remote: RemoteChoice = field(default_factory=RemoteChoice)
-    server: ServerProperties | None = None
-    takes_census: bool = False
-    may_fork: bool = True
-
-
-def partition_to_check(
-    directory: str | None, name: "tuple[str | None, int | None]", is_whole: bool, settings: CheckSettings,
-    report: Report, broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
-) -> Partition:  # fmt: skip
-    """Returns the context of the rules. ``name``: topic and number; ``names``: the regular files in the directory."""
-    return Partition(
-        directory, *name, is_whole, settings.level, settings.now_ms, report, broker,
-        buffers or Buffers(settings.max_batch_bytes), settings.jobs, settings.is_live, names,
-    )  # fmt: skip

@@ -24,7 +24,7 @@ from kseg.stores.remote.segment import EPOCHS, ChunkError, ManifestError, Remote
 from kseg.stores.remote.storage import RemotePartition, open_storage
 from kseg.stores.trees import VirtualLog, VirtualSideFile
 from kseg.stores.windows import Buffers
-from kseg.verification.partition import Advance, CheckSettings, judge_segments, partition_for_file, partition_to_check
+from kseg.verification.partition import Advance, CheckSettings, Partition, judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
 from kseg.verification.side_files import judge_side_file
@@ -83,8 +83,8 @@ def judge_segment(
     files |= {stem + suffix: VirtualSideFile(partial(bytes, content)) for suffix, content in contents.items()}
     names = frozenset(map(os.path.basename, files))
     with trees.given(files):
-        partition = partition_to_check(
-            os.path.dirname(path), (remote.topic, remote.number), False, settings, report, BrokerState(), buffers, names
+        partition = Partition(
+            os.path.dirname(path), remote.topic, remote.number, False, settings, report, BrokerState(), buffers, names
         )
         partition.are_closed = True
         file = SegmentFile(path, LOG, "", segment.start_offset, None, remote.topic, remote.number)

@@ -7,11 +7,12 @@ from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.logdir.log_directory import state_by_name
 from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import SegmentFile, segment_file
+from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import expect_named
 from kseg.verification.batches import BatchRule
 from kseg.verification.gaps import CleanerRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.partition import Advance, CheckSettings, Partition, Rule, judge_segments, partition_to_check
+from kseg.verification.partition import Advance, CheckSettings, Partition, Rule, judge_segments
 from kseg.verification.report import Report
 from kseg.verification.transactions import ProducerRule
 
@@ -43,9 +44,10 @@ def judge_file(path: str, settings: CheckSettings, report: Report, progress: Adv
     if settings.is_07 and not file.is_07:
         file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
-    partition = partition_to_check(
-        directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic)
-    )
+    partition = Partition(
+        directory, file.topic, file.partition, False, settings, report, state_by_name(file.topic),
+        Buffers(settings.max_batch_bytes),
+    )  # fmt: skip
     if file.kind == CHECKPOINT:
         from kseg.verification.metadata import is_snapshot, judge_snapshot
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
@@ -266,14 +267,14 @@ def judge_side_file(partition: Partition, side: SideFile, progress: Callable[[in
 def _judge_index(partition: Partition, side: SideFile, progress: Callable[[int], None]) -> None:
     rule = IndexRule(partition, {side.kind: side.path})
     log = side.beside(LOG)
-    if partition.level != QUICK and not side.is_remote_copy and trees.isfile(log):
+    if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
         judge_segments(partition, [segment_file(log)], [rule], progress)
         return
     with open_source(side.path) as source:
         size = source.size
     file = SegmentFile(log, LOG, side.leftover, side.base_offset, None, partition.topic, partition.number)
     segment = CheckedSegment(file, 0, True)
-    partition.level = QUICK
+    partition.settings = replace(partition.settings, level=QUICK)
     rule.begin(segment)
     rule.end(segment)
     _count(partition, size)

@@ -162,7 +162,7 @@ class ProducerSnapshots:
 
     def _beyond(self, end: int) -> None:
         segments, high_watermark = self._partition.segments, self._partition.broker.high_watermark
-        if not self._offsets or not segments or self._partition.is_live or segments[-1].has_grown():
+        if not self._offsets or not segments or self._partition.settings.is_live or segments[-1].has_grown():
             return
         if segments[-1].is_damaged or (high_watermark is not None and high_watermark > end):
             return  # the lost end of the log is reported
@@ -265,7 +265,7 @@ class _File:
         self._segment = segment
         self._path = path
         self._severity = severity
-        self._is_live = partition.is_live and segment.is_last
+        self._is_live = partition.settings.is_live and segment.is_last
         first = partition.segments[0].base_offset
         # Otherwise transactions may have begun in missing batches.
         self._knows_all = partition.is_whole and first == 0 and states.is_complete and not partition.is_compacted
@@ -388,10 +388,10 @@ class ProducerRule(Rule):
 
     def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
-        self._is_on = partition.level != QUICK
+        self._is_on = partition.settings.level != QUICK
         if not self._is_on:
             return
-        self._states = ProducerStates(now_ms=partition.now_ms, limit=SHOWN_PER_FILE, columns=partition.buffers.int64s)
+        self._states = ProducerStates((), partition.settings.now_ms, SHOWN_PER_FILE, partition.buffers.int64s)
         self._indexes = TransactionIndexes(partition, self._states)
         self._snapshots = ProducerSnapshots(partition, self._states)
         self._aborts: list[Abort] = []
@@ -505,7 +505,7 @@ class ProducerRule(Rule):
             text = (
                 f"producer {transaction.producer_id} epoch {transaction.producer_epoch}, batches: {transaction.batches}"
             )
-            since_ms = self.partition.now_ms - transaction.timestamp if transaction.timestamp >= 0 else -1
+            since_ms = self.partition.settings.now_ms - transaction.timestamp if transaction.timestamp >= 0 else -1
             if age > 0:
                 text += f", open for at least {show_span(age)} by the timestamps in the log"
             elif since_ms >= 0:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import FULL
+from kseg.stores.buffers import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import CheckSettings, Partition, judge_segments
@@ -41,7 +42,8 @@ def findings(
     else:
         from kseg.segment.files import list_segments
 
-        judged = Partition(str(partition), "t", 0, True, level, NOW_MS, report, broker or BrokerState(), is_live=live)
+        settings = CheckSettings(level, NOW_MS, is_live=live)
+        judged = Partition(str(partition), "t", 0, True, settings, report, broker or BrokerState(), Buffers())
         rules = [BatchRule(judged), IndexRule(judged)]
         judge_segments(judged, [file for file in list_segments(str(partition)) if file.kind == ".log"], rules)
     return [finding for finding in found if "index" in finding.code or finding.code == "unreadable-bytes"]

@@ -8,9 +8,10 @@ from kernel import rendering
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
+from kseg.stores.buffers import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.checkpoints import EpochRule
-from kseg.verification.partition import Partition, judge_segments
+from kseg.verification.partition import CheckSettings, Partition, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.transactions import ProducerRule
 from verification.partitions import TESTDATA
@@ -41,8 +42,8 @@ def findings(
     found: list[Finding] = []
     files = [file for file in list_segments(str(partition)) if names is None or file.name in names]
     judged = Partition(
-        str(partition), files[0].topic, files[0].partition, names is None, level, now_ms, Report(lambda _: None),
-        broker or BrokerState(), is_live=is_live,
+        str(partition), files[0].topic, files[0].partition, names is None,
+        CheckSettings(level, now_ms, is_live=is_live), Report(lambda _: None), broker or BrokerState(), Buffers(),
     )  # fmt: skip
     batches = BatchRule(judged)
     judged.report = Report(found.append)

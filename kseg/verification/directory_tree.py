@@ -48,7 +48,7 @@ from kseg.segment.files import (
 )
 from kseg.segment.items import Damage
 from kseg.segment.paths import DEPTH
-from kseg.segment.survey import QUICK, BatchProblem, HeaderRows
+from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores import trees
 from kseg.stores.archives.mounting import packed_segment_at
@@ -155,7 +155,9 @@ class DirectoryCheck:
             log_directory = directory_around(path)
             if log_directory is not None:
                 log_directory.server = self.settings.server
-            self._one(Task(path, _state(log_directory, name)))
+            for outcome in self._outcomes([Task(path, _state(log_directory, name))]):
+                if outcome.failure is not None:
+                    raise PathError(outcome.failure)
             return True
         found = self._loose(path, files, is_named)
         for directory in below if depth > 0 else ():
@@ -175,23 +177,14 @@ class DirectoryCheck:
         if not partitions and (directory is None or holds_segments(path)):
             return False
         if self.settings.remote.topics:
-            partitions = [part for part in partitions if self._is_of_chosen_topic(part)]
+            names = ((part, parse_partition_name(os.path.basename(part))) for part in partitions)
+            partitions = [part for part, name in names if name is not None and self.settings.remote.wants(name[0])]
             if not partitions:
                 raise PathError(f"{path}: no partition of a topic that --topic names")
         self._log_directory(directory, partitions)
         if not self.settings.remote.topics:
             self._other_entries(path, files, others)
         return True
-
-    def _is_of_chosen_topic(self, partition: str) -> bool:
-        name = parse_partition_name(os.path.basename(partition))
-        return name is not None and self.settings.remote.wants(name[0])
-
-    def _one(self, task: Task) -> None:
-        """Checks a single partition. Raises PathError."""
-        for outcome in self._outcomes([task]):
-            if outcome.failure is not None:
-                raise PathError(outcome.failure)
 
     def _outcomes(self, tasks: list[Task]) -> Iterator[CheckedPartition]:
         if self.checker is not None:
@@ -351,7 +344,6 @@ class Census(Rule):
         super().__init__(partition)
         self._forms, self._count_forms = int64s(FORMS_WIDTH), count_forms
         self._damaged_bytes = 0
-        self._blocked = ""
         totals = self.report.totals
         self._before = totals.errors, totals.warnings
 
@@ -360,15 +352,6 @@ class Census(Rule):
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._damaged_bytes += damage.length
-        self._block(segment, damage.code)
-
-    def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
-        if problem.code == "undecodable-records":
-            self._block(segment, problem.code)
-
-    def _block(self, segment: CheckedSegment, code: str) -> None:
-        if not segment.is_last and not self._blocked:
-            self._blocked = f"{code} in {segment.file.name}"
 
     def as_object(self) -> dict[str, Any]:
         """Returns the facts, after all findings of the partition."""
@@ -413,7 +396,9 @@ class Census(Rule):
         producers, last = None, partition.segments[-1]
         if partition.settings.level != QUICK and not last.is_damaged and last.next_offset is not None:
             producers = Producers(last.next_offset, partition.first_open_offset)
-        found = backlog_of(partition.directory, broker, partition.settings.now_ms, self._blocked, producers)
+        found = backlog_of(
+            partition.directory, broker, partition.settings.now_ms, partition.cleaner_obstacle, producers
+        )
         return None if found is None else found.as_object()
 
 
@@ -476,25 +461,26 @@ def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Adva
         except PathError as error:
             add_unread_for(path, error, around.report)
             continue
-        if file is not None:
-            found.append(name)
-        if file is not None and file.kind:
-            _judge_as_segment(around, file, by_stem, progress)
-        elif file is not None:
-            _judge_packed(around, file, by_stem, progress)
+        if file is None:
+            continue
+        found.append(name)
+        partition = partition_for_file(around, frozenset(by_stem[name.partition(".")[0]]))
+        if file.kind:
+            _judge_as_segment(partition, file, progress)
+        else:
+            _judge_packed(partition, file, progress)
     return found
 
 
-def _judge_as_segment(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
-    partition = partition_for_file(around, frozenset(by_stem[file.name.partition(".")[0]]))
+def _judge_as_segment(partition: Partition, file: SegmentFile, progress: Advance) -> None:
     # A .swap that will replace segments is no log of its own.
     rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(SWAP) else rules_of(partition)
     judge_segments(partition, [file], rules, progress)
 
 
-def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
+def _judge_packed(partition: Partition, file: SegmentFile, progress: Advance) -> None:
     """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
-    path, report = file.path, around.report
+    path, report = file.path, partition.report
     try:
         with packed_segment_at(path) as tree:
             if tree is None:
@@ -506,9 +492,8 @@ def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[s
             with open_source(path) as source:
                 kind = named.kind if named.is_segment else LOG
                 base_offset = first_base_offset(source) if named.base_offset is None else named.base_offset
-            _judge_as_segment(
-                around, named._replace(kind=kind, leftover="", base_offset=base_offset), by_stem, progress
-            )
+            inside = named._replace(kind=kind, leftover="", base_offset=base_offset)
+            _judge_as_segment(partition, inside, progress)
             add_archive(path, tree, report)
     except (KsegError, OSError) as error:
         add_unread_for(path, error, report)
@@ -576,18 +561,15 @@ def _place_of(finding: Finding) -> _Place:
 def _judge_once(
     task: Task, settings: CheckSettings, report: Report, progress: Advance, buffers: Buffers
 ) -> CheckedPartition:
-    failure = partition = None
-    before = len(report.failures)
+    before, topic_id, extent = len(report.failures), None, None
     try:
         partition = judge_partition(task.directory, settings, report, task.broker, progress, buffers)
+        topic_id, extent = partition.topic_id, partition.extent
     except (KsegError, OSError) as error:
-        failure = str(error)
-    failures = [*report.failures[before:], *([failure] if failure is not None else [])]
+        report.failures.append(str(error))
+    failure = "; ".join(report.failures[before:]) or None
     del report.failures[before:]
-    failure = "; ".join(failures) or None
-    if partition is None:
-        return CheckedPartition(task.directory, report.totals, None, failure)
-    return CheckedPartition(task.directory, report.totals, partition.topic_id, failure, partition.extent)
+    return CheckedPartition(task.directory, report.totals, topic_id, failure, extent)
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:

@@ -40,7 +40,6 @@ class CleanerRule(Rule):
         self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
         self._reported: set[str] = set()
         """Codes reported for the current segment."""
-        self._is_blocked = False
 
     def begin(self, segment: CheckedSegment) -> None:
         self._reported.clear()
@@ -64,16 +63,16 @@ class CleanerRule(Rule):
             self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], batch.position, batch.size, offset)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
-        self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")
+        self._block(segment, damage.code, "at", damage.position)
 
     def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
         if problem.code == "undecodable-records":
-            self._block(segment, problem.position, f"{problem.code} in the batch at byte {problem.position}")
+            self._block(segment, problem.code, "in the batch at", problem.position)
 
-    def _block(self, segment: CheckedSegment, position: int, reason: str) -> None:
-        if self._is_cleaned and not segment.is_last and not self._is_blocked:
-            self._is_blocked = True
-            self.report.add("cleaner-blocked", segment.path, reason, position)
+    def _block(self, segment: CheckedSegment, code: str, place: str, position: int) -> None:
+        if self._is_cleaned and not segment.is_last and not self.partition.cleaner_obstacle:
+            self.partition.cleaner_obstacle = f"{code} in {segment.file.name}"
+            self.report.add("cleaner-blocked", segment.path, f"{code} {place} byte {position}", position)
 
 
 # Determines whether the log cleaner made the gaps of a log.

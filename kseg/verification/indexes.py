@@ -5,6 +5,7 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
@@ -41,13 +42,15 @@ class IndexEvent(NamedTuple):
 class IndexWalk:
     """A walk through one index at a time, reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
 
-    ``events`` has the first ``limit`` events of each kind; `count` returns their number.
+    ``events`` has the first ``limit`` events of each kind, ``state.total_of`` their number, and ``state.last_about``
+    the number of the entry of the last one. ``path``: that of the index.
     """
 
     def __init__(self, width: int, limit: int) -> None:
         self.width = width
         self.state = kernel.EntryWalk(width, limit, int64s(EVENT_LIMIT * EVENT_WIDTH))
         self._windows: EntryWindows | None = None
+        self.path = ""
         self.events: list[IndexEvent] = []
         self.size = self.used = 0
         self.error: OSError | None = None
@@ -58,6 +61,7 @@ class IndexWalk:
         """Starts with the index at ``path``. Returns False if there is none; sets ``error`` if it cannot be read."""
         self.close()
         self.state.begin(base_offset, 0)
+        self.path = path
         self.error, self.size, self.used, self.is_too_large = None, 0, 0, False
         self.events.clear()
         try:
@@ -105,13 +109,6 @@ class IndexWalk:
             and state.farthest <= SPARSE_BYTES
             and (self.width == kernel.OFFSETS or state.largest <= max(state.before_value, -1))
         )
-
-    def count(self, kind: int) -> int:
-        return int(self.state.total_of(kind))
-
-    def last_entry(self, kind: int) -> int:
-        """Number of the entry of the last event of this kind."""
-        return int(self.state.last_about(kind))
 
     def close(self) -> None:
         if self._windows is not None:
@@ -164,8 +161,8 @@ class IndexRule(Rule):
         self._walks: dict[str, IndexWalk] = partition.buffers.kept(
             "index walks", lambda: {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
         )
-        self._opened: list[tuple[str, str, IndexWalk]] = []
-        """Suffix, path and walk of the current segment's indexes."""
+        self._opened: dict[str, IndexWalk] = {}
+        """The walks through the current segment's indexes, by suffix."""
         self._without: dict[str, list[CheckedSegment]] = {suffix: [] for suffix in SUFFIXES}
         self._count = 0
         self._has_times = False
@@ -178,11 +175,11 @@ class IndexRule(Rule):
         for suffix, path in paths.items():
             walk = self._walks[suffix]
             if walk.open(path, segment.base_offset):
-                self._opened.append((suffix, path, walk))
+                self._opened[suffix] = walk
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         if self.partition.settings.level != QUICK:
-            for _, _, walk in self._opened:
+            for walk in self._opened.values():
                 walk.follow(headers.rows, headers.count)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
@@ -192,9 +189,9 @@ class IndexRule(Rule):
         if segment.file.kind != LOG or segment.base_offset is None:
             return
         self._count += 1
-        found = [suffix for suffix, _, _ in self._opened]
-        for suffix, path, walk in self._opened:
-            self._end(segment, suffix, path, walk)
+        found = self._opened
+        for suffix, walk in found.items():
+            self._end(segment, suffix, walk)
         if self._paths is None and (found or self.partition.is_whole):
             if INDEX not in found and (segment.size or not segment.is_last):
                 self._without[INDEX].append(segment)
@@ -202,7 +199,7 @@ class IndexRule(Rule):
                 self._without[TIME_INDEX].append(segment)
         self._has_times = self._has_times or TIME_INDEX in found or segment.magics[2] > 0
 
-    def _end(self, segment: CheckedSegment, suffix: str, path: str, walk: IndexWalk) -> None:
+    def _end(self, segment: CheckedSegment, suffix: str, walk: IndexWalk) -> None:
         is_live = self.partition.settings.is_live and segment.is_last
         is_compared = self.partition.settings.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
@@ -211,7 +208,7 @@ class IndexRule(Rule):
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
         if not walk.is_intact:
-            _IndexReport(self, segment, suffix, path, walk).add_findings(is_compared, is_open_ended)
+            _IndexReport(self, segment, suffix, walk).add_findings(is_compared, is_open_ended)
 
     def is_closed(self, segment: CheckedSegment) -> bool:
         """Whether a broker has rolled the segment."""
@@ -265,17 +262,6 @@ class IndexRule(Rule):
                     self.report.add("orphan-index", path, f"there is no {stem}.log")
 
 
-def _runs(events: list[IndexEvent]) -> list[list[IndexEvent]]:
-    """Groups events of adjacent entries."""
-    runs: list[list[IndexEvent]] = []
-    for event in events:
-        if runs and event.entry == runs[-1][-1].entry + 1:
-            runs[-1].append(event)
-        else:
-            runs.append([event])
-    return runs
-
-
 def _stem(name: str, suffix: str) -> str:
     """Returns the digits in the name of a file of this kind, "" for any other name."""
     stem = name.removesuffix(suffix)
@@ -285,12 +271,11 @@ def _stem(name: str, suffix: str) -> str:
 class _IndexReport:
     """Reports the findings of one index after its segment was read."""
 
-    def __init__(self, rule: IndexRule, segment: CheckedSegment, suffix: str, path: str, walk: IndexWalk) -> None:
-        self._rule, self._segment, self._suffix, self._path, self._walk = rule, segment, suffix, path, walk
-        self._prefix = _PREFIX[suffix] + "-"
+    def __init__(self, rule: IndexRule, segment: CheckedSegment, suffix: str, walk: IndexWalk) -> None:
+        self._rule, self._segment, self._suffix, self._walk = rule, segment, suffix, walk
 
     def _add(self, code: str, message: str, severity: str | None = None, **place: Any) -> None:
-        self._rule.add(self._prefix + code, self._segment, self._path, message, severity, **place)
+        self._rule.add(f"{_PREFIX[self._suffix]}-{code}", self._segment, self._walk.path, message, severity, **place)
 
     def _add_entries(
         self, code: str, message: str, first: IndexEvent, end: int, count: int, severity: str | None = None
@@ -298,35 +283,31 @@ class _IndexReport:
         """Adds a finding about ``count`` of the entries from that of an event up to number ``end``."""
         value = "entryTimestamp" if self._suffix == TIME_INDEX else "entryPosition"
         details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
-        self._add_range(code, message, first.entry, end - first.entry, severity, offset=first.offset, details=details)
-
-    def _add_range(
-        self, code: str, message: str, entry: int, entries: int, severity: str | None = None, **place: Any
-    ) -> None:
-        width = self._walk.width
-        self._add(code, message, severity, position=entry * width, length=entries * width, **place)
+        position, length = first.entry * self._walk.width, (end - first.entry) * self._walk.width
+        self._add(code, message, severity, position=position, length=length, offset=first.offset, details=details)
 
     def add_findings(self, is_compared: bool, may_go_on: bool) -> None:
         """Adds all findings. ``may_go_on``: the log may have batches after the last one that was read."""
         walk, state = self._walk, self._walk.state
         if walk.error is not None:
-            text = walk.error.strerror or str(walk.error)
-            self._rule.report.add("unreadable-bytes", self._path, text)
+            self._rule.report.add("unreadable-bytes", walk.path, walk.error.strerror or str(walk.error))
             return
         if walk.is_too_large:
             self._add("corrupt", f"it has {walk.size} bytes, more than any index; they were not read")
             return
         pending = state.pending
-        if (walk.count(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
+        if (state.total_of(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
             may_go_on = True
             state.forget(kernel.BEYOND)
             walk.events[:] = [event for event in walk.events if event.kind != kernel.BEYOND]
         if is_compared and pending >= 0 and not may_go_on:
-            last, entry = state.last_offset, state.pending_entry
-            self._events("beyond-log", [IndexEvent(kernel.BEYOND, entry, pending, -1, last)])
-        wrong = {kind: walk.count(kind) for kind in _CODES if kind != kernel.IMPRECISE and walk.count(kind)}
-        if len(wrong) > 1 and 2 * sum(wrong.values()) > walk.used:
-            self._all_wrong(list(wrong), sum(wrong.values()))
+            event = IndexEvent(kernel.BEYOND, state.pending_entry, pending, -1, state.last_offset)
+            self._events("beyond-log", [event])
+        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and state.total_of(kind)]
+        if len(wrong) > 1 and 2 * sum(map(state.total_of, wrong)) > walk.used:
+            # Most entries are wrong, in several ways: a broker did not write these bytes.
+            first = min((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
+            self._add_range("corrupt", wrong, first, " are wrong")
         else:
             for code in dict.fromkeys(_CODES.values()):
                 self._events(code, [event for event in walk.events if _CODES[event.kind] == code])
@@ -338,34 +319,33 @@ class _IndexReport:
         elif not wrong and not ends_with_zeros and self._rule.is_closed(self._segment):
             self._last_timestamp()
 
-    def _all_wrong(self, kinds: list[int], count: int) -> None:
-        """Reports entries that are wrong in several ways, if they are most of all: a broker did not write these
-        bytes."""
-        walk = self._walk
-        first = min((event for event in walk.events if event.kind in kinds), key=lambda event: event.entry)
-        end = max(walk.last_entry(kind) for kind in kinds) + 1
-        text = f"{count} of {walk.used} entries are wrong; the first: {self._text(first)}"
-        self._add_entries("corrupt", text, first, end, count)
+    def _add_range(
+        self, code: str, kinds: Collection[int], first: IndexEvent, are_wrong: str = "", severity: str | None = None
+    ) -> None:
+        """Adds one finding for all entries with events of these kinds, from the ``first`` one to the last."""
+        state = self._walk.state
+        count = sum(map(state.total_of, kinds))
+        text = f"{count} of {self._walk.used} entries{are_wrong}; the first: {self._text(first)}"
+        self._add_entries(code, text, first, max(map(state.last_about, kinds)) + 1, count, severity)
 
     def _events(self, code: str, events: list[IndexEvent]) -> None:
         kinds = {event.kind for event in events}
-        count = max(len(events), sum(self._walk.count(kind) for kind in kinds))
         severity = None
         if code == "beyond-log" and self._walk.width == kernel.TIMES and self._rule.is_closed(self._segment):
             severity = WARNING
         if code == "imprecise" and self._rule.partition.is_compacted:
             # The cleaner indexes a batch by its last kept record.
             severity = INFO
-        if count <= SHOWN_EACH:
-            for run in _runs(events):
-                head, text = run[0], self._text(run[0])
-                if len(run) > 1:
-                    text = f"{len(run)} entries; the first: {text}"
-                self._add_entries(code, text, head, head.entry + len(run), len(run), severity)
+        if sum(map(self._walk.state.total_of, kinds)) > SHOWN_EACH:
+            self._add_range(code, kinds, events[0], severity=severity)
             return
-        last = max(self._walk.last_entry(kind) for kind in kinds)
-        text = f"{count} of {self._walk.used} entries; the first: {self._text(events[0])}"
-        self._add_entries(code, text, events[0], last + 1, count, severity)
+        while events:
+            head, text = events[0], self._text(events[0])
+            count = next((i for i, event in enumerate(events) if event.entry != head.entry + i), len(events))
+            if count > 1:
+                text = f"{count} entries; the first: {text}"
+            self._add_entries(code, text, head, head.entry + count, count, severity)
+            events = events[count:]
 
     def _text(self, event: IndexEvent) -> str:
         kind, a = event.kind, event.a
@@ -396,8 +376,8 @@ class _IndexReport:
         if used < capacity and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):
             text = "all of it is zeros" if not used else f"the last {capacity - used} of {capacity} entries are zeros"
             severity = None if self._rule.is_closed(self._segment) else WARNING
-            facts = {"entry": used, "entries": capacity - used}
-            self._add_range("zero-tail", text, used, capacity - used, severity, details=facts)
+            place = {"position": used * width, "length": (capacity - used) * width}
+            self._add("zero-tail", text, severity, **place, details={"entry": used, "entries": capacity - used})
         if rest := walk.size % width:
             text = f"{rest} bytes at the end are less than an entry of {width}"
             self._add("bad-size", text, position=capacity * width, length=rest)

@@ -208,6 +208,8 @@ class Partition:
     """Whether the cleaner left gaps, in batches or between them."""
     first_open_offset: int | None = None
     """Where the oldest open transaction begins, once `ProducerRule` has ended."""
+    cleaner_obstacle: str = ""
+    """The damage that stops the log cleaner, once `CleanerRule` has found it."""
     are_closed: bool = False
     """Whether no broker appends to the segments any more, even to the last."""
     own_name: str = ""

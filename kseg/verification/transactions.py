@@ -6,7 +6,7 @@ the files with it.
 
 import os
 from bisect import bisect_right
-from typing import NamedTuple
+from typing import Any
 
 from kseg.errors import PathError
 from kseg.findings.table import ERROR, INFO, WARNING
@@ -35,7 +35,7 @@ from kseg.sidefiles.producer_state import (
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, Partition, Rule
-from kseg.verification.report import SHOWN_PER_FILE, Details
+from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
 # Checks .snapshot files: readable by a broker, consistent with the log, and not beyond its end.
 #
@@ -47,6 +47,31 @@ _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8
 """The smallest file that no broker can read, because a broker reads it into one array."""
 _KEPT_SNAPSHOT_FINDINGS = 1000
+_KEPT_FINDINGS = 10_000
+
+
+class _Held:
+    """Findings of one code, reported once it is known whether the log is compacted. Those beyond ``limit`` are only
+    counted."""
+
+    def __init__(self, code: str, limit: int) -> None:
+        self._code, self._limit = code, limit
+        self._found: list[tuple[Any, ...]] = []
+        self.more = 0
+
+    def add(self, *finding: Any) -> None:
+        """Adds the arguments of `Report.add` after the code."""
+        if len(self._found) < self._limit:
+            self._found.append(finding)
+        else:
+            self.more += 1
+
+    def add_to(self, partition: Partition) -> None:
+        """Reports the findings, unless the log is compacted."""
+        if not partition.is_compacted:
+            for finding in self._found:
+                partition.report.add(self._code, *finding)
+            partition.report.more(self._code, partition.name, self.more)
 
 
 class ProducerSnapshots:
@@ -58,8 +83,7 @@ class ProducerSnapshots:
         self._states = states
         self._offsets = sorted(self._listed(), reverse=True)
         self._count = len(self._offsets)
-        self._found: list[tuple[str, str, int, int]] = []
-        self._more = 0
+        self._found = _Held("producer-snapshot-mismatch", _KEPT_SNAPSHOT_FINDINGS)
 
     def _listed(self) -> set[int]:
         if not self._partition.is_whole or "snapshot" not in self._partition.endings:
@@ -114,7 +138,8 @@ class ProducerSnapshots:
             return
         for number, entry, index in self._states.differing(snapshot, buffer):
             if text := self._misfit(entry, index):
-                self._keep(path, text, HEADER_BYTES + number * ENTRY.size, entry.last_offset)
+                offset = entry.last_offset if entry.last_offset >= 0 else None
+                self._found.add(path, text, HEADER_BYTES + number * ENTRY.size, None, offset)
         if self._states.open_in_snapshot < self._states.open_count:
             # Up to 2.3 a broker dropped transactions below the log start, too.
             log_start = self._partition.broker.log_start_offset or 0
@@ -122,13 +147,7 @@ class ProducerSnapshots:
             for transaction in self._states.ongoing():
                 if transaction.producer_id not in listed and transaction.first_offset >= log_start:
                     text = f"producer {transaction.producer_id}, which has a transaction open, is not in it"
-                    self._keep(path, text, 0, transaction.first_offset)
-
-    def _keep(self, path: str, text: str, position: int, offset: int) -> None:
-        if len(self._found) < _KEPT_SNAPSHOT_FINDINGS:
-            self._found.append((path, text, position, offset))
-        else:
-            self._more += 1
+                    self._found.add(path, text, 0, None, transaction.first_offset)
 
     def _misfit(self, entry: ProducerStateEntry, index: int) -> str | None:
         """Returns the error of an entry that differs from the log; None if a broker may have written it."""
@@ -152,11 +171,7 @@ class ProducerSnapshots:
         while self._offsets and self._offsets[-1] <= end:
             self.reached()
         self._beyond(end)
-        if not self._partition.is_compacted:
-            for path, text, position, offset in self._found:
-                known = offset if offset >= 0 else None
-                self._report.add("producer-snapshot-mismatch", path, text, position, None, known)
-            self._report.more("producer-snapshot-mismatch", self._partition.name, self._more)
+        self._found.add_to(self._partition)
         if not self._count:
             self._missing()
 
@@ -226,52 +241,36 @@ class TransactionIndexes:
         self._report = partition.report
         self._states = states
         self._has_indexes = any("txnindex" in ending for ending in partition.endings)
+        self._segment: CheckedSegment
+        self._path, self._severity = "", ERROR
+        self._is_live = self._knows_all = False
+        self._wrong = self._damaged = 0
 
     def judge(self, segment: CheckedSegment, aborts: list[Abort]) -> None:
         """Compares the file with the ABORT markers of the segment, which was read completely."""
-        if self._partition.directory is None or segment.path == "-" or not (aborts or self._has_indexes):
+        partition, states = self._partition, self._states
+        if partition.directory is None or segment.path == "-" or not (aborts or self._has_indexes):
             return
-        path = segment.beside(TRANSACTION_INDEX)
-        severity = WARNING if self._partition.broker.will_be_scanned(segment.next_offset) else ERROR
-        if os.path.basename(path) not in self._partition.names:
+        self._segment, self._path = segment, segment.beside(TRANSACTION_INDEX)
+        self._severity = WARNING if partition.broker.will_be_scanned(segment.next_offset) else ERROR
+        self._is_live = partition.settings.is_live and segment.is_last
+        # Otherwise transactions may have begun in missing batches.
+        is_all = partition.is_whole and partition.segments[0].base_offset == 0
+        self._knows_all = is_all and states.is_complete and not partition.is_compacted
+        self._wrong = self._damaged = 0
+        if os.path.basename(self._path) not in partition.names:
             needed = [abort for abort in aborts if abort.filled and abort.is_certain]
-            if needed and not self._partition.is_bare:
+            if needed and not partition.is_bare:
                 text = f"aborted transactions whose marker is in {segment.file.name}: {len(needed)}"
-                self._report.add(
-                    "transaction-index-missing",
-                    path,
-                    text,
-                    offset=needed[0].last_offset,
-                    severity=severity,
-                    details={"count": len(needed)},
-                )
+                self._add("transaction-index-missing", text, needed[0].last_offset, {"count": len(needed)})
             return
         try:
-            with open_source(path) as source:
-                _File(self._partition, self._states, segment, path, severity).judge(
-                    TransactionIndex(source.buffer, segment.base_offset or 0), aborts
-                )
+            with open_source(self._path) as source:
+                self._judge_entries(TransactionIndex(source.buffer, segment.base_offset or 0), aborts)
         except PathError as error:
-            self._report.add("transaction-index-damaged", path, f"it cannot be read: {error}", severity=severity)
+            self._add("transaction-index-damaged", f"it cannot be read: {error}")
 
-
-class _File:
-    """The .txnindex of one segment."""
-
-    def __init__(
-        self, partition: Partition, states: ProducerStates, segment: CheckedSegment, path: str, severity: str
-    ) -> None:
-        self._report = partition.report
-        self._segment = segment
-        self._path = path
-        self._severity = severity
-        self._is_live = partition.settings.is_live and segment.is_last
-        first = partition.segments[0].base_offset
-        # Otherwise transactions may have begun in missing batches.
-        self._knows_all = partition.is_whole and first == 0 and states.is_complete and not partition.is_compacted
-        self._wrong = self._damaged = 0
-
-    def judge(self, index: TransactionIndex, aborts: list[Abort]) -> None:
+    def _judge_entries(self, index: TransactionIndex, aborts: list[Abort]) -> None:
         left = {abort.last_offset: abort for abort in aborts}
         before: AbortedTxn | None = None
         for number, entry in enumerate(index):
@@ -287,27 +286,19 @@ class _File:
             text = "there is an incomplete entry at the end"
             text += ": entries that a broker appends cannot be read" if self._segment.is_last else ""
             severity = self._severity if self._segment.is_last else WARNING
-            self._add("transaction-index-damaged", text, index.size - over, severity, over)
+            self._add_entry("transaction-index-damaged", text, index.size - over, severity, over)
         needed = [abort for abort in left.values() if abort.filled and abort.is_certain]
         if len(needed) > self._damaged:  # otherwise these may be the damaged entries
             for abort in needed:
-                text = (
-                    f"producer {abort.producer_id}: offsets {abort.first_offset} to {abort.last_offset} have no entry"
-                )
-                self._report.add(
-                    "transaction-index-incomplete",
-                    self._path,
-                    text,
-                    offset=abort.last_offset,
-                    severity=self._severity,
-                    details={
-                        "producerId": abort.producer_id,
-                        "firstOffset": abort.first_offset,
-                        "lastOffset": abort.last_offset,
-                    },
-                )
+                producer, first, last = abort.producer_id, abort.first_offset, abort.last_offset
+                text = f"producer {producer}: offsets {first} to {last} have no entry"
+                details = {"producerId": producer, "firstOffset": first, "lastOffset": last}
+                self._add("transaction-index-incomplete", text, last, details)
 
-    def _add(self, code: str, text: str, position: int, severity: str, length: int = _WIDTH) -> None:
+    def _add(self, code: str, text: str, offset: int | None = None, details: Details = NO_DETAILS) -> None:
+        self._report.add(code, self._path, text, offset=offset, severity=self._severity, details=details)
+
+    def _add_entry(self, code: str, text: str, position: int, severity: str, length: int = _WIDTH) -> None:
         self._wrong += 1
         self._damaged += code == "transaction-index-damaged"
         details = {"entry": position // _WIDTH}
@@ -329,10 +320,10 @@ class _File:
                 text = (
                     f"last stable offset {found} is above {expected}: aborted transactions from there on are not found"
                 )
-                self._add("transaction-index-wrong-entry", text, position, self._severity)
+                self._add_entry("transaction-index-wrong-entry", text, position, self._severity)
         elif found < expected and self._knows_all:
             text = f"last stable offset {found} is below {expected}: consumers search one segment more"
-            self._add("transaction-index-wrong-entry", text, position, WARNING)
+            self._add_entry("transaction-index-wrong-entry", text, position, WARNING)
         return True
 
     def _may_come(self, entry: AbortedTxn) -> bool:
@@ -343,25 +334,24 @@ class _File:
         if entry.version:
             brokers = "no broker starts" if entry.version_as_kafka_reads_it > 0 else "Kafka 4.4 does not start"
             text = f"version {entry.version} is not {TRANSACTION_VERSION}: {brokers} on it"
-            self._add("transaction-index-damaged", text, position, ERROR)
+            self._add_entry("transaction-index-damaged", text, position, ERROR)
         elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem_of(entry, before):
-            self._add("transaction-index-damaged", problem, position, self._severity)
+            self._add_entry("transaction-index-damaged", problem, position, self._severity)
         elif abort is not None:
             text = (
                 f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}; "
                 f"the marker there is that of producer {abort.producer_id}"
             )
             text += f", whose transaction began at {abort.first_offset}" if abort.first_offset >= 0 else ""
-            self._add("transaction-index-wrong-entry", text, position, self._severity)
+            self._add_entry("transaction-index-wrong-entry", text, position, self._severity)
         elif not self._segment.is_damaged and not self._may_come(entry):
             text = f"producer {entry.producer_id}: there is no marker of an aborted transaction at {entry.last_offset}"
-            self._add("transaction-index-wrong-entry", text, position, self._severity)
+            self._add_entry("transaction-index-wrong-entry", text, position, self._severity)
 
 
 CLOCKS_DIFFER_MS = 3600 * 1000
 """The largest difference allowed between clocks of producers and brokers."""
 
-_KEPT_FINDINGS = 10_000
 _SHOWN_TRANSACTIONS = SHOWN_PER_FILE
 _CODES = {
     kernel.SEQUENCE: "producer-sequence-gap",
@@ -373,36 +363,22 @@ _CODES = {
 }
 
 
-class _Gap(NamedTuple):
-    """A gap in a producer's sequence, reported once it is known whether the log is compacted. ``place``: position,
-    length and offset of the batch."""
-
-    file: str
-    message: str
-    place: tuple[int, int, int]
-    details: Details
-
-
 class ProducerRule(Rule):
     """Replays the producers of a partition from its first segment to its last. Does nothing at level quick."""
 
     def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
-        self._is_on = partition.settings.level != QUICK
-        if not self._is_on:
-            return
         self._states = ProducerStates((), partition.settings.now_ms, SHOWN_PER_FILE, partition.buffers.int64s)
         self._indexes = TransactionIndexes(partition, self._states)
         self._snapshots = ProducerSnapshots(partition, self._states)
         self._aborts: list[Abort] = []
         self._shown = [0] * kernel.KINDS
-        self._gaps: list[_Gap] = []
-        self._more_gaps = 0
+        self._gaps = _Held("producer-sequence-gap", _KEPT_FINDINGS)
         self._is_on_segment = False
 
     def begin(self, segment: CheckedSegment) -> None:
         # 0.7 has neither producers nor logical offsets.
-        self._is_on_segment = self._is_on and not segment.file.is_07
+        self._is_on_segment = self.partition.settings.level != QUICK and not segment.file.is_07
         if self._is_on_segment:
             self._states.begin()
             self._aborts = []
@@ -434,10 +410,7 @@ class ProducerRule(Rule):
                 return  # offsets are missing in between, and the gap is reported
             text = f"{who}: sequence {b} where {a} is next"
             details |= {"sequence": b, "expectedSequence": a}
-            if len(self._gaps) < _KEPT_FINDINGS:
-                self._gaps.append(_Gap(segment.path, text, place, details))
-            else:
-                self._more_gaps += 1
+            self._gaps.add(segment.path, text, *place, None, details)
             return
         if kind == kernel.EPOCH_FALLS:
             text = f"{who}: epoch {b} of a {'marker' if c else 'batch'} follows {a}"
@@ -462,8 +435,7 @@ class ProducerRule(Rule):
             self._states.mark_damaged()
 
     def unread(self, segment: CheckedSegment) -> None:
-        if self._is_on:
-            self._states.mark_damaged()
+        self._states.mark_damaged()
 
     def end(self, segment: CheckedSegment) -> None:
         if not self._is_on_segment:
@@ -471,20 +443,17 @@ class ProducerRule(Rule):
         for kind, code in _CODES.items() if any(self._shown) else ():
             more = self._states.count_of(kind) - self._shown[kind]
             if kind == kernel.SEQUENCE:
-                self._more_gaps += more
+                self._gaps.more += more
             else:
                 self.report.more(code, segment.path, more)
         self._indexes.judge(segment, self._aborts)
 
     def finish(self) -> None:
-        if not self._is_on:
+        if self.partition.settings.level == QUICK:
             return
         oldest = next(self._states.ongoing(), None)
         self.partition.first_open_offset = None if oldest is None else oldest.first_offset
-        if not self.partition.is_compacted:
-            for gap in self._gaps:
-                self.report.add("producer-sequence-gap", gap.file, gap.message, *gap.place, details=gap.details)
-            self.report.more("producer-sequence-gap", self.partition.name, self._more_gaps)
+        self._gaps.add_to(self.partition)
         if self._states.is_full:
             text = f"only the first {len(self._states)} producers were followed"
             details = {"count": len(self._states)}

@@ -25,7 +25,7 @@ from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.logdir.server_properties import DEFAULTS
 from kseg.quantities import plural
 from kseg.segment.items import Damage
-from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows
+from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
 from kseg.segment.times import DAY_MS, in_other_unit, is_in_seconds, show_span, show_time
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps, is_scattered
 from kseg.verification.partition import CheckedSegment, Partition, Rule
@@ -44,10 +44,8 @@ class GoodOffsets:
     def __init__(self, level: int) -> None:
         self._right = CRC_RIGHT | RECORDS_RIGHT if level == DEEP else CRC_RIGHT
         self._last: int | None = None
-        self._batches: list[tuple[int, int, int]] = []
-        """Position, first and last offset of the latest batches, without those with a wrong checksum."""
-        self._merged: HeaderRows | None = None
-        self._merged_end = 0
+        self._headers = _NO_HEADERS
+        """A copy of the latest headers."""
         self._bad: set[int] = set()
         self._pending: list[tuple[int, Details]] = []
         self._waiting: list[Details] = []
@@ -57,13 +55,11 @@ class GoodOffsets:
 
         They are null until they are known.
         """
-        self._split(position)
         details["lastGoodOffset"] = details["nextGoodOffset"] = None
         self._pending.append((position, details))
 
     def mark_bad(self, position: int) -> None:
         """Marks the batch at a position as bad: its records are unreadable under a right checksum."""
-        self._split(position)
         self._bad.add(position)
 
     def is_waiting(self, details: Details) -> bool:
@@ -75,35 +71,29 @@ class GoodOffsets:
         """Whether any details lack the next good offset."""
         return bool(self._waiting)
 
-    def take(self, headers: HeaderRows, first: BatchRow, last: BatchRow) -> None:
-        """Takes the next headers. If all batches are good, they are kept as one range until one of them is needed."""
+    def take(self, headers: HeaderRows) -> None:
+        """Takes the next headers."""
         self.complete()
-        if all(state & self._right == self._right for state in set(headers.states)):
-            self._batches = [(first.position, first.first_offset, last.last_offset)]
-            self._merged, self._merged_end = headers, last.end
-        else:
-            self._keep_batches(headers)
-
-    def _keep_batches(self, headers: HeaderRows) -> None:
-        columns = zip(headers.states, headers.positions, headers.firsts, headers.lasts, strict=True)
-        self._batches = [(position, first, last) for state, position, first, last in columns if state & CRC_RIGHT]
-        self._merged = None
-
-    def _split(self, position: int) -> None:
-        """Splits a range of headers into its batches, if one of them is needed."""
-        if self._merged is not None and self._batches[0][0] <= position < self._merged_end:
-            self._keep_batches(self._merged)
+        rows = headers.part(0, headers.count).rows.tobytes()
+        self._headers = HeaderRows(memoryview(rows).cast("q"), headers.count)
 
     def complete(self) -> None:
         """Completes the details for the headers so far; also at the end of a segment."""
+        headers, self._headers = self._headers, _NO_HEADERS
         if self._bad or self._pending or self._waiting:
-            self._complete_details()
-        elif self._batches:
-            self._last = self._batches[-1][2]
-        self._batches, self._merged = [], None
+            self._complete_details(headers)
+            return
+        for i in range(headers.count - 1, -1, -1):
+            batch = headers[i]
+            if batch.has_right_crc:
+                self._last = batch.last_offset
+                return
 
-    def _complete_details(self) -> None:
-        good = [batch for batch in self._batches if batch[0] not in self._bad]
+    def _complete_details(self, headers: HeaderRows) -> None:
+        columns = zip(headers.positions, headers.firsts, headers.lasts, headers.states, strict=True)
+        good = [(at, *offsets) for at, *offsets, state in columns if state & CRC_RIGHT and at not in self._bad]
+        if good and self._is_one_range(headers):
+            good = [(good[0][0], good[0][1], good[-1][2])]
         if good:
             self._complete_waiting(_first(*good[0][1:]))
         for position, details in self._pending:
@@ -118,10 +108,19 @@ class GoodOffsets:
         self._bad.clear()
         self._pending.clear()
 
+    def _is_one_range(self, headers: HeaderRows) -> bool:
+        """Whether all batches are good and no details are about one of them: they count as one range of offsets."""
+        asked = (*self._bad, *(position for position, _ in self._pending))
+        is_asked = any(headers[0].position <= position < headers.end for position in asked)
+        return not is_asked and all(state & self._right == self._right for state in set(headers.states))
+
     def _complete_waiting(self, offset: int) -> None:
         for details in self._waiting:
             details["nextGoodOffset"] = offset
         self._waiting.clear()
+
+
+_NO_HEADERS = HeaderRows(memoryview(b"").cast("q"), 0)
 
 
 def _first(first: int, last: int) -> int:
@@ -186,16 +185,19 @@ EVENT_LIMIT = 4096
 FUTURE_MS = DAY_MS
 """Limit of a timestamp's distance to now; a larger one is reported."""
 
-_CODES = {
-    chain.INVALID: "crc-mismatch",
-    chain.NOT_RISING: "batch-out-of-order",
-    chain.WRONG_OFFSET: "wrong-base-offset",
-    chain.OUTSIDE: "offset-outside-segment",
-    chain.ATTRIBUTES: "unused-attributes",
-    chain.COUNT: "count-mismatch",
-    chain.EPOCH_FALLS: "leader-epoch-falls",
-    chain.LATE: "future-timestamp",
-}
+_EVENTS = {
+    chain.INVALID: ("crc-mismatch", "the stored checksum is not that of the bytes", ""),
+    chain.NOT_RISING: ("batch-out-of-order", "offset {b} follows {a}", "offsetBefore"),
+    chain.WRONG_OFFSET: (
+        "wrong-base-offset", "its base offset is {b}, between its neighbours it should be {a}", "expectedOffset",
+    ),
+    chain.OUTSIDE: ("offset-outside-segment", "offset {a} does not fit in a segment that begins at", ""),
+    chain.ATTRIBUTES: ("unused-attributes", "attributes {a:#06x}", "attributes"),
+    chain.COUNT: ("count-mismatch", "{a} records in {b} offsets", "offsetCount"),
+    chain.EPOCH_FALLS: ("leader-epoch-falls", "leader epoch {b} follows {a}", "leaderEpochBefore"),
+    chain.LATE: ("future-timestamp", "timestamp {a} is", "timestamp"),
+}  # fmt: skip
+"""Code, message and name of a detail, by the kind of event."""
 
 
 class _Found(NamedTuple):
@@ -255,7 +257,7 @@ class BatchRule(Rule):
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         first, last, records = headers[0], headers[-1], self._chain.records
-        self._good.take(headers, first, last)
+        self._good.take(headers)
         if chain.follow(headers.rows, headers.count, self._chain):
             for event in self._chain.written():
                 self._event(segment, headers, *event)
@@ -291,43 +293,32 @@ class BatchRule(Rule):
             return
         if kind == chain.COUNT and self.partition.settings.level == DEEP:
             return  # reported when the batch is decoded
-        code, offset, valid, needs = _CODES[kind], batch.first_offset, -1, None
+        code, text, name = _EVENTS[kind]
+        text, offset, valid, needs = text.format(a=a, b=b), batch.first_offset, -1, None
         details = self._facts(segment, position, size)
         if kind == chain.INVALID:
             valid = self._valid
             segment.is_damaged = True
             self._good.request(position, details)
-            text = "the stored checksum is not that of the bytes"
             if not 0 <= batch.magic <= (1 if segment.file.is_07 else 2):
                 code, text = "bad-magic", f"magic {batch.magic} names no format"
         elif kind == chain.NOT_RISING:
-            text = f"offset {b} follows {a}"
-            details["offsetBefore"] = a
             self._gaps.add_misplaced(max(b, 0), batch.last_offset)
-        elif kind == chain.WRONG_OFFSET:
-            text = f"its base offset is {b}, between its neighbours it should be {a}"
-            details["expectedOffset"] = a
-            if c:
-                text, offset = f"its offset is {b}, between its neighbours it should be {a} or little more", b
+        elif kind == chain.WRONG_OFFSET and c:
+            text, offset = f"its offset is {b}, between its neighbours it should be {a} or little more", b
         elif kind == chain.OUTSIDE:
-            text, offset = f"offset {a} does not fit in a segment that begins at {segment.base_offset}", a
-        elif kind == chain.ATTRIBUTES:
-            text = f"attributes {a:#06x}"
-            details["attributes"] = a
+            text, offset = f"{text} {segment.base_offset}", a
         elif kind == chain.COUNT:
             self._good.mark_bad(position)
             self._good.request(position, details)
-            text = f"{a} records in {b} offsets"
-            details["offsetCount"] = b
-        elif kind == chain.EPOCH_FALLS:
-            text = f"leader epoch {b} follows {a}"
-            details["leaderEpochBefore"] = a
-            needs = None if _is_between_equal_epochs(headers, row) else DECISION
-        else:
-            text = f"timestamp {a} is {show_span(a - self.partition.settings.now_ms)} ahead of the current time"
+        elif kind == chain.EPOCH_FALLS and not _is_between_equal_epochs(headers, row):
+            needs = DECISION
+        elif kind == chain.LATE:
+            text += f" {show_span(a - self.partition.settings.now_ms)} ahead of the current time"
             if unit := in_other_unit(a):
                 text += f"; {unit}"
-            details["timestamp"] = a
+        if name:
+            details[name] = b if kind == chain.COUNT else a
         known = offset if offset >= 0 else batch.last_offset
         self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid, needs, details))
 
@@ -351,13 +342,16 @@ class BatchRule(Rule):
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._chain.is_after_damage = True
         self._was_damaged = True
-        if sum(found.code == damage.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
-            self.report.more(damage.code, segment.path, 1)
-            return
         text = damage.message.removesuffix("; no intact batch follows")
-        details: Details = {}
-        self._good.request(damage.position, details)
-        found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
+        found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details={})
+        self._add_shown(segment, found)
+
+    def _add_shown(self, segment: CheckedSegment, found: _Found) -> None:
+        """Adds a finding about a place where consumers stop; one beyond the limit of those shown is only counted."""
+        if sum(other.code == found.code for other in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
+            self.report.more(found.code, segment.path, 1)
+            return
+        self._good.request(found.position, found.details)
         self._found.append(found)
 
     def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
@@ -366,13 +360,9 @@ class BatchRule(Rule):
             self._good.mark_bad(problem.position)
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
             return  # a wrong count explains this, too
-        if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
-            self.report.more(problem.code, segment.path, 1)
-            return
-        details = self._facts(segment, problem.position, problem.size)
-        self._good.request(problem.position, details)
-        found = _Found(problem.position, problem.size, problem.code, problem.offset, problem.message, details=details)
-        self._found.append(found)
+        position, size = problem.position, problem.size
+        details = self._facts(segment, position, size)
+        self._add_shown(segment, _Found(position, size, problem.code, problem.offset, problem.message, details=details))
 
     def _facts(self, segment: CheckedSegment, position: int, size: int) -> Details:
         if segment.source is None:
@@ -409,7 +399,7 @@ class BatchRule(Rule):
                 self._add(segment, found, text)
         counts = state.totals() if any(self._shown) else self._shown
         if counts != self._shown:
-            for kind, code in _CODES.items():
+            for kind, (code, *_) in _EVENTS.items():
                 if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
                     self.report.more(code, segment.path, counts[kind] - self._shown[kind])
             further = counts[chain.GAP] - self._shown[chain.GAP]

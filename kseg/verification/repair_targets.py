@@ -1,4 +1,4 @@
-"""Finds the partition or log directory that the repair of a finding changes, and reads facts about it once."""
+"""Finds the partition or log directory that a repair changes, reads facts about it once, and checks it before."""
 
 import os
 import time
@@ -9,10 +9,11 @@ from typing import Any
 
 from kseg.changes.driver.path_run import run
 from kseg.changes.driver.planner import ChangeOptions, Recording
+from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
-from kseg.findings.table import ERROR, KINDS, WARNING, texts_of
-from kseg.formats.suffixes import LOG, LOG_07
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING, texts_of
+from kseg.formats.suffixes import LOG, LOG_07, TIME_INDEX
 from kseg.logdir.coordinators import (
     ENDING,
     HANGING,
@@ -31,7 +32,7 @@ from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.recovery.destination import TopicIds
 from kseg.recovery.options import BROKER, RecoverOptions
-from kseg.recovery.planner import RecoveryPlanner
+from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
 from kseg.segment.files import (
     BOOTSTRAP,
     LOG_DIRECTORY_FILES,
@@ -47,7 +48,7 @@ from kseg.segment.survey import FULL, QUICK
 from kseg.segment.times import show_span
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
-from kseg.verification.directory_tree import judge_task, tasks_of
+from kseg.verification.directory_tree import DirectoryCheck, judge_task, tasks_of
 from kseg.verification.metadata import is_newest, judge_snapshot
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
@@ -200,29 +201,22 @@ class RepairTargets:
     """Finds the target of a finding by its file; each directory is listed once."""
 
     def __init__(self, server: ServerProperties | None = None) -> None:
-        self._server = server
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
-        self._targets: dict[str, RepairTarget | None] = {}
-        self._by_path: dict[str, RepairTarget] = {}
-        self._roots: dict[str, TargetLogDirectory] = {}
+        self._directory_of, self._target_at = cache(self._find_directory), cache(self._new_target)
+        self._root_at = cache(partial(TargetLogDirectory, server=server))
 
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
-        if file not in self._targets:
-            path = self._directory_of(file)
-            if path is not None and path not in self._by_path:
-                self._by_path[path] = self._new_target(path)
-            self._targets[file] = None if path is None else self._by_path[path]
-        return self._targets[file]
+        path = self._directory_of(file)
+        return None if path is None else self._target_at(path)
 
     def _new_target(self, path: str) -> RepairTarget:
+        root = path
         if self._is_partition(path):
             root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
-        else:
-            root = path
-        return RepairTarget(path, self._roots.setdefault(root, TargetLogDirectory(root, self._server)))
+        return RepairTarget(path, self._root_at(root))
 
-    def _directory_of(self, file: str) -> str | None:
+    def _find_directory(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""
         if file == "-" or "\0" in file or trees.find(file) is not None:
             return None
@@ -319,3 +313,34 @@ class RecoveryChecks:
         (task,) = tasks_of(self._roots[root], [partition])
         outcome = judge_task(task, settings, Report(found.append), lambda _: None, self._buffers)
         return found, outcome.failure
+
+
+class ReindexCheck(ReindexPlanner):
+    """``reindex --check``: plans only for files that are missing or that a verification calls wrong, not for those that
+    only differ from a rebuild. The message of the verification is the reason.
+
+    A broker adds an entry for each append, and a rebuild for each batch, so that right indexes of one log can differ.
+    """
+
+    def chosen(self, plan: Plan) -> Plan:
+        if plan:
+            found: list[Finding] = []
+            settings = CheckSettings(FULL, int(time.time() * 1000), self._start.jobs)
+            DirectoryCheck(settings, Report(found.append), lambda _: None).judge(plan.directory)
+            wrong = {finding.file: finding.message for finding in reversed(found) if finding.severity != INFO}
+            # Brokers up to 0.10.0 wrote no time indexes.
+            is_old = any(finding.code == "time-index-missing" and finding.severity == INFO for finding in found)
+            steps = [_with_reason(step, wrong.get(os.path.join(plan.directory, step.file))) for step in plan.steps]
+            plan.steps = [step for step in steps if step is not None and not (is_old and _is_new_time_index(step))]
+        return plan
+
+
+def _with_reason(step: Step, message: str | None) -> Step | None:
+    """Returns the step with its reason, None if its file is right."""
+    if step.action == CREATE:
+        return step
+    return None if message is None else replace(step, reason=message)
+
+
+def _is_new_time_index(step: Step) -> bool:
+    return step.action == CREATE and step.file.endswith(TIME_INDEX)

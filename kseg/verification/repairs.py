@@ -114,20 +114,20 @@ class Repairs:
 
     def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
-        if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
-            finding = self._with_coordinator_facts(finding)
-        kind = KINDS[finding.code]
-        is_listed = finding.severity != INFO
-        if finding.severity != kind.severity and not is_listed:
-            return finding  # the rule found that nothing is wrong
         target = self._targets().target_of(finding.file)
+        if target is not None and finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
+            from kseg.verification.repair_targets import with_coordinator_facts  # few findings are about transactions
+
+            finding = with_coordinator_facts(finding, target)
+        kind = KINDS[finding.code]
+        if finding.severity == INFO != kind.severity:
+            return finding  # the rule found that nothing is wrong
         if finding.needs is not None:
-            return self._needing(finding, finding.needs, target) if is_listed else finding
-        if target is not None and target.is_metadata and (found := self._of_metadata(finding, target, is_listed)):
+            return self._needing(finding, finding.needs, target)
+        if target is not None and target.is_metadata and (found := self._of_metadata(finding, target)):
             return found
         if not kind.repair or target is None:
-            needs = kind.needs or (DECISION if kind.repair else None)
-            return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
+            return self._needing(finding, kind.needs or (DECISION if kind.repair else None), target)
         # A start renames a .swap unchecked; only salvage removes a bad one.
         is_swap = kind.repair == REINDEX and finding.file.endswith(SWAP)
         verb, options = _parsed(SALVAGE if is_swap else kind.repair)
@@ -145,7 +145,7 @@ class Repairs:
             options = _FULL if target.has_other_replicas else _SALVAGE
             finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, target.path)})
         if any(value in _PLACEHOLDERS for value in options.values()):
-            return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
+            return self._needing(finding, needs, target)
         if target.path in self._foreign:
             verb, options, needs = "recover", dict(_SALVAGE), needs or DECISION
         removed = 0
@@ -153,16 +153,18 @@ class Repairs:
             options, removed = _least_removing(target, options, is_decided=needs == DECISION)
         argv = _argv(verb, options, target.path)
         if removed or needs == DECISION:
-            return self._deciding(finding, target, argv, removed, is_listed)
+            return self._deciding(finding, target, argv, removed)
         finding = finding._replace(repair=argv, needs=needs)
-        if needs is not None:
-            return self._needing(finding, needs, target)
-        if is_listed:
+        return self._needing(finding, needs, target) if needs else self._repaired(finding, target, verb, options)
+
+    def _repaired(self, finding: Finding, target: "RepairTarget", verb: str, options: "Options") -> Finding:
+        """Returns the finding, after adding its command to those that repair all findings."""
+        if finding.severity != INFO:
             wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
             wanted.add(options, [finding.code])
         return finding
 
-    def _of_metadata(self, finding: Finding, target: "RepairTarget", is_listed: bool) -> Finding | None:
+    def _of_metadata(self, finding: Finding, target: "RepairTarget") -> Finding | None:
         """Returns a finding about the metadata log whose repair depends on the node's part in the quorum; None for
         others. A node that is not its only voter fetches again what its start cuts off, and does without a wrong
         snapshot; the only voter has a snapshot of what can be read. A hole would stop either."""
@@ -170,7 +172,7 @@ class Repairs:
         settings = ["--server-properties", named_path(self._server.path)] if self._server is not None else []
         argv = ["kseg", "recover", _SNAPSHOT, *settings, named_path(target.path)]
         if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
-            return self._deciding(finding, target, argv, 0, is_listed)
+            return self._deciding(finding, target, argv)
         kind = KINDS[finding.code]
         if finding.code in _OF_SNAPSHOTS and target.is_only_voter is False:
             from kseg.verification.metadata import start_without
@@ -178,40 +180,31 @@ class Repairs:
             away = ["mv", named_path(finding.file), named_path(finding.file + DELETED)]
             if begins := start_without(finding.file):
                 text = f"{finding.message}; renamed to {DELETED} it is out of the way: the node starts from {begins}"
-                return self._deciding(finding._replace(message=text), target, away, 0, is_listed)
+                return self._deciding(finding._replace(message=text), target, away)
             text = f"{finding.message}; moved out of the log directory, {METADATA_PARTITION} is fetched from the others"
-            return self._needing(finding._replace(message=text), kind.needs, target) if is_listed else None
+            return self._needing(finding._replace(message=text), kind.needs, target)
         if not kind.repair.startswith(SALVAGE):
             return None
         if target.is_only_voter is False:
             finding = finding._replace(repair=_argv("recover", _FULL, target.path), needs=None)
-            if is_listed:
-                self._wanted.setdefault((target.path, "recover"), _Wanted(target, "recover")).add(_FULL, [finding.code])
-            return finding
-        return self._deciding(finding, target, argv, 0, is_listed)
+            return self._repaired(finding, target, "recover", _FULL)
+        return self._deciding(finding, target, argv)
 
-    def _deciding(
-        self, finding: Finding, target: "RepairTarget", argv: list[str], removed: int, is_listed: bool
-    ) -> Finding:
+    def _deciding(self, finding: Finding, target: "RepairTarget", argv: list[str], removed: int = 0) -> Finding:
         """Returns a finding whose repair is a decision: ``argv`` would remove so many intact records."""
         removed = finding.details.get("removedRecords", removed)
         if removed:
             lost = plural(removed, "record", "records")
             finding = finding._replace(message=f"{finding.message}; {' '.join(argv[:-1])} would remove {lost}")
         details = finding.details | {"removedRecords": removed, "otherRepair": argv}
-        finding = finding._replace(details=details)
-        return self._needing(finding, DECISION, target, argv) if is_listed else finding._replace(needs=DECISION)
-
-    def _with_coordinator_facts(self, finding: Finding) -> Finding:
-        """Returns the finding with facts from the coordinator of its transaction."""
-        from kseg.verification.repair_targets import with_coordinator_facts  # few findings are about transactions
-
-        target = self._targets().target_of(finding.file)
-        return finding if target is None else with_coordinator_facts(finding, target)
+        return self._needing(finding._replace(details=details), DECISION, target, argv)
 
     def _needing(
         self, finding: Finding, needs: str | None, target: "RepairTarget | None", argv: list[str] | None = None
     ) -> Finding:
+        """Returns the finding with its need, and notes the need of one that is no info."""
+        if finding.severity == INFO:
+            return finding._replace(needs=needs)
         path = target.path if target else finding.file
         command = tuple(argv or finding.repair or (KINDS[finding.code].repair,))
         removed = finding.details.get("removedRecords", 0)

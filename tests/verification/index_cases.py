@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import FULL
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import CheckSettings, Partition, judge_segments

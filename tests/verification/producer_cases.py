@@ -8,7 +8,7 @@ from kernel import rendering
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
-from kseg.stores.buffers import Buffers
+from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.checkpoints import EpochRule
 from kseg.verification.partition import CheckSettings, Partition, judge_segments

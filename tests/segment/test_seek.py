@@ -16,7 +16,7 @@ from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.segment import reader as reader_module
 from kseg.segment.batches import Batch
-from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
+from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import (
     BATCHES_BEHIND,
@@ -237,45 +237,6 @@ def write(
         if entries is not None:
             path.with_suffix(suffix).write_bytes(b"".join(struct.pack(form, *entry) for entry in entries))
     return segment_file(str(path))
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "size", "expected"),
-    [
-        (BASE, BASE, SIZE, (0, OFFSETS[BATCHES_BEHIND][1], 0)),
-        (BASE + 2, BASE + 2, SIZE, (0, OFFSETS[BATCHES_BEHIND][1], 0)),
-        (BASE + 3, BASE + 3, SIZE, (100, OFFSETS[BATCHES_BEHIND + 1][1], 0)),
-        (BASE + 7, BASE + 7, SIZE, (100, OFFSETS[BATCHES_BEHIND + 1][1], 0)),
-        (BASE + 8, BASE + 8, SIZE, (160, OFFSETS[BATCHES_BEHIND + 2][1], 0)),
-        (BASE + 3 + 5 * CHAINED, BASE + 30, SIZE, (100 + 60 * CHAINED, OFFSETS[5 + BATCHES_BEHIND + 1][1], 100)),
-        (BASE + 999, BASE + 999, SIZE, (760, SIZE, 760 - 60 * CHAINED)),
-        (0, BASE + 3, 300, (0, min(300, OFFSETS[BATCHES_BEHIND + 1][1]), 0)),
-        (0, LAST_OFFSET, SIZE, (0, SIZE, 0)),
-    ],
-)
-def test_offsets(first: int, last: int, size: int, expected: tuple[int, int, int], tmp_path: Path) -> None:
-    assert indexed_span(write(tmp_path, OFFSETS), size, first, last) == ByteSpan(*expected)
-
-
-@pytest.mark.parametrize(
-    ("earliest", "start"), [(0, 0), (1000, 0), (1001, 100), (1010, 100), (1011, 160), (1110, 700), (1111, 760)]
-)
-def test_times(earliest: int, start: int, tmp_path: Path) -> None:
-    file = write(tmp_path, OFFSETS, TIMES)
-    assert indexed_span(file, SIZE, 0, LAST_OFFSET, earliest).start == start
-    # The later one of both limits holds.
-    assert indexed_span(file, SIZE, BASE + 13, LAST_OFFSET, earliest).start == max(start, 220)
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [
-        (0, SIZE, (0, SIZE, 0)), (99, 100, (0, 100, 0)), (100, 100, (100, 100, 0)), (100, 101, (100, 160, 0)),
-        (159, 160, (100, 160, 0)), (160, 161, (160, 220, 0)), (400, 400, (400, 400, 160)), (760, 761, (760, SIZE, 520)),
-    ],
-)  # fmt: skip
-def test_bytes(start: int, end: int, expected: tuple[int, int, int], tmp_path: Path) -> None:
-    assert span_of_bytes(write(tmp_path, OFFSETS), SIZE, start, end) == ByteSpan(*expected)
 
 
 def test_without_an_index_all_bytes_are_read(tmp_path: Path) -> None:

@@ -27,23 +27,6 @@ def count(data, found=None, row_count=64, v07=False):
     return stopped, dict(zip(tally.COUNTERS, counted, strict=False)), sizes, keys[0], producers[0]
 
 
-def test_records_of_plain_batches_are_counted():
-    data = batch([record(0, 5, b"a", b"xyz"), record(1, 7, None, None), record(2, 0, b"a", None)], 10, producer=4)
-    data += batch([record(0, 9, b"", b"", [(b"h", b"1"), (b"i", None)])], 20, attributes=8 | 16, producer=4)
-    stopped, counted, sizes, keys, producers = count(data)
-    assert stopped == 2
-    assert (counted["records"], counted["null_keys"], counted["null_values"], counted["tombstones"]) == (4, 1, 2, 1)
-    assert (counted["headers"], counted["with_headers"]) == (2, 1)
-    assert (keys, producers) == (2, 1)
-    assert (counted["first_offset"], counted["last_offset"]) == (10, 20)
-    assert (counted["gaps"], counted["missing_offsets"], counted["steps_back"]) == (1, 7, 0)
-    assert (counted["least_timestamp"], counted["largest_timestamp"]) == (1000, 9000)
-    assert (counted["transactional"], counted["log_append_time"], counted["with_producer"]) == (1, 1, 2)
-    assert sizes["value_sizes"] == (2, 3, 0, 3)
-    assert sizes["record_counts"] == (2, 4, 1, 3)
-    assert sizes["batch_sizes"][1] == len(data)
-
-
 def tallied(data, row_count=64, headers=4096):
     counted = int64s(TALLY_WIDTH)
     found = frames(data)
@@ -85,44 +68,6 @@ def test_the_least_base_timestamp_is_that_of_headers_without_horizon():
     for attributes, expected in ((0, (1, 1000)), (64, (0, 0))):
         _, count = tallied(batch([record(0, 5), record(1, -9)], attributes=attributes))
         assert (count["with_base_timestamp"], count["least_base_timestamp"]) == expected
-
-
-def test_control_records_are_told_by_type_and_are_no_data():
-    markers = [record(0, key=b"\0\0\0" + bytes([kind]), value=b"\0" * 6) for kind in (0, 1, 2)]
-    _, counted, sizes, keys, _ = count(b"".join(batch([marker], 3, attributes=48) for marker in markers))
-    assert (counted["aborts"], counted["commits"], counted["other_control"]) == (1, 1, 1)
-    assert (counted["records"], counted["control_records"], counted["control"], keys) == (0, 3, 3, 0)
-    assert counted["steps_back"] == 2
-    assert sizes["value_sizes"] == (0, 0, 0, 0)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_messages_are_counted(magic):
-    data = message(5, magic, b"k", None) + message(6, magic, None, b"value")
-    stopped, counted, sizes, keys, _ = count(data)
-    assert (stopped, counted["records"], counted["tombstones"], counted["null_keys"], keys) == (2, 2, 1, 1, 1)
-    assert counted["with_timestamp"] == 2 * magic
-    assert sizes["value_sizes"] == (1, 5, 5, 5)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "name"),
-    [(8, "log_append_time"), (16, "transactional"), (32, "control"), (64, "with_delete_horizon")],
-)
-def test_batches_are_counted_by_their_attributes(attributes: int, name: str) -> None:
-    data = batch([record(0)]) + batch([record(0)], attributes=attributes)
-    _, counted, _, _, _ = count(data)
-    names = ("log_append_time", "transactional", "control", "with_delete_horizon")
-    assert {one: counted[one] for one in names} == {one: int(one == name) for one in names}
-
-
-def test_messages_of_0_7_are_counted():
-    data = b"\0\0\0\x07\0crc_ab" + b"\0\0\0\x08\x01\0crc_ab" + b"\0\0\0\x08\x01\x01crc_ab"
-    found = int64s([0, 11, 0, 1, 11, 12, 1, 1, 23, 12, 1, 1])
-    stopped, counted, sizes, _, _ = count(data, found, v07=True)
-    assert stopped == 2
-    assert (counted["records"], counted["null_keys"], counted["has_offset"]) == (2, 2, 0)
-    assert sizes["value_sizes"] == (2, 4, 2, 2)
 
 
 @pytest.mark.parametrize(

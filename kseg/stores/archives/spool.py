@@ -1,7 +1,4 @@
-"""A bounded temporary file without a name, for bytes that must be seekable.
-
-Each forked process has its own file; all share the bound.
-"""
+"""Bounded temporary files without names, for bytes that must be seekable. All processes and files share the bound."""
 
 import mmap
 import os
@@ -13,7 +10,6 @@ from kseg.errors import KsegError, text_of
 from kseg.positioned import write_all
 from kseg.stores.extent import Extent
 
-_PAGE_BYTES = 4096
 _COUNTER_BYTES = 8
 _COUNTERS = 1024
 
@@ -23,7 +19,7 @@ class SpoolFullError(KsegError):
 
 
 class Spool:
-    """``directory``: where the file is made (default: that of temporary files); ``max_bytes``: the bound of all
+    """``directory``: where files are made (default: that of temporary files); ``max_bytes``: the bound of all
     processes together (default: half of what is free there). ``omits_batches``: batches that are proven intact while a
     file is unpacked are left out, for a caller that needs only their headers (`kseg.stores.archives.opening`).
     """
@@ -32,22 +28,16 @@ class Spool:
         self.omits_batches = False
         self._directory = directory
         self._max_bytes = max_bytes
-        self._file, self._end, self._owner = -1, 0, 0
-        # Each process adds to a counter of its own: no lock is needed, and a collision only makes the bound laxer.
+        # Each process adds to a counter of its own: a collision only makes the bound laxer.
         self._used = mmap.mmap(-1, _COUNTERS * _COUNTER_BYTES)
         self._lock = Lock()
 
     @property
     def directory(self) -> str:
-        """Where the file is made."""
+        """Where files are made."""
         import tempfile
 
         return self._directory or tempfile.gettempdir()
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes written by all processes."""
-        return sum(memoryview(self._used).cast("q"))
 
     def add(self, pieces: Iterable[bytes | memoryview]) -> Extent:
         """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and the errors of
@@ -67,28 +57,44 @@ class Spool:
 
         ``size`` may be a function that is called when all ranges are written. Raises as `add`, and OSError.
         """
-        with self._lock:
-            start = self._begin()
+        extent = Extent(self._temporary_file(), 0, 0)
+        try:
             for position, data in ranges:
-                self._write(data, start + position)
-            size = size if isinstance(size, int) else size()
-            os.ftruncate(self._file, start + size)
-            return self._finished(start, size)
+                self.write(extent, data, position)
+            extent.size = size if isinstance(size, int) else size()
+            os.ftruncate(extent.descriptor, extent.size)
+        except BaseException:
+            extent.close()
+            raise
+        return extent
 
-    def write(self, extent: Extent, data: memoryview, position: int) -> None:
+    def write(self, extent: Extent, data: bytes | memoryview, position: int) -> None:
         """Writes bytes at a position of a file of this spool. Raises SpoolFullError, KsegError."""
-        self._begin()
-        self._write(data.cast("B"), extent.start + position, extent.descriptor)
+        data = memoryview(data).cast("B")
+        with self._lock:
+            counters = memoryview(self._used).cast("q")
+            counters[os.getpid() % _COUNTERS] += len(data)
+            if sum(counters) > self._limit():
+                raise self._full()
+        try:
+            write_all(extent.descriptor, data, extent.start + position)
+        except OSError as error:
+            raise self._failure(error) from error
 
     def new_file(self, size: int) -> int:
         """Returns the descriptor of a sparse file, which its user closes. Raises SpoolFullError, KsegError."""
-        with self._lock:
-            self._begin()
-            if size > (self._max_bytes or 0):
-                raise self._full()
-            descriptor = self._temporary_file()
+        if size > self._limit():
+            raise self._full()
+        descriptor = self._temporary_file()
         os.ftruncate(descriptor, size)
         return descriptor
+
+    def _limit(self) -> int:
+        if self._max_bytes is None:
+            import shutil
+
+            self._max_bytes = shutil.disk_usage(self.directory).free // 2
+        return self._max_bytes
 
     def _temporary_file(self) -> int:
         import tempfile
@@ -96,27 +102,6 @@ class Spool:
         try:
             with tempfile.TemporaryFile(dir=self._directory) as made:
                 return os.dup(made.fileno())
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def _begin(self) -> int:
-        if self._owner != os.getpid():
-            self._file = self._temporary_file()
-            self._end, self._owner = 0, os.getpid()
-        if self._max_bytes is None:
-            import shutil
-
-            self._max_bytes = shutil.disk_usage(self.directory).free // 2
-        return self._end
-
-    def _write(self, data: bytes | memoryview, position: int, descriptor: int | None = None) -> None:
-        slot = self._owner % _COUNTERS
-        counters = memoryview(self._used).cast("q")
-        counters[slot] += len(data)
-        if sum(counters) > (self._max_bytes or 0):
-            raise self._full()
-        try:
-            write_all(self._file if descriptor is None else descriptor, data, position)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -129,11 +114,6 @@ class Spool:
     def _failure(self, error: OSError) -> KsegError:
         directory = self._directory or "temporary files"
         return KsegError(f"{directory}: {text_of(error)}: --spool-dir sets their directory")
-
-    def _finished(self, start: int, size: int) -> Extent:
-        # Each file begins with a page, so that mappings need nothing before it.
-        self._end = -(-(start + size) // _PAGE_BYTES) * _PAGE_BYTES
-        return Extent(os.dup(self._file), start, size)
 
 
 _current: list[Spool] = []

@@ -31,7 +31,7 @@ from kseg.cleaner.settings import (
     shown_settings,
 )
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, is_system_error, text_of
-from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
+from kseg.logdir.index_interval import TopicIntervals
 from kseg.logdir.server_properties import with_server
 from kseg.logdir.topics import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
@@ -67,8 +67,7 @@ class CompactionPlanner(Planner):
         self._options, self._change, self._remote_rounds = options, change, remote_rounds
         self._limits_records = rules.limits_records
         self._topics = Topics(options.topics, server=options.server)
-        messages = IntervalMessages(reporter.warning, reporter.detail)
-        self._intervals = TopicIntervals(options.interval_bytes, self._topics, messages)
+        self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
         self._ends: dict[TopicPartition, int] = {}
         memory_bytes = default_memory_bytes() if options.memory_bytes is None else options.memory_bytes
         self._base = CleanerSettings(

@@ -20,7 +20,7 @@ from kseg.conversion import rewriting
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.errors import PathError
-from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
+from kseg.logdir.index_interval import TopicIntervals
 from kseg.logdir.topics import KnownTopics, Topics
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
@@ -112,9 +112,7 @@ class Requests:
 
     def __init__(self, options: ConvertOptions, messages: Messages) -> None:
         self._options = options
-        self._intervals = TopicIntervals(
-            options.interval_bytes, KnownTopics(), IntervalMessages(messages.warning, messages.detail)
-        )
+        self._intervals = TopicIntervals(options.interval_bytes, KnownTopics(), messages.warning, messages.detail)
 
     def of(self, directory: str | None) -> ConvertOptions:
         if directory is None:

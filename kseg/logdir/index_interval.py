@@ -173,16 +173,17 @@ class IntervalMessages:
         self._reported.add(interval.size)
 
 
-class TopicIntervals:
+class TopicIntervals(IntervalMessages):
     """``given_bytes``: the option, None if it is not given."""
 
-    def __init__(self, given_bytes: int | None, topics: KnownTopics, messages: IntervalMessages) -> None:
-        self._given_bytes, self._topics, self._messages = given_bytes, topics, messages
+    def __init__(self, given_bytes: int | None, topics: KnownTopics, warn: Warn, detail: Warn) -> None:
+        super().__init__(warn, detail)
+        self._given_bytes, self._topics = given_bytes, topics
 
     def of(self, directory: str) -> int:
         """Returns the interval of a partition, and reports it. Raises KsegError if its files cannot be read."""
         if self._given_bytes is not None:
             return self._given_bytes
         interval = chosen_interval(FilesOnDisk(directory), *self._topics.interval_bytes(directory))
-        self._messages.report(directory, interval)
+        self.report(directory, interval)
         return interval.size

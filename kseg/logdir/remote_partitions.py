@@ -51,7 +51,7 @@ from kseg.stores.objects import Objects
 from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.segment import EPOCHS, ChunkError, ManifestError, RemoteSegment, RemoteSource, SegmentObjects
-from kseg.stores.remote.storage import RemotePartition, storage_in
+from kseg.stores.remote.storage import RemotePartition, RemoteStorage
 from kseg.stores.source import Source
 from kseg.stores.trees import DIRECTORY, FILE, Node, Tree, VirtualSideFile
 
@@ -436,7 +436,7 @@ class RemoteTree(Tree):
     def _names(self) -> Mapping[str, RemotePartition]:
         with self._lock:
             if self._partitions is None:
-                chosen, older = newest_partitions(storage_in(self._store, self.keys).partitions)
+                chosen, older = newest_partitions(RemoteStorage(self._store, self.keys).partitions)
                 for found in older:
                     _warn("%s: left out: of an earlier topic with this name", self._store.path(found.folder))
                 self._partitions = {found.name: found for found in chosen}

@@ -20,6 +20,7 @@ from kseg.segment.files import (
     segment_file,
 )
 from kseg.stores import trees
+from kseg.stores.archives.forms import REDPANDA_NAME
 from kseg.stores.regular_files import expect_named
 from kseg.stores.source import open_source
 from kseg.stores.stored_object import local_path
@@ -55,11 +56,9 @@ def is_log_directory(path: str) -> bool:
 def hint(path: str) -> str:
     """Returns an addition to an error about an unknown directory: the log directories, or segments of Redpanda, in it;
     "" if there are none."""
-    from kseg.stores.redpanda import is_redpanda_name  # only for this error
-
     if inside := log_directories_in(path):
         return f"; log directories in it: {some(inside)}"
-    found = sorted(filter(is_redpanda_name, regular_and_other_names(path)[0]))
+    found = sorted(filter(REDPANDA_NAME.fullmatch, regular_and_other_names(path)[0]))
     return f"; segments of Redpanda in it, which are read one by one: {some(found)}" if found else ""
 
 

@@ -90,7 +90,8 @@ def hash_of(key: int) -> int:
 
 def scala_2_12_order(keys: Iterable[int]) -> list[int]:
     """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala up to 2.12."""
-    capacity, buckets, seen = FIRST_TABLE_LENGTH, _table(FIRST_TABLE_LENGTH), set[int]()
+    capacity, seen = FIRST_TABLE_LENGTH, set[int]()
+    buckets: list[list[int]] = [[] for _ in range(capacity)]
     for key in keys:
         if key in seen:
             continue
@@ -98,7 +99,7 @@ def scala_2_12_order(keys: Iterable[int]) -> list[int]:
         buckets[_bucket(key, capacity)].insert(0, key)
         if len(seen) > capacity * 3 // 4:
             old, capacity = buckets, 2 * capacity
-            buckets = _table(capacity)
+            buckets = [[] for _ in range(capacity)]
             for bucket in reversed(old):
                 for moved in bucket:
                     buckets[_bucket(moved, capacity)].insert(0, moved)
@@ -114,27 +115,14 @@ def _bucket(key: int, capacity: int) -> int:
 
 def scala_2_13_order(keys: Iterable[int]) -> list[int]:
     """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala since 2.13."""
-    capacity, count = FIRST_TABLE_LENGTH, 0
-    put = dict.fromkeys(keys)
-    for _ in put:
+    capacity, put = FIRST_TABLE_LENGTH, dict.fromkeys(keys)
+    for count in range(len(put)):
         if count + 1 >= capacity * 3 // 4:
             capacity *= 2
-        count += 1
-    buckets = _table(capacity)
-    for key in put:
-        buckets[_spread(key) & capacity - 1].append(key)
-    return [key for bucket in buckets for key in sorted(bucket, key=_signed_spread)]
 
+    def place(key: int) -> tuple[int, int]:
+        found = hash_of(key)
+        found ^= found >> 16
+        return found & capacity - 1, found ^ 1 << 31  # hashes are signed
 
-def _spread(key: int) -> int:
-    found = hash_of(key)
-    return found ^ found >> 16
-
-
-def _signed_spread(key: int) -> int:
-    found = _spread(key)
-    return found - (1 << 32) if found >> 31 else found
-
-
-def _table(capacity: int) -> list[list[int]]:
-    return [[] for _ in range(capacity)]
+    return sorted(put, key=place)

@@ -46,21 +46,17 @@ class UrlObjects(Objects):
         scheme, given = urlsplit(url).scheme, dict(settings or {})
         self._http: HttpRequests | None = None
         if scheme in SCHEMES:
-            self._http = self._http_requests(given, pause)
+            try:
+                attempts, seconds = take_attempts_and_seconds(given)
+                given |= timeout_options(seconds)
+            except ValueError as error:
+                raise KsegError(f"{self.root}: {error}") from error
+            except ImportError as error:
+                raise _missing(self.root, error) from error
+            self._http = HttpRequests(attempts, pause)
         self._system, root = open_url(url, given, pause)
         # Of http the root is the URL itself, whose query belongs to a single object.
         self._root = root.rstrip("/")
-
-    def _http_requests(self, given: dict[str, Any], pause: Callable[[float], object]) -> HttpRequests:
-        """Replaces settings of requests by parameters of the file system. Raises KsegError for invalid numbers."""
-        try:
-            attempts, seconds = take_attempts_and_seconds(given)
-            given |= timeout_options(seconds)
-        except ValueError as error:
-            raise KsegError(f"{self.root}: {error}") from error
-        except ImportError as error:
-            raise _missing(self.root, error) from error
-        return HttpRequests(attempts, pause)
 
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
@@ -154,7 +150,9 @@ def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], obj
             from kseg.stores.webhdfs import open_webhdfs  # imports requests
 
             return open_webhdfs(url, settings, pause)
-        system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **settings)
+        # No cache of the bytes of open files, as logs change.
+        uncached = {"default_cache_type": "none"} if scheme in ("s3", "s3a") else {}
+        system, root = fsspec.core.url_to_fs(url, **uncached, **settings)
     except ImportError as error:
         raise _missing(place, error) from error
     except KsegError:
@@ -178,8 +176,3 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "the server did not answer in time"
     return text_of(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-
-
-def _settings(scheme: str) -> dict[str, Any]:
-    """Returns parameters of the file system: no cache of the bytes of open files, as logs change."""
-    return {"default_cache_type": "none"} if scheme in ("s3", "s3a") else {}

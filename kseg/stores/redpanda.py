@@ -30,7 +30,6 @@ HEADER_BYTES = _HEADER.size
 _OVERHEAD = 12
 _LAST_OFFSET_DELTA = 1
 """Its number among the fields behind the CRC."""
-_NAME = re.compile(r"[0-9]+-([0-9]+)-v[0-9]+\.log")
 _MAY_BE_HEADER = re.compile(rb"(?s)(?=.{7}[\x00-\x0f].{6}\x00\x00[\x01-\x3f])")
 """A size below 256 MiB, a base offset below 2^48, one of the types of batches."""
 _PIECE_BYTES = 1 << 20
@@ -54,16 +53,14 @@ def is_header(data: bytes, position: int = 0) -> bool:
     return crc32c(head[4:], 0) == int.from_bytes(head[:4], "little")
 
 
-def is_redpanda_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
+def as_kafka_segment(extent: Extent, named: re.Match[str] | None) -> Iterator[bytes]:
+    """Yields the bytes of a segment with headers of Kafka: as many, each batch at its position. Raises OSError.
 
-
-def as_kafka_segment(extent: Extent, name: str) -> Iterator[bytes]:
-    """Yields the bytes of a segment with headers of Kafka: as many, each batch at its position. Raises OSError."""
-    named = _NAME.fullmatch(name)
-    term = min(int(named[1]), _INT32_MAX) if named else -1
+    ``named``: base offset and term in the file's name, None if it has another one.
+    """
+    term = min(int(named[2]), _INT32_MAX) if named else -1
     size = extent.current_size()
-    position, next_offset = 0, min(int(name.partition("-")[0]), MAX_OFFSET) if named else 0
+    position, next_offset = 0, min(int(named[1]), MAX_OFFSET) if named else 0
     while position < size:
         head = read_around(extent, position, min(position + HEADER_BYTES, size))
         if is_header(head):

@@ -193,7 +193,7 @@ class WebHdfs(WebHDFS):
         # The location names the user, or has a token. Kerberos and passwords are for the name node.
         is_other = urlsplit(url).netloc != urlsplit(answer.request.url).netloc
         try:
-            return self._ask(method, url, data=data, **({"auth": _no_credentials} if is_other else {}))
+            return self._ask(method, url, data=data, **({"auth": lambda request: request} if is_other else {}))
         except UnreachableError as error:
             raise TemporaryError(str(error)) from None  # the name node may choose another one
 
@@ -235,10 +235,6 @@ class NewFile(io.BufferedRandom):
             self._system.create(self._path, self)
         finally:
             super().close()
-
-
-def _no_credentials(request: Any) -> Any:
-    return request
 
 
 def _is_unreachable(error: Exception) -> bool:

@@ -12,7 +12,7 @@ from kseg.errors import KsegError
 from kseg.spark.options import parse_options
 from kseg.spark.stores import ArrowObjects
 from kseg.stores.objects import LocalObjects
-from kseg.stores.remote.storage import storage_in
+from kseg.stores.remote.storage import RemoteStorage
 from spark.reading import read, reader_of, rows_of
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, keys, storage, store_of
 
@@ -138,7 +138,7 @@ def test_objects_of_pyarrow_are_those_of_the_files() -> None:
     assert found is not None
     assert found.size == (local / name).stat().st_size
     assert store.path(name) == f"s3://bucket/tier/{name}"
-    assert [found.name for found in storage_in(store, keys()).partitions] == ["t-txn-0"]
+    assert [found.name for found in RemoteStorage(store, keys()).partitions] == ["t-txn-0"]
 
 
 def test_findings_are_those_of_verify() -> None:

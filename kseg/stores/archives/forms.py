@@ -1,5 +1,6 @@
 """Recognises packed files and archives by their first bytes."""
 
+import re
 
 # The error of packed bytes that cannot be decompressed.
 
@@ -29,6 +30,8 @@ ARCHIVE_SUFFIXES = (*PACKED_SUFFIXES, ".tar", ".tgz", ".txz", ".tbz2")
 TAR, ZIP = "tar", "zip"
 REDPANDA = "redpanda"
 """A segment of Redpanda is read as if it were packed (`kseg.stores.redpanda`)."""
+REDPANDA_NAME = re.compile(r"([0-9]+)-([0-9]+)-v[0-9]+\.log")
+"""BASE-TERM-v1.log, the name of such a segment."""
 REDPANDA_SEGMENT = "redpanda-segment"
 """The code of the problem that names such a segment."""
 ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores import trees
-from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, form_of
+from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import first_bytes, open_extent
@@ -164,7 +164,7 @@ def _opened(extent: Extent, spool: Spool, path: str = "") -> Tree | None:
         except OSError as error:
             if not is_disk_error(error):  # a file whose disk cannot read it is read as a segment
                 raise
-        if form is not None or _is_redpanda(name):
+        if form is not None or REDPANDA_NAME.fullmatch(name):
             from kseg.stores.archives.opening import opened  # imports modules for each format
 
             tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool, name)
@@ -172,14 +172,6 @@ def _opened(extent: Extent, spool: Spool, path: str = "") -> Tree | None:
         if tree is None:
             extent.close()
     return tree
-
-
-def _is_redpanda(name: str) -> bool:
-    if "-v" not in name:
-        return False
-    from kseg.stores.redpanda import is_redpanda_name
-
-    return is_redpanda_name(name)
 
 
 def _standard_input(spool: Spool) -> Tree | None:

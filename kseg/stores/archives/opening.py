@@ -22,6 +22,7 @@ from kseg.stores.archives.forms import (
     BLOCK_BYTES,
     HEAD_BYTES,
     REDPANDA,
+    REDPANDA_NAME,
     REDPANDA_SEGMENT,
     TAR,
     TAR_REGULAR,
@@ -48,7 +49,7 @@ from kseg.stores.archives.members import (
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import unpacked
 from kseg.stores.extent import Extent
-from kseg.stores.redpanda import as_kafka_segment, is_redpanda_name
+from kseg.stores.redpanda import as_kafka_segment
 from kseg.stores.source import FileBytes, Source, read_around
 from kseg.stores.trees import FILE, ArchiveProblem, Node, Tree
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, ROW_BYTES, ProvenBatches, claimed_bytes
@@ -416,12 +417,13 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
     """
     head = extent.pread(HEAD_BYTES, 0)
     form = form_of(head)
-    is_redpanda = form == REDPANDA or (form is None and is_redpanda_name(name))
+    named = REDPANDA_NAME.fullmatch(name)
+    is_redpanda = form == REDPANDA or (form is None and named is not None)
     if not is_redpanda and packing_name(head) is None:
         return _archive(extent, head, owner, spool)
     problems, omitted, found = list[ArchiveProblem](), None, None
     if is_redpanda:
-        made = spool.add(as_kafka_segment(extent, name))
+        made = spool.add(as_kafka_segment(extent, named))
         text = "its batches are read as Kafka's, which have the same positions, records and checksums"
         problems.append(ArchiveProblem(REDPANDA_SEGMENT, None, text))
     else:

@@ -29,7 +29,7 @@ class RemotePartition:
 
 
 class RemoteStorage:
-    """All objects below ``store``. Raises PathError if they cannot be listed.
+    """All objects below ``store``. Raises PathError if they cannot be listed, or none is one of remote storage.
 
     ``others``: objects with other names than those of remote storage.
     """
@@ -56,6 +56,11 @@ class RemoteStorage:
                 partition.segments.append(segment)
             # After a change of key.prefix a segment's objects may have different ones.
             segment.found.setdefault(name.suffix, item)
+        if not partitions:
+            raise PathError(
+                f"{store.root}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin "
+                "do"
+            )
         _name_topics(partitions.values())
         self.partitions = sorted(partitions.values(), key=lambda found: (found.topic, found.number, found.topic_id))
         for partition in self.partitions:
@@ -64,17 +69,7 @@ class RemoteStorage:
 
 def open_storage(path: str, keys: PrivateKeys) -> RemoteStorage:
     """Raises PathError if there is no remote storage at ``path``."""
-    return storage_in(open_objects(path), keys)
-
-
-def storage_in(store: Objects, keys: PrivateKeys) -> RemoteStorage:
-    """Raises PathError if ``store`` holds no remote storage."""
-    storage = RemoteStorage(store, keys)
-    if not storage.partitions:
-        raise PathError(
-            f"{store.root}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin do"
-        )
-    return storage
+    return RemoteStorage(open_objects(path), keys)
 
 
 def _name_topics(partitions: Iterable[RemotePartition]) -> None:

@@ -359,16 +359,6 @@ def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Pa
     assert kseg("verify", tmp_path / "two").status == kseg("verify", tmp_path / "one").status
 
 
-def test_converting_an_archive_gives_what_the_files_give(tmp_path: Path, kseg: Kseg) -> None:
-    path = tmp_path / "backup.tar.gz"
-    path.write_bytes(gzip.compress(tar_bytes(members(LOGS, "backup/logs/"))))
-    for place, out in ((LOGS, "one"), (path, "two")):
-        kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-bytes", "100M", place).expect(0)
-    assert files(tmp_path / "two") == files(tmp_path / "one")
-    exported = [kseg("convert", "--to", "jsonl", "--output", "-", place) for place in (LOGS, path)]
-    assert rows(exported[0]) == rows(exported[1])
-
-
 def test_damage_of_an_archive_shows_in_the_status_of_recover(tmp_path: Path, kseg: Kseg) -> None:
     data = tar_bytes(sorted(members(LOGS / "dplain-0", "dplain-0/")))
     path = tmp_path / "cut.tar"

@@ -19,31 +19,11 @@ def records(kseg: Kseg, path: Path, *options: object) -> list[dict[str, object]]
     return done.of_type("record")
 
 
-@pytest.mark.parametrize("path", [*PARTITIONS, CODECS], ids=lambda path: path.name)
-@pytest.mark.parametrize("count", [1, 10, 100_000])
-def test_the_last_records_are_the_end_of_all(kseg: Kseg, path: Path, count: int) -> None:
-    everything = records(kseg, path)
-    assert records(kseg, path, "--last", count) == everything[-count:]
-
-
-def test_the_last_batches(kseg: Kseg) -> None:
-    everything = kseg("dump", "--format", "json", CODECS).of_type("batch")
-    assert kseg("dump", "--format", "json", "--last", 2, CODECS).of_type("batch") == everything[-2:]
-
-
 def test_the_last_that_match(kseg: Kseg) -> None:
     everything = records(kseg, CODECS)
     keys = [row["key"] for row in everything if isinstance(row["key"], str) and row["key"]]
     found = [row for row in everything if row["key"] == keys[0]]
     assert records(kseg, CODECS, "--last", 1, "--key", keys[0]) == found[-1:]
-
-
-@pytest.mark.parametrize("path", [*PARTITIONS, CODECS], ids=lambda path: path.name)
-def test_the_records_around_an_offset(kseg: Kseg, path: Path) -> None:
-    everything = records(kseg, path)
-    for at in (0, len(everything) // 2, len(everything) - 1):
-        offset = everything[at]["offset"]
-        assert records(kseg, path, "--around", offset) == everything[max(0, at - 10) : at + 10]
 
 
 @pytest.mark.parametrize("options", [("--last", 5), ("--around", 230), ("--offsets", "225..")])
@@ -59,12 +39,6 @@ def test_offsets_are_not_those_of_a_metadata_snapshot(kseg: Kseg, tmp_path: Path
 def test_a_snapshot_itself_has_last_records(kseg: Kseg) -> None:
     snapshot = sorted(METADATA.glob("*.checkpoint"))[-1]
     assert records(kseg, snapshot, "--last", 2) == records(kseg, snapshot)[-2:]
-
-
-def test_the_summary_of_the_metadata_log_is_that_of_its_log(kseg: Kseg) -> None:
-    (row,) = kseg("dump", "--summary", "--format", "json", METADATA).of_type("summary")
-    assert row["files"] == len(list(METADATA.glob("*.log")))
-    assert row["offsetsNotRising"] == 0
 
 
 def test_patterns_of_keys_and_values(kseg: Kseg) -> None:

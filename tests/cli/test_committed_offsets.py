@@ -1,8 +1,6 @@
 """``kseg dump --committed-offsets``: what a broker says that groups have committed, from its files alone."""
 
-import gzip
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -97,10 +95,6 @@ def test_groups_wait_behind_the_last_stable_offset(watched: Path, kseg: Kseg) ->
 
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 TRUTH = [json.loads(line) for line in (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines()]
-LEGACY = [
-    (TESTDATA / "kafka-0.8.2.2/codecs", "__consumer_offsets-0", "0"),
-    (TESTDATA / "kafka-1.1.1/txn", "__consumer_offsets-1", "1"),
-]
 FIELDS = ["group", "topic", "partition", "offset", "leaderEpoch", "metadata", "logEndOffset"]
 OFFSETS = COMMITTED / "__consumer_offsets-1"
 LOG = OFFSETS / "00000000000000000000.log"
@@ -123,24 +117,6 @@ def test_the_offsets_are_those_that_the_broker_knows(kseg: Kseg) -> None:
         max(0, offset["logEndOffset"] - offset["offset"]) for offset in TRUTH
     ]
     assert len({offset["group"] for offset in found}) == 11
-
-
-@pytest.mark.parametrize(("folder", "name", "key_type"), LEGACY, ids=["0.8.2.2", "1.1.1"])
-def test_old_keys_and_values(folder: Path, name: str, key_type: str, kseg: Kseg) -> None:
-    """Where no transaction is aborted the newest commit of each key counts: of Kafka's own lines, the last ones."""
-    text = gzip.decompress((folder / "truth" / name / f"{LOG.name}.dump-4.3.1.decoded.txt.gz").read_bytes()).decode()
-    newest = {}
-    for line in re.findall(r'key: (\{"type":"[01]".*) payload: (\{.*\})$', text, re.MULTILINE):
-        key, value = map(json.loads, line)
-        assert key["type"] == key_type
-        newest[tuple(key["data"].values())] = value["data"]
-    assert "ABORT" not in text
-    assert newest
-    names = ["offset", "metadata", "commitTimestamp", "expireTimestamp"]
-    assert {
-        (offset["group"], offset["topic"], offset["partition"]): [offset[name] for name in names]
-        for offset in committed(kseg, folder / name)
-    } == {key: [data.get(name) for name in names] for key, data in newest.items()}
 
 
 def test_a_table_of_offsets_is_this_one(kseg: Kseg) -> None:

@@ -142,30 +142,6 @@ def test_an_index_that_is_built_anew_counts_as_replaced(kseg: Kseg, partition: P
     assert f"{size} removed, 10.0 MiB replaced" in done.err
 
 
-def test_json_tells_which_offsets_stay_missing(kseg: Kseg, partition: Path) -> None:
-    done = kseg("recover", "--mode", "salvage", "--format", "json", partition)
-    summary = json.loads(done.out.splitlines()[-1])
-    (gap,) = summary["gaps"]
-    assert gap["directory"] == str(partition)
-    assert summary["missingOffsets"] == gap["lastOffset"] - gap["firstOffset"] + 1 > 0
-    place = f"{gap['firstOffset']} to {gap['lastOffset']}"
-    assert f"{summary['missingOffsets']} offsets stay missing: {place}; a replica may have them" in done.err
-    again = kseg("recover", "--mode", "salvage", "--format", "json", partition)
-    assert json.loads(again.out.splitlines()[-1])["gaps"] == []
-
-
-def test_json_tells_all_that_the_warnings_tell(kseg: Kseg, partition: Path) -> None:
-    size = (partition / LAST).stat().st_size
-    done = kseg("recover", "--dry-run", "--format", "json", partition)
-    cut = json.loads(done.out.splitlines()[0])
-    told = f"{cut['intactBatches']} batches, {cut['intactRecords']} records, offsets {cut['firstOffset']} to "
-    assert told + f"{cut['lastOffset']}, " in done.err
-    assert (cut["file"], cut["position"], cut["length"]) == (str(partition / LAST), CUT_AT, size - CUT_AT)
-    assert 0 < cut["firstTimestamp"] <= cut["lastTimestamp"]
-    assert cut["nextOffset"] < cut["firstOffset"]
-    assert cut["laterSegments"] == []
-
-
 def of_kraft(partition: Path) -> Path:
     """Makes what is around a partition the log directory of a KRaft node."""
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: IkYnvhBNSWeHGzcaFR3aYg")
@@ -241,13 +217,6 @@ def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: P
         file.seek(16)
         file.write(b"\5")
     kseg("recover", partition).expect(1, "stays as it is: bad-magic: the batch at position 0")
-
-
-def test_salvage_tells_what_stays_wrong_in_batches_that_it_keeps(kseg: Kseg, tmp_path: Path) -> None:
-    path = damaged(tmp_path, "4.3.1-crcok-count-plus-1")
-    done = kseg("recover", "--mode", "salvage", "--format", "json", path)
-    done.expect(1, "stays as it is: count-mismatch: the batch at position 7129, offset 13")
-    assert json.loads(done.out.splitlines()[-1])["damageRemains"] is True
 
 
 def test_gaps_that_a_cleaner_leaves_are_no_damage(kseg: Kseg, tmp_path: Path) -> None:

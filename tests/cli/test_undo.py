@@ -68,17 +68,6 @@ def test_the_last_change_is_put_back(kseg: Kseg, logs: Path) -> None:
     kseg("undo", logs / "dplain-0").expect(3, "there is no change to undo", out=b"")
 
 
-def test_repeated_it_puts_back_the_one_before(kseg: Kseg, logs: Path) -> None:
-    states = [files(logs / "dplain-0")]
-    change(logs / "dplain-0", "first")
-    states.append({name: found for name, found in files(logs / "dplain-0").items() if "quarantine" not in name})
-    change(logs / "dplain-0", "second", 5000)
-    assert kseg("undo", logs / "dplain-0").status == 0
-    assert {n: found for n, found in files(logs / "dplain-0").items() if "quarantine" not in n} == states[1]
-    assert kseg("undo", logs / "dplain-0").status == 0
-    assert files(logs / "dplain-0") == states[0]
-
-
 def test_a_dry_run_changes_nothing(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
     with unchanged(logs, files):
@@ -263,16 +252,6 @@ def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path:
     kseg("undo", "--complete", partition).expect(0, "is complete now")
     assert kseg("undo", "--complete", "-n", partition).status == 0
     assert kseg("undo", "--complete", "--list", partition).status == 2
-
-
-def test_purging_is_told_as_json(kseg: Kseg, logs: Path) -> None:
-    change(logs / "dplain-0", "first")
-    (kept, _summary) = kseg("undo", "--list", "--format", "json", logs).objects
-    row = {"type": "purge", "path": str(logs / "dplain-0"), "changes": 1, "freedBytes": kept["keptBytes"]}
-    options = ("undo", "--purge", "--format", "json")
-    assert kseg(*options, "--dry-run", logs / "dplain-0").objects == [row | {"dryRun": True}]
-    assert kseg(*options, logs / "dplain-0").objects == [row | {"dryRun": False}]
-    assert kseg(*options, logs / "dplain-0").objects == [row | {"changes": 0, "freedBytes": 0, "dryRun": False}]
 
 
 @pytest.mark.parametrize("end", [b"", b"\0", bytes(5000)])

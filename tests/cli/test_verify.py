@@ -58,14 +58,6 @@ def test_verify_and_summaries_count_the_same(kseg: Kseg, few: Path, level: str, 
         assert [tuple(form.values()) for form in row["forms"]] == counted
 
 
-def test_findings_are_counted_for_each_partition(kseg: Kseg, few: Path) -> None:
-    rows = kseg("verify", "--sort", "errors", "--format", "json", few).objects
-    counts = {Path(row["path"]).name: (row["errors"], row["warnings"]) for row in rows if row["type"] == "partition"}
-    severities = [row["severity"] for row in rows if row["type"] == "finding" and "/dplain-0/" in row["file"]]
-    assert counts["dplain-0"] == (severities.count("error"), severities.count("warning"))
-    assert counts["dplain-0"][0] > 0
-
-
 def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> None:
     assert not any(line.startswith("PARTITION") for line in kseg("verify", few).lines)
     for number in range(1, 10):

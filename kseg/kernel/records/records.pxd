@@ -72,9 +72,6 @@ cdef int append_records(
 cdef int walk_records(
     const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header
 ) noexcept nogil
-cdef void walk_short_records(
-    const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header
-) noexcept nogil
 
 cdef class RecordWalk:
     cdef RecordsHeader header

@@ -310,60 +310,9 @@ def append_records(p, end, cursor, header, table):
     return BYTES_LEFT if header.count > 0 and cursor.position != end else DONE
 
 
-def walk_short_records(p, end, cursor, header):
-    """Checks common records (short_record.h) up to the first other one.
-
-    A fast path: flags are collected in the signs of numbers, without branches and writes in the loop.
-    """
-    k: cython.longlong = cursor.index
-    i: cython.Py_ssize_t = cursor.position
-    after: cython.Py_ssize_t
-    base: cython.longlong = header.max_timestamp if header.is_append_time else header.base_timestamp
-    delta_mask: cython.longlong = 0 if header.is_append_time else -1
-    last: cython.longlong = cursor.last_delta
-    largest: cython.longlong = cursor.largest_timestamp
-    falling: cython.longlong = 0
-    outside: cython.longlong = 0
-    attributes: cython.longlong = 0
-    null: cython.longlong = 0
-    delta: cython.longlong
-    timestamp: cython.longlong
-    fields = cython.declare(RecordFields)
-    while k < header.count:
-        after = read_short_record(p, i, end, cython.address(fields))
-        if after == 0:
-            break
-        delta = fields.offset_delta
-        timestamp = sum_of(base, fields.timestamp_delta & delta_mask)
-        falling |= delta - last - 1
-        outside |= delta | (header.last_offset_delta - delta)
-        attributes |= fields.attributes
-        null |= fields.key_size
-        if timestamp > largest:
-            largest = timestamp
-        last = delta
-        i = after
-        k += 1
-    cursor.index = k
-    cursor.position = i
-    cursor.last_delta = last
-    cursor.largest_timestamp = largest
-    if falling < 0:
-        cursor.flags |= FLAG_NOT_RISING
-    if outside < 0:
-        cursor.flags |= FLAG_OUT_OF_RANGE
-    if attributes:
-        cursor.flags |= FLAG_ATTRIBUTES
-    if null < 0:
-        cursor.flags |= FLAG_NULL_KEY
-
-
 def walk_records(p, end, cursor, header):
     """`append_records` without rows: only checks, and sets the flags of the cursor."""
     table = cython.declare(RecordTable)
-    walk_short_records(p, end, cursor, header)
-    if cursor.index == header.count and cursor.position == end:
-        return DONE
     table.rows = table.headers = cython.NULL
     table.row_capacity = table.row_count = table.header_capacity = table.header_count = 0
     return append_records(p, end, cursor, header, cython.address(table))

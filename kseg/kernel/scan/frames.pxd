@@ -11,10 +11,6 @@ cdef int scan_frames(
 ) noexcept nogil
 cdef void extend_expansion(FrameScan scan, int codec, ExpansionBuffer expansion) except *
 cdef bint all_proven(const long long* rows, Py_ssize_t count) noexcept nogil
-cdef Py_ssize_t follow_intact(
-    FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long* rows, Py_ssize_t n,
-    Py_ssize_t capacity
-) noexcept nogil
 cdef long long wrong_batch_bytes(FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
 cdef bint is_usual(FrameScan scan, const unsigned char* p, Py_ssize_t i) noexcept nogil
 cdef Py_ssize_t find_frame(
@@ -25,9 +21,6 @@ cdef Py_ssize_t find_behind(
 ) noexcept nogil
 
 cdef bint is_compressed(const unsigned char* p, Py_ssize_t i) noexcept nogil
-cdef void put_frame(
-    long long* row, Py_ssize_t at, Py_ssize_t position, long long size, int magic, long long state
-) noexcept nogil
 cdef bint is_frame(
     FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size, Py_ssize_t wrong
 ) noexcept nogil

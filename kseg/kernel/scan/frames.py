@@ -93,37 +93,6 @@ def is_compressed(p, i):
     return (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == MAGIC_V2 else p[i + LEGACY_FLAGS]) & CODEC
 
 
-def put_frame(row, at, position, size, magic, state):
-    row[at + FRAME_POSITION] = position
-    row[at + FRAME_SIZE] = size
-    row[at + FRAME_MAGIC] = magic
-    row[at + FRAME_STATE] = state
-
-
-def follow_intact(scan, p, i, end, rows, n, capacity):
-    """Writes rows from n on for v2 batches from i on, while CRCs are right and the expansion buffer is large enough.
-
-    Returns the number of rows. A fast path: for small frames the other checks of `scan_frames` take as long as CRCs.
-    """
-    walks: cython.bint = scan.options & WALK_RECORDS
-    found: cython.int = 0
-    size: cython.longlong
-    while n < capacity and end - i >= V2_HEADER_BYTES and p[i + ENTRY_MAGIC] == MAGIC_V2:
-        size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
-        if size < V2_HEADER_BYTES or size > end - i:
-            break
-        if stored_crc(p, i + V2_CRC) != crc32c(0, p, i + V2_ATTRIBUTES, i + size):
-            break
-        if walks:
-            found = walk_frame(scan, p, i, size)
-            if found < 0:
-                break
-        put_frame(rows, n * FRAME_WIDTH, i, size, 2, CRC_RIGHT | found)
-        n += 1
-        i += size
-    return n
-
-
 def is_frame(scan, p, i, size, wrong):
     """Whether the frame of ``size`` bytes at i is intact. The CRC of the frame at ``wrong`` is known to be wrong."""
     if scan.options & SKIP_CHECKSUMS:
@@ -147,17 +116,13 @@ def scan_frames(scan, p, end, rows, capacity):
     state: cython.longlong
     size: cython.longlong
     magic: cython.int
+    row: cython.Py_ssize_t
     weight: cython.longlong = 0
     status: cython.int = DONE
     v07: cython.bint = scan.is_07
     judges: cython.bint = scan.largest != 0 and scan.prefixes.anchor >= 0
     intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not yet in the scan
     wrong: cython.Py_ssize_t = -1  # a frame whose CRC is known to be wrong
-    if not (v07 or scan.options & SKIP_CHECKSUMS or scan.budget > 0 or scan.prefixes.anchor >= 0):
-        n = follow_intact(scan, p, i, end, rows, n, capacity)
-        if n > scan.resumed:
-            intact = rows[(n - 1) * FRAME_WIDTH + FRAME_POSITION]
-            i = intact + rows[(n - 1) * FRAME_WIDTH + FRAME_SIZE]
     while i < end:
         if n >= capacity or (scan.budget > 0 and weight >= scan.budget):
             status = FULL
@@ -191,7 +156,11 @@ def scan_frames(scan, p, end, rows, capacity):
                 scan.last_offset = last_offset_at(p, i, end)
             state = 0
         magic = p[i + V07_MAGIC] if v07 else p[i + ENTRY_MAGIC]
-        put_frame(rows, n * FRAME_WIDTH, i, size, magic if magic < 128 else magic - 256, state)
+        row = n * FRAME_WIDTH
+        rows[row + FRAME_POSITION] = i
+        rows[row + FRAME_SIZE] = size
+        rows[row + FRAME_MAGIC] = magic if magic < 128 else magic - 256
+        rows[row + FRAME_STATE] = state
         n += 1
         weight += weight_of(scan, p, i, size)
         i += size

@@ -32,6 +32,7 @@ _DIRECTIVES = {
     "boundscheck": False,
     "wraparound": False,
     "cdivision": True,
+    "infer_types": True,
     "initializedcheck": False,
     "embedsignature": True,
 }

@@ -38,9 +38,6 @@ class BlockOutput:
 
     def read_lz4(self) -> None:
         """Reads an LZ4 block, which ends in literals."""
-        token: cython.Py_ssize_t
-        length: cython.Py_ssize_t
-        distance: cython.Py_ssize_t
         with cython.nogil:
             while self.input < self.size:
                 token = little_endian(self, 1)
@@ -58,8 +55,6 @@ class BlockOutput:
     def read_snappy(self) -> None:
         """Reads a snappy block. A size that is too small is a fault, too."""
         tag: cython.Py_ssize_t = 128
-        length: cython.Py_ssize_t
-        distance: cython.Py_ssize_t
         with cython.nogil:
             while tag >= 128:  # the size, which the caller knows
                 tag = little_endian(self, 1)
@@ -99,7 +94,6 @@ def copy_match(output, distance, count):
     """Repeats bytes of the output. Returns whether there were so many, and all fitted."""
     at: cython.Py_ssize_t = output.position
     end: cython.Py_ssize_t = at + min(count, output.capacity - at)
-    n: cython.Py_ssize_t
     fits: cython.bint = count <= output.capacity - at
     if distance <= 0 or distance > at:
         return False
@@ -117,7 +111,6 @@ def copy_match(output, distance, count):
 def little_endian(output, width):
     """Reads an integer of the block; -1 if it is cut off."""
     value: cython.Py_ssize_t = 0
-    k: cython.Py_ssize_t
     if output.size - output.input < width:
         return -1
     for k in range(width):

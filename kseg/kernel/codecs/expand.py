@@ -85,7 +85,6 @@ class ExpansionBuffer:
 
     def expand(self, codec: cython.int, magic: cython.int, area: BytesIn):
         """Returns a view of the decompressed ``area``, valid until the next call; None if it is refused."""
-        size: cython.Py_ssize_t
         if not cython.compiled or len(area) == 0 or not LZ4 <= codec <= ZSTD:
             return None
         p = bytes_in(area)

@@ -54,12 +54,6 @@ def can_recode(p, at, size, kept):
 
 def count_selected(selection, p, frames, first, stop, kept, max_bytes):
     """`BatchSelection.select` for checked buffers: returns the end of the run."""
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    frame: cython.Py_ssize_t
-    size: cython.longlong
-    base: cython.longlong
-    delta: cython.longlong
     for i in range(first, stop):
         frame = i * FRAME_WIDTH
         at = frames[frame + FRAME_POSITION]
@@ -129,11 +123,6 @@ class Repacking(FrameCursor):
 def pack_frames(repacking):
     """`Repacking.repack` without the GIL; NEEDS_BUFFER: extend the expansion buffer and call again."""
     records: cython.pointer[Area] = cython.address(repacking.area)
-    at: cython.Py_ssize_t
-    held: cython.Py_ssize_t
-    packed: cython.Py_ssize_t
-    area: cython.Py_ssize_t
-    status: cython.int
     while repacking.frame < repacking.stop:
         status = open_frame(repacking)
         if status != DONE:

@@ -40,7 +40,6 @@ def rotated(x, bits):
 
 
 def mix_rounds(state, rounds):
-    _k: cython.int
     for _k in range(rounds):
         state.v0 += state.v1
         state.v1 = rotated(state.v1, 13) ^ state.v0
@@ -134,7 +133,6 @@ class KeyMap:
     def put(self, hashes: Int64sIn, offsets: Int64sIn, count: cython.Py_ssize_t) -> int:
         """Puts keys by hashes (two int64 each) and offsets until the map is full. Returns the number of keys put."""
         k: cython.Py_ssize_t = 0
-        at: cython.longlong
         self.check()
         if len(hashes) < 2 * count or len(offsets) < count:
             raise ValueError("a buffer is too short")
@@ -164,9 +162,6 @@ class KeyMap:
 
         ``bounds``: zeros, two more than there are buckets.
         """
-        at: cython.longlong
-        b: cython.longlong
-        i: cython.longlong
         buckets: cython.longlong = len(bounds) - 2
         self.check()
         if len(bounds) < 3 or len(bounds) >> 32 or len(out) < ENTRY_WIDTH * self.count or max(bounds) or min(bounds):
@@ -191,9 +186,6 @@ class KeyMap:
         Returns False if the map was full.
         """
         fits: cython.bint = True
-        k: cython.Py_ssize_t
-        entry: cython.Py_ssize_t
-        at: cython.longlong
         count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
         self.check()
         if least < 0:
@@ -221,9 +213,6 @@ class KeyMap:
         """Moves the entries of slots ``first`` to ``stop`` of another table, which must be absent here; `count` must
         include them already. Slots are in the order of hashes, so both tables are accessed sequentially.
         """
-        i: cython.Py_ssize_t
-        entry: cython.Py_ssize_t
-        at: cython.longlong
         self.check()
         if not 0 <= first <= stop <= len(old) // ENTRY_WIDTH or self.count >= self.slots:
             raise ValueError("no such slots, or too few free ones")
@@ -238,9 +227,6 @@ class KeyMap:
 
     def look_up(self, entries: Int64sIn, out: Int64sOut) -> int:
         """Writes the entries of this map for the keys of ``entries`` to ``out``. Returns their number."""
-        k: cython.Py_ssize_t
-        entry: cython.Py_ssize_t
-        at: cython.longlong
         count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
         found: cython.Py_ssize_t = 0
         self.check()

@@ -87,8 +87,6 @@ class KeyReader(FrameCursor):
 
 def hash_rows(reader, payload, rows, count, hashes, offsets):
     """Adds the records of a batch that have a key and an offset of ``least`` or above."""
-    k: cython.Py_ssize_t
-    row: cython.Py_ssize_t
     keys: cython.Py_ssize_t = reader.keys
     key = cython.declare(KeyHash)
     for k in range(count):

@@ -44,11 +44,7 @@ def judge(key_map, payload, rows, count, is_protected, keep, counts):
     keys = cython.declare(KeyHash[GROUP])
     key: cython.pointer[KeyHash]
     first: cython.Py_ssize_t = 0
-    stop: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    row: cython.Py_ssize_t
     kept: cython.longlong = 0
-    found: cython.longlong
     latest: cython.longlong = key_map.latest_offset
     while first < count:
         stop = min(first + GROUP, count)
@@ -80,7 +76,6 @@ def judge(key_map, payload, rows, count, is_protected, keep, counts):
 
 def has_tombstone(rows, count, keep):
     """Whether a kept record is a tombstone."""
-    k: cython.Py_ssize_t
     for k in range(count):
         if keep[k] and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0:
             return True
@@ -161,7 +156,6 @@ class Survivors(FrameCursor):
         or if the map has no table.
         """
         status: cython.int = NEEDS_BUFFER
-        at: cython.Py_ssize_t
         if count <= self.frame:
             return DONE
         if self.size < 0 or len(keep) < 1 or len(out) < 1 or len(verdicts) < count:
@@ -199,7 +193,6 @@ def has_room(survivors, size):
 def open_records(survivors, at):
     """Reads all rows of the next batch. FULL: the rewritten batch might not fit into the output."""
     records: cython.longlong = survivors.frames[at + BATCH_COUNT]
-    status: cython.int
     survivors.table.row_count = 0
     status = open_frame(survivors)
     if status != DONE:
@@ -217,8 +210,6 @@ def write_message(survivors, at):
     """Writes a plain message v0 or v1, unchanged or as a v2 batch."""
     position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
     size: cython.Py_ssize_t = survivors.frames[at + BATCH_SIZE]
-    kept: cython.longlong
-    status: cython.int
     if survivors.verdicts[survivors.frame] & KEEP_EMPTY:
         return NOT_PLAIN
     survivors.table.row_count = 0
@@ -252,8 +243,6 @@ def write_batch(survivors, at):
     records: cython.longlong = survivors.frames[at + BATCH_COUNT]
     attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES]
     rows: cython.pointer[cython.longlong] = survivors.table.rows
-    status: cython.int
-    k: cython.Py_ssize_t
     kept: cython.longlong = 0
     has_horizon: cython.bint = not survivors.has_horizons or (attributes & DELETE_HORIZON) != 0
     needs_horizon: cython.bint = False
@@ -311,7 +300,6 @@ def tombstones_stay(survivors, at):
 def rewrite(survivors, at, kept, needs_horizon):
     """Rewrites a batch. Returns DONE, or NEEDS_PACKING if its records must be compressed."""
     position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
-    end: cython.Py_ssize_t
     describe(survivors, at, needs_horizon)
     end = put_records(
         survivors.area.payload, survivors.table.rows, survivors.keep, survivors.frames[at + BATCH_COUNT],
@@ -332,7 +320,6 @@ def rewrite(survivors, at, kept, needs_horizon):
 
 def describe(survivors, at, needs_horizon):
     """Sets timestamps and attributes of the rewritten batch."""
-    k: cython.Py_ssize_t
     attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
     first: cython.longlong = -1
     largest: cython.longlong = -1
@@ -365,7 +352,6 @@ def put_empty(survivors, at):
 
 def put_as_batch(survivors, position, magic):
     """Writes a plain message v0 or v1, whose row is the first, as a v2 batch of one record."""
-    end: cython.Py_ssize_t
     offset: cython.longlong = survivors.table.rows[ROW_OFFSET]
     timestamp: cython.longlong = survivors.table.rows[ROW_TIMESTAMP]
     base: cython.longlong = timestamp

@@ -19,8 +19,6 @@ def record_size(rows, row, headers, time_delta, offset_delta):
     value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
     count: cython.longlong = rows[row + ROW_HEADER_COUNT]
     size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
-    h: cython.Py_ssize_t
-    k: cython.longlong
     size += varint_bytes(key_size) + varint_bytes(value_size) + content_bytes(rows, row)
     if count < 0:
         return size + rows[row + ROW_CHECK] - rows[row + ROW_HEADERS]
@@ -32,8 +30,6 @@ def record_size(rows, row, headers, time_delta, offset_delta):
 
 def put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size):
     """Writes a record of `record_size`. Returns the position behind it. The caller checks the size of the output."""
-    h: cython.Py_ssize_t
-    k: cython.longlong
     o = put_varint(out, o, size)
     out[o] = 0
     o = put_varint(out, o + 1, time_delta)
@@ -56,11 +52,6 @@ def put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size):
 
 def put_records(p, rows, keep, count, base_offset, base_timestamp, out, o):
     """Writes the records, of ``count``, that ``keep`` marks. Returns the position behind them."""
-    k: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    size: cython.longlong
-    time_delta: cython.longlong
-    offset_delta: cython.longlong
     for k in range(count):
         row = k * ROW_WIDTH
         if keep[k]:
@@ -88,7 +79,6 @@ def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp
 def put_single_header(out, at, end, offset, attributes, base_timestamp, max_timestamp):
     """`put_header` of a batch of one record, without leader epoch and producer."""
     model = cython.declare(cython.uchar[V2_HEADER_BYTES])
-    k: cython.int
     for k in range(V2_HEADER_BYTES):
         model[k] = 0 if V2_LAST_OFFSET_DELTA <= k < V2_BASE_TIMESTAMP else NO_FIELD
     put_big(model, ENTRY_OFFSET, offset, 8)
@@ -162,14 +152,8 @@ def begin_area(area, end, base_offset):
 
 def write_records(area, p, rows, headers, first, stop):
     """`add_records` without the GIL."""
-    i: cython.Py_ssize_t
-    row: cython.Py_ssize_t
     out: cython.pointer[cython.uchar] = area.out
     o: cython.Py_ssize_t = area.end
-    size: cython.longlong
-    time_delta: cython.longlong
-    offset_delta: cython.longlong
-    timestamp: cython.longlong
     area.needed = 0
     for i in range(first, stop):
         row = i * ROW_WIDTH
@@ -210,7 +194,6 @@ def add_records(
     Returns the first row that is not written: ``stop``, or a row that exceeds the limit, the buffer, or the offsets of
     a batch with this base offset. Raises ValueError if there are no such rows.
     """
-    done: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
     row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
     header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
@@ -234,12 +217,8 @@ def add_messages(
     """`add_records` for messages of magic 0 or 1 with these attributes. ``base`` is subtracted from offsets."""
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
     records: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
-    row: cython.Py_ssize_t
-    start: cython.Py_ssize_t
     out: cython.pointer[cython.uchar] = area.out
     o: cython.Py_ssize_t = area.end
-    size: cython.longlong
-    timestamp: cython.longlong
     if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
         raise ValueError("no such rows")
     if magic not in (0, 1):
@@ -291,7 +270,6 @@ def max_bytes(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
 
     Raises ValueError if there are no such rows.
     """
-    i: cython.Py_ssize_t
     size: cython.longlong = 0
     if count < 0 or count * ROW_WIDTH > len(rows):
         raise ValueError("no such rows")
@@ -309,7 +287,6 @@ def single_batches(
     Producer and leader epoch are unset. Returns the number of bytes written. Raises ValueError if ``out`` is too short,
     or if a batch would exceed its length field.
     """
-    i: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
     area: AreaWriter
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)

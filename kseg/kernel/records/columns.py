@@ -40,10 +40,6 @@ def gather(
     They are written from data[ends[at]] on, their ends to ends[at + 1] and on. Returns the last end; -1 if ``data`` is
     too short, and then the written bytes are undefined. ``width``: columns of the rows, of records or headers.
     """
-    k: cython.Py_ssize_t
-    position: cython.longlong
-    size: cython.longlong
-    filled: cython.Py_ssize_t
     capacity: cython.Py_ssize_t = len(data)
     length: cython.Py_ssize_t = len(payload)
     if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
@@ -80,10 +76,6 @@ def gather(
 def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: BytesIn) -> int:
     """Moves the rows with this key to the front. Returns their number. A null key equals no key."""
     kept: cython.Py_ssize_t = 0
-    k: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    position: cython.longlong
     length: cython.Py_ssize_t = len(payload)
     size: cython.Py_ssize_t = len(key)
     if count < 0 or count > len(rows) // ROW_WIDTH:
@@ -125,7 +117,6 @@ def is_outside(collector, wanted):
     p: cython.pointer[cython.const[cython.uchar]] = collector.p
     at: cython.Py_ssize_t = collector.frames[collector.frame * FRAME_WIDTH + FRAME_POSITION]
     magic: cython.longlong = collector.frames[collector.frame * FRAME_WIDTH + FRAME_MAGIC]
-    first: cython.longlong
     if magic < 0 or magic > MAGIC_V2:
         return False
     first = be64(p, at)
@@ -150,7 +141,6 @@ def continues_run(collector):
     row: cython.Py_ssize_t = collector.frame * FRAME_WIDTH
     at: cython.Py_ssize_t = collector.frames[row + FRAME_POSITION]
     magic: cython.longlong = collector.frames[row + FRAME_MAGIC]
-    kind: cython.longlong
     delta: cython.longlong = 0
     if not collector.is_begun:
         collector.magic = magic
@@ -227,10 +217,6 @@ class Collector(FrameCursor):
 
 
 def collect_rows(collector, wanted):
-    status: cython.int
-    at: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    check: cython.longlong
     while collector.frame < collector.stop:
         at = collector.frame * FRAME_WIDTH
         if collector.is_uniform:
@@ -257,7 +243,6 @@ def collect_rows(collector, wanted):
 
 def stamp(rows: Int64sOut, count: cython.Py_ssize_t, kind: cython.longlong) -> None:
     """Sets ROW_CHECK of rows of a v2 batch that were read elsewhere, as `Collector.collect` does."""
-    k: cython.Py_ssize_t
     check: cython.longlong = row_check(0, True, kind)
     check_rows(len(rows), count)
     for k in range(count):
@@ -266,7 +251,6 @@ def stamp(rows: Int64sOut, count: cython.Py_ssize_t, kind: cython.longlong) -> N
 
 def count_invalid(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
     """Returns the number of rows of messages with a wrong checksum."""
-    k: cython.Py_ssize_t
     wrong: cython.Py_ssize_t = 0
     check_rows(len(rows), count)
     for k in range(count):
@@ -279,11 +263,7 @@ def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
 
     A row without a timestamp is wanted only if all timestamps are.
     """
-    k: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    at: cython.Py_ssize_t
     kept: cython.Py_ssize_t = 0
-    check: cython.longlong
     check_rows(len(rows), count)
     if len(wanted) < WANTED_WIDTH:
         raise ValueError("a buffer is too short")
@@ -291,7 +271,6 @@ def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
     last: cython.longlong = wanted[WANTED_LAST]
     earliest: cython.longlong = wanted[WANTED_EARLIEST]
     latest: cython.longlong = wanted[WANTED_LATEST]
-    time: cython.longlong
     any_time: cython.bint = earliest == -INT64_MAX - 1 and latest == INT64_MAX
     for k in range(count):
         at = k * ROW_WIDTH
@@ -320,9 +299,6 @@ def fitting(
 
     ``parts``: KEYS, VALUES and HEADERS combined by or: the parts of a row that count.
     """
-    k: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    size: cython.longlong
     check_rows(len(rows), stop)
     for k in range(first, stop):
         at = k * ROW_WIDTH
@@ -342,7 +318,6 @@ def kinds(
     rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: Int32sOut, at: cython.Py_ssize_t
 ) -> None:
     """Writes timestamp types as Kafka's ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
-    k: cython.Py_ssize_t
     check_rows(len(rows), stop)
     check_capacity(len(out), at, stop - first)
     for k in range(first, stop):
@@ -363,10 +338,6 @@ def times(
     Null if there is none (-1, or a format without timestamps), or if the product overflows int64, as by damage or a
     wrong clock.
     """
-    k: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    time: cython.longlong
-    limit: cython.longlong
     check_rows(len(rows), stop)
     check_capacity(len(out), at, stop - first)
     check_capacity(8 * len(valid), at, stop - first)
@@ -389,8 +360,6 @@ def header_ends(
 
     ends[at] is the end of the preceding headers. Raises ValueError if an end exceeds int32.
     """
-    k: cython.Py_ssize_t
-    total: cython.longlong
     check_rows(len(rows), stop)
     check_capacity(len(ends), at + 1, stop - first)
     total = ends[at]
@@ -406,10 +375,6 @@ def headers_of(
     rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, headers: Int64sIn, out: Int64sOut
 ) -> int:
     """Copies the header rows of the rows to ``out``. Returns their number."""
-    k: cython.Py_ssize_t
-    h: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    at: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
     check_rows(len(rows), stop)
     for k in range(first, stop):
@@ -474,11 +439,6 @@ class HeaderOffsets:
         It stops where ``out`` is full, at a batch whose header does not give its offsets, and at the batch ``stop``.
         Raises ValueError if a buffer is too short.
         """
-        row: cython.Py_ssize_t
-        first: cython.longlong
-        last: cython.longlong
-        count: cython.longlong
-        k: cython.longlong
         if len(wanted) < WANTED_WIDTH:
             raise ValueError("a buffer is too short")
         if not 0 <= at <= len(out):

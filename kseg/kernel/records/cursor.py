@@ -87,7 +87,6 @@ def begin_area(area):
 
 def open_area(p, at, size, expansion, used, area):
     """Opens the v2 batch at p[at], decompressed behind ``used`` bytes of a buffer. DONE, NOT_PLAIN or NEEDS_BUFFER."""
-    held: cython.Py_ssize_t
     if size < V2_HEADER_BYTES:
         return NOT_PLAIN
     read_records_header(p, at, cython.address(area.header))

@@ -51,7 +51,6 @@ class MessageWalk:
 
         Raises ValueError if a buffer is too short.
         """
-        status: cython.int
         capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
         if end > len(payload) or self.position < 0 or capacity < 1:
             raise ValueError("a buffer is too short")
@@ -63,7 +62,6 @@ class MessageWalk:
 
     def survey(self, payload: BytesIn) -> int:
         """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``, which offsets of v1 depend on."""
-        status: cython.int
         end: cython.Py_ssize_t = len(payload)
         p = bytes_in(payload)
         with cython.nogil:
@@ -146,7 +144,6 @@ def read_frame(walk, p, end, is_07, message):
     """Sets the end and the magic of the entry at the position. Returns DONE on success, CUT or a key of REASONS."""
     overhead: cython.Py_ssize_t = V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
     least: cython.longlong = V07_MIN_BYTES - V07_SIZE_BYTES if is_07 else MIN_V0_BYTES
-    size: cython.longlong
     if end - walk.position < overhead:
         return CUT
     size = be32(p, walk.position + overhead - SIZE_BYTES)
@@ -202,7 +199,6 @@ def add_row(walk, p, message, rows):
 def walk_set(walk, p, end, rows, capacity, is_07):
     """Walks a message set. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
     message = cython.declare(Message)
-    status: cython.int
     walk.row_count = 0
     while walk.position < end:
         if walk.row_count >= capacity > 0:

@@ -46,7 +46,6 @@ def varlong_size(p, i, end):
 
 def varlong(p, i, size):
     value: cython.ulonglong = 0
-    k: cython.Py_ssize_t
     if size == 1:
         value = p[i]
         return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
@@ -63,10 +62,6 @@ def fitting_size(p, i, after):
 
 def read_fields(p, i, end, fields):
     """Reads the fields of the record at i up to its headers, whatever its shape: DONE, or a key of REASONS."""
-    at: cython.Py_ssize_t
-    after: cython.Py_ssize_t
-    used: cython.Py_ssize_t
-    size: cython.longlong
     r: cython.longlong = varint(p, i, end)
     if r == 0:
         return BAD_LENGTH
@@ -117,10 +112,6 @@ def read_fields(p, i, end, fields):
 
 def read_headers(p, i, end, count, headers, first, store):
     """Reads ``count`` headers at i. Returns the position behind them or -status. ``store``: add rows at ``first``."""
-    r: cython.longlong
-    size: cython.longlong
-    k: cython.longlong
-    h: cython.longlong
     for k in range(count):
         r = varint(p, i, end)
         if r == 0:
@@ -159,8 +150,6 @@ def content_bytes(rows, row):
 
 def header_bytes(headers, first, count):
     """Returns the size of keys and values of ``count`` headers from row ``first`` on."""
-    h: cython.Py_ssize_t
-    k: cython.longlong
     size: cython.longlong = 0
     for k in range(first, first + count):
         h = k * HEADER_WIDTH
@@ -217,8 +206,6 @@ def begin_records(cursor, position, largest_timestamp):
 def read_record(p, i, end, fields, table):
     """Reads the fields of the record at i and appends its headers. Returns the position behind it, or -status."""
     at: cython.Py_ssize_t = read_short_record(p, i, end, fields)
-    status: cython.int
-    count: cython.longlong
     if at:
         fields.header_count = 0
         return at
@@ -288,8 +275,6 @@ def append_records(p, end, cursor, header, table):
     Returns DONE, FULL (the rows are full: call again) or a key of REASONS of record_fields; the cursor is at the
     record concerned.
     """
-    after: cython.Py_ssize_t
-    timestamp: cython.longlong
     first: cython.Py_ssize_t = table.row_count
     fields = cython.declare(RecordFields)
     if header.count < 0:
@@ -371,7 +356,6 @@ class RecordWalk:
 
     def read(self, payload: BytesIn, rows: Int64sOut, headers: Int64sOut) -> int:
         """`append_records` for int64 buffers ``rows`` and ``headers``. Raises ValueError if no row fits."""
-        status: cython.int
         if len(rows) < ROW_WIDTH:
             raise ValueError("a buffer is too short")
         self.table.rows, self.table.row_capacity, self.table.row_count = int64s_out(rows), len(rows) // ROW_WIDTH, 0
@@ -387,7 +371,6 @@ class RecordWalk:
 
     def check(self, payload: BytesIn) -> int:
         """Checks the rest of the batch without writing rows; returns the same results."""
-        status: cython.int
         p = bytes_in(payload)
         end: cython.Py_ssize_t = len(payload)
         with cython.nogil:

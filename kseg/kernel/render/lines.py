@@ -28,7 +28,6 @@ escape.shuffle_setup()
 
 def put_json_bytes(line, start, size, as_base64, o):
     """Writes null, a string or the object form. Negative if the output is full."""
-    after: cython.Py_ssize_t
     if size < 0:
         return put(line.out, o, b"null")
     after = NOT_UTF8
@@ -44,7 +43,6 @@ def put_json_bytes(line, start, size, as_base64, o):
 
 def put_headers(line, row, o):
     headers: cython.pointer[cython.const[cython.longlong]] = line.headers
-    k: cython.longlong
     h: cython.Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
     o = put(line.out, o, b',"headers":[')
     for k in range(line.rows[row + ROW_HEADER_COUNT]):
@@ -123,8 +121,6 @@ def put_metadata(line, row, o):
     """Writes the line of a record up to its key; ``row``: its first column. Negative if the output is full."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows
-    k: cython.longlong
-    h: cython.Py_ssize_t
     if line.flags & SKIP_METADATA:
         return o
     o = put_number(out, o, b"| offset: ", rows[row + ROW_OFFSET])

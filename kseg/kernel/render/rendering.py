@@ -148,7 +148,6 @@ class Renderer(FrameCursor):
         ``origin``: position of the batch. ``kind``: its timestamp type; in JSON, rows of v0 and v1 have their own.
         Returns DONE, FULL, TOO_SMALL or, with ``decodes``, NEEDS_DECODING. Raises ValueError for inconsistent buffers.
         """
-        reached: cython.Py_ssize_t
         first: cython.Py_ssize_t = self.record
         if not 0 <= first <= stop <= len(rows) // ROW_WIDTH or not NO_TIME <= kind <= APPEND_TIME:
             raise ValueError("no such rows, or no such timestamp type")
@@ -208,7 +207,6 @@ def has_plain_header(renderer):
 def put_batch(renderer, at):
     """Prints the line of the frame whose columns begin ``at``. Returns the position behind it."""
     line: cython.pointer[Line] = cython.address(renderer.line)
-    k: cython.Py_ssize_t
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     header = cython.declare(cython.uchar[64])
     if line.is_json:
@@ -245,7 +243,6 @@ def write_rows(renderer, first, stop):
     is_bare: cython.bint = renderer.flags & SKIP_METADATA
     decodes: cython.bint = renderer.decodes
     o: cython.Py_ssize_t = renderer.written
-    begun: cython.Py_ssize_t
     row: cython.Py_ssize_t = first
     line.flags = renderer.flags
     job.is_control = renderer.is_control
@@ -289,9 +286,6 @@ def open_rows(renderer):
 
 
 def write_batches(renderer):
-    at: cython.Py_ssize_t
-    reached: cython.Py_ssize_t
-    status: cython.int
     is_deep: cython.bint = renderer.flags & DEEP and not renderer.flags & LINE_ONLY
     while renderer.frame < renderer.stop:
         at = renderer.frame * FRAME_WIDTH

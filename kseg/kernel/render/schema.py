@@ -60,7 +60,6 @@ def uvarint(job):
 
 def read_length(job, is_text):
     """Reads the length of a str, or else of bytes or an array. -1: null; UNREADABLE: malformed or too long."""
-    found: cython.longlong
     width: cython.Py_ssize_t = 2 if is_text else 4
     if job.is_flexible:
         found = uvarint(job) - 1
@@ -108,8 +107,6 @@ def width_of(kind):
 def put_string(job, size, o):
     """Writes the next ``size`` bytes as a JSON string; UNREADABLE if Java or Jackson write them differently."""
     at: cython.Py_ssize_t = job.at
-    k: cython.Py_ssize_t
-    after: cython.Py_ssize_t
     after = put_json(job.out, o, job.limit, job.p, at, size)
     if after < 0:
         return OUTPUT_FULL if after == escape.OUTPUT_FULL else UNREADABLE
@@ -134,7 +131,6 @@ def put_binary(job, size, o):
 
 def put_uuid(job, o):
     """Writes 16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
-    k: cython.Py_ssize_t
     o = put_binary(job, 16, o) - 3
     if o < 0:
         return OUTPUT_FULL
@@ -170,7 +166,6 @@ def put_sized(job, field, may_be_null, o):
     is_text: cython.bint = kind == STR or kind == SWITCH
     size: cython.longlong = read_length(job, is_text)
     place: cython.longlong = job.code[field + STRUCT]
-    k: cython.longlong
     if size < 0:
         return put(job.out, o, b"null") if size == -1 and may_be_null else UNREADABLE
     if kind == PROTOCOL and job.is_switched and size >= 2:
@@ -199,7 +194,6 @@ def put_value(job, field, may_be_null, o):
     """Writes a value, or an element of an array."""
     kind: cython.longlong = job.code[field + KIND]
     presence: cython.longlong = 1
-    number: cython.longlong
     if kind == STR or kind == BYTES or kind > NESTED:
         return put_sized(job, field, may_be_null, o)
     if kind == NESTED:
@@ -229,8 +223,6 @@ def put_field(job, field, o):
     """Writes a field with its name, after a comma if it is not the first of its struct."""
     flags: cython.longlong = job.code[field + FLAGS]
     is_first: cython.longlong = job.out[o - 1] == 123  # {
-    count: cython.longlong
-    k: cython.longlong
     if o > job.limit:
         return OUTPUT_FULL
     o = put_name(job, o, job.code[field + NAME] + is_first, job.code[field + NAME_SIZE] - is_first)
@@ -259,7 +251,6 @@ def is_default(job, field):
     kind: cython.longlong = job.code[field + KIND]
     flags: cython.longlong = job.code[field + FLAGS]
     at: cython.Py_ssize_t = job.at
-    k: cython.Py_ssize_t
     is_equal: cython.bint
     if flags & IS_ARRAY or kind == STR or kind == BYTES:
         is_equal = uvarint(job) == (0 if flags & IS_DEFAULT_NULL else 1)
@@ -282,7 +273,6 @@ def is_default(job, field):
 def is_default_struct(job, field, start, end):
     """Whether a tagged field, written to ``out`` from start to end, is a struct with its default value."""
     default: cython.longlong = job.code[field + DEFAULT]
-    k: cython.Py_ssize_t
     if job.code[field + KIND] != NESTED or job.code[field + FLAGS] & IS_ARRAY:
         return False
     if end - start != job.code[field + WEIGHT]:
@@ -295,11 +285,7 @@ def is_default_struct(job, field, start, end):
 
 def read_tags(job, struct, count, places):
     """Sets start and end of the data of each tag, -1 if it is absent. False if tags are unknown or not ascending."""
-    tag: cython.longlong
     last: cython.longlong = -1
-    size: cython.longlong
-    k: cython.longlong
-    _: cython.longlong
     for k in range(2 * TAGS):
         places[k] = -1
     for _ in range(count):
@@ -322,12 +308,8 @@ def put_tagged(job, struct, count, start, begun, o):
     If tagged fields come before others in the output (MIXED), the whole struct is written again.
     """
     places = cython.declare(cython.longlong[32])
-    behind: cython.Py_ssize_t
     shown: cython.Py_ssize_t
-    after: cython.Py_ssize_t
     field: cython.Py_ssize_t = struct + STRUCT_HEAD
-    tag: cython.longlong
-    _: cython.longlong
     is_mixed: cython.bint = job.code[struct + MIXED]
     if not read_tags(job, struct, count, places):
         return UNREADABLE
@@ -361,7 +343,6 @@ def put_struct(job, struct, o):
     begun: cython.Py_ssize_t = o + 1
     field: cython.Py_ssize_t = struct + STRUCT_HEAD
     end: cython.Py_ssize_t = field + FIELD_WIDTH * job.code[struct + COUNT]
-    tags: cython.longlong
     if o > job.limit:
         return OUTPUT_FULL
     o = put(job.out, o, b"{")
@@ -407,7 +388,6 @@ def put_message(job, place, o):
 def put_prefixed(job, record_type, o):
     """Prints the value of a coordinator's record: an int16 version, then the message."""
     types: cython.longlong = job.code[TYPES]
-    version: cython.longlong
     if job.end - job.at < VERSION_BYTES:
         return UNREADABLE
     version = be16(job.p, job.at)
@@ -420,8 +400,6 @@ def put_prefixed(job, record_type, o):
 def put_framed(job, o):
     """Prints a framed value: uvarint frame version 1, type and version, then the message, without trailing bytes."""
     types: cython.longlong = job.code[TYPES]
-    record_type: cython.longlong
-    version: cython.longlong
     if uvarint(job) != 1:
         return UNREADABLE
     record_type = uvarint(job)
@@ -445,7 +423,6 @@ def put_marker(job, rows, row, is_bare, o):
     """Prints a transaction marker; UNREADABLE for other control records."""
     key: cython.Py_ssize_t = rows[row + ROW_KEY]
     value: cython.Py_ssize_t = rows[row + ROW_VALUE]
-    kind: cython.int
     if (
         rows[row + ROW_KEY_SIZE] < MARKER_KEY_BYTES
         or rows[row + ROW_VALUE_SIZE] < MARKER_VALUE_BYTES
@@ -477,7 +454,6 @@ def put_decoded(job, rows, row, is_bare, o):
 
     Returns the position behind it, OUTPUT_FULL or UNREADABLE as in `kseg.kernel.render.schema`.
     """
-    record_type: cython.longlong
     if job.is_control:
         return put_marker(job, rows, row, is_bare, o)
     if job.code[FRAMING] != COORDINATOR:

@@ -50,7 +50,6 @@ class EventLog:
 
     def clear(self) -> None:
         """Resets all events."""
-        kind: cython.Py_ssize_t
         self.events = 0
         for kind in range(len(self._totals)):
             self._totals[kind] = self._last_about[kind] = 0
@@ -181,8 +180,6 @@ def span_of(rows, i):
 
 def is_astray(rows, i, count, before):
     """Whether the v0 or v1 message of row i has a too large offset: the next two continue the preceding ones."""
-    one: cython.longlong
-    two: cython.longlong
     if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= MAGIC_V2 or before < 0:
         return False
     one = least_offset(rows, i + 1, count)
@@ -203,7 +200,6 @@ def follow_offsets(rows, i, count, chain):
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     before: cython.longlong = chain.last_offset
     expected: cython.longlong = expected_offset(chain)
-    after: cython.longlong
     is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
     # Offset behind the batch if its base offset were the expected one.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
@@ -260,8 +256,6 @@ def is_believable(rows, i, count, expected):
 
 def follow_one(rows, i, count, chain):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
-    epoch: cython.longlong
-    span: cython.longlong
     chain.batches += 1
     if not rows[at + BATCH_STATE] & CRC_RIGHT:
         report(chain, INVALID, i, chain.last_offset, 0, 0)
@@ -292,7 +286,6 @@ def follow(rows: Int64sIn, count: cython.Py_ssize_t, chain: Chain) -> int:
 
     Raises ValueError if the buffer is too short.
     """
-    i: cython.Py_ssize_t
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH:

@@ -24,7 +24,6 @@ def fill(table, castagnoli, p, anchor, x):
     """Fills the table up to the block that contains x. Returns the number of that block."""
     n: cython.Py_ssize_t = table.filled
     k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
-    at: cython.Py_ssize_t
     while n <= k:
         at = anchor + (n - 1) * BLOCK_BYTES
         table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES)
@@ -35,9 +34,6 @@ def fill(table, castagnoli, p, anchor, x):
 
 def prefix_through(table, castagnoli, p, anchor, x, is_end):
     """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, the start or the end of the checked range."""
-    near: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    crc: cython.uint
     if table.filled == 0:
         table.filled = 1
         table.crcs[0] = 0
@@ -61,10 +57,6 @@ def crc_is_right(prefixes, p, i, after, v07):
     """Whether the CRC stored in the frame at i, which ends at ``after``, is right. Its magic must be known."""
     castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
     table: cython.pointer[PrefixTable]
-    stored: cython.longlong
-    start: cython.Py_ssize_t
-    before: cython.uint
-    through: cython.uint
     if castagnoli:
         start = i + V2_ATTRIBUTES
         stored = stored_crc(p, i + V2_CRC)

@@ -66,7 +66,6 @@ def walk_frame(scan, p, i, size):
     -1: the caller must extend the expansion buffer and call again, or treat the result as 0.
     """
     area = cython.declare(Area)
-    status: cython.int
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
         return walk_message(scan, p, i, size)
     status = open_area(p, i, size, cython.address(scan.expansion), 0, cython.address(area))
@@ -112,11 +111,6 @@ def scan_frames(scan, p, end, rows, capacity):
     """`scan` without the GIL; NEEDS_BUFFER: extend the expansion buffer and call again."""
     i: cython.Py_ssize_t = scan.position
     n: cython.Py_ssize_t = scan.resumed
-    found: cython.int
-    state: cython.longlong
-    size: cython.longlong
-    magic: cython.int
-    row: cython.Py_ssize_t
     weight: cython.longlong = 0
     status: cython.int = DONE
     v07: cython.bint = scan.is_07
@@ -182,7 +176,6 @@ def wrong_batch_bytes(scan, p, i, end):
     v07: cython.bint = scan.is_07
     size: cython.longlong = claimed_bytes(p, i, end, v07, scan.largest)
     after: cython.Py_ssize_t = i + size
-    next_size: cython.longlong
     if size == 0 or after == end:
         return size
     next_size = frame_bytes(p, after, end, v07)
@@ -239,7 +232,6 @@ def find_behind(scan, p, i, start, stop, end):
     """
     inner_end: cython.longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
     found: cython.Py_ssize_t = find_frame(scan, p, start, stop, end)
-    ahead: cython.longlong
     scan.position = stop
     while 0 <= found < inner_end and p[found + ENTRY_MAGIC] < MAGIC_V2 and p[found + LEGACY_FLAGS] & CODEC == 0:
         ahead = be64(p, found) - be64(p, i)
@@ -261,7 +253,6 @@ def scan(
     (no intact frame begins at the position, nor one with a wrong CRC and a plausible length, if ``largest`` is set).
     Without ``expansion`` a walk skips compressed frames. Raises ValueError if a buffer is too short.
     """
-    status: cython.int
     scan.check(len(buffer), end)
     if scan.position >= end:
         scan.count = 0
@@ -286,7 +277,6 @@ def extend_expansion(scan, codec, expansion):
 
 def all_proven(rows, count):
     """Whether all these frames have RECORDS_RIGHT."""
-    k: cython.Py_ssize_t
     all_right: cython.longlong = RECORDS_RIGHT
     for k in range(count):
         all_right &= rows[k * FRAME_WIDTH + FRAME_STATE]
@@ -306,7 +296,6 @@ def find(
     ``behind``: position of a broken entry; messages inside it are skipped, judged by ``last_offset`` of the scan. A
     search in parts continues at ``position`` of the scan. Raises ValueError if the buffer is too short.
     """
-    found: cython.Py_ssize_t
     scan.check(len(buffer), end)
     if start < 0 or start >= end:
         return -1

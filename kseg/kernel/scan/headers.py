@@ -58,11 +58,6 @@ def read_v2(p, at, size, out, row):
 
 def read_frames(p, frames, count, v07, origin, out, row):
     """Writes the rows of the headers from column ``row`` of ``out`` on."""
-    i: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    magic: cython.longlong
-    size: cython.longlong
     row -= BATCH_WIDTH
     for i in range(count):
         at = frames[i * FRAME_WIDTH + FRAME_POSITION]
@@ -105,7 +100,6 @@ def read(
     Each frame must be a result of `kseg.kernel.scan.frames`, or have a complete header of its magic in the buffer.
     Raises ValueError if a buffer is too short.
     """
-    last: cython.Py_ssize_t
     if count <= 0:
         return
     last = (count - 1) * FRAME_WIDTH

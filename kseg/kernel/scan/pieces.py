@@ -49,7 +49,6 @@ class KeyIndex:
         """Returns the numbers of the batches with the key of batch i, in the order in which they were added."""
         key: cython.ulonglong = key_of(self, buffer, origin, rows, i)
         at: cython.longlong = cython.cast(cython.longlong, key & self.mask)
-        _step: cython.int
         found = []
         for _step in range(_MAX_STEPS):
             if self.table[at] == 0:
@@ -94,7 +93,6 @@ def key_of(index, buffer, origin, rows, i):
 def put(index, key, number, beside):
     """Adds a batch. False if its key is known, and it is not to stand ``beside`` those of that key."""
     at: cython.longlong = cython.cast(cython.longlong, key & index.mask)
-    _step: cython.int
     for _step in range(_MAX_STEPS):
         if index.table[at] == 0:
             index.table[at] = cython.cast(cython.longlong, key >> _NUMBER_BITS << _NUMBER_BITS | number + 1)
@@ -138,11 +136,7 @@ def breaks(rows: Int64sIn, count: cython.Py_ssize_t, block: cython.longlong, out
     many there are. Raises ValueError if a buffer is too short.
     """
     n: cython.Py_ssize_t = 0
-    i: cython.Py_ssize_t
-    row: cython.Py_ssize_t
     before: cython.Py_ssize_t = 0
-    first: cython.longlong
-    last: cython.longlong
     if count < 0 or block < 1 or len(rows) < count * BATCH_WIDTH or len(out) < count:
         raise ValueError("a buffer is too short")
     p, found = int64s_in(rows), int64s_out(out)
@@ -170,9 +164,6 @@ def summarize(rows: Int64sIn, count: cython.Py_ssize_t) -> list:
     is too short.
     """
     found = cython.declare(cython.longlong[PIECE_WIDTH])
-    i: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    column: cython.Py_ssize_t
     state: cython.ulonglong = 0
     last: cython.longlong = -1
     if count < 0 or len(rows) < count * BATCH_WIDTH:
@@ -253,9 +244,6 @@ def contradict(
 
 def rises(p, at, width):
     """Whether three entries of an index begin here, whose two fields rise: the second is an int32."""
-    _entry: cython.int
-    first: cython.longlong
-    second: cython.longlong
     last: cython.longlong = 0
     last_second: cython.longlong = -1
     for _entry in range(3):
@@ -293,7 +281,6 @@ def mark_blocks(buffer: BytesIn, stop: cython.Py_ssize_t, step: cython.Py_ssize_
     """
     n: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = 0
-    mark: cython.int
     end: cython.Py_ssize_t = len(buffer)
     if step < 1 or stop > end or len(out) < 2 * (stop // step + 1):
         raise ValueError("a buffer is too short")

@@ -22,9 +22,6 @@ LZ4_START = cython.declare(cython.longlong, 0x04224D18)
 
 def claimed_bytes(p, i, end, v07, largest):
     """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
-    size: cython.longlong
-    least: cython.longlong
-    magic: cython.int
     if v07:
         if end - i < V07_MIN_BYTES:
             return 0
@@ -48,9 +45,6 @@ def offset_goes_on(offset, last_offset):
 
 def goes_on(p, i, end, last_offset):
     """`continues` for the bytes [i, end), of which at most 61 are read."""
-    size: cython.longlong
-    last_delta: cython.longlong
-    count: cython.longlong
     if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_goes_on(be64(p, i), last_offset):
         return False
     size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
@@ -78,8 +72,6 @@ def message_sizes_fit(p, i, end, size):
     attributes: cython.int = p[i + LEGACY_FLAGS]
     at: cython.Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * magic
     least: cython.longlong = at - i + SIZES_BYTES
-    key_size: cython.longlong
-    value_size: cython.longlong
     if attributes & (UNUSED_V1 if magic else UNUSED_V0) or attributes & CODEC > LZ4 or size < least:
         return False
     if end < at + KEY_SIZE_BYTES:
@@ -102,7 +94,6 @@ def message_sizes_fit(p, i, end, size):
 def last_offset_at(p, i, end):
     """Returns the last offset of the header at i, unchecked; the largest int64 if the sum overflows."""
     last: cython.longlong = be64(p, i)
-    delta: cython.longlong
     if MAGIC_V2 <= p[i + ENTRY_MAGIC] < 128 and end - i >= V2_BASE_TIMESTAMP:
         delta = be32(p, i + V2_LAST_OFFSET_DELTA)
         if delta > 0:
@@ -123,9 +114,6 @@ def compressed_end(p, i, end, last_offset):
 
     Returns i if there is no such message, or if it does not continue ``last_offset`` (-1: unknown).
     """
-    at: cython.Py_ssize_t
-    size: cython.longlong
-    codec: cython.int
     if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
         return i
     at = i + MIN_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
@@ -157,7 +145,6 @@ def claimed_end(
 
     Raises ValueError if the position or ``end`` is outside the buffer.
     """
-    size: cython.longlong
     if position < 0 or end > len(buffer):
         raise ValueError("no such bytes")
     size = claimed_bytes(bytes_in(buffer), position, end, v07, largest) if position < end else 0

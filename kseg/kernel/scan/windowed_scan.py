@@ -90,7 +90,6 @@ class WindowedScan:
 def wanted_bytes(windows, rest):
     """Returns the best size of the window: up to the end of a frame that fills most of it, plus the next length."""
     size: cython.longlong = windows.window_bytes
-    wanted: cython.longlong
     if rest < ENTRY_OVERHEAD:
         return size
     wanted = be32(windows.window, ENTRY_SIZE) + 2 * ENTRY_OVERHEAD
@@ -101,8 +100,6 @@ def fill(windows):
     """Moves the rest to the front and reads behind it. Returns the number of bytes read, or an error as read_at."""
     start: cython.Py_ssize_t = windows.scan.position
     rest: cython.Py_ssize_t = windows.filled - start
-    size: cython.longlong
-    got: cython.longlong
     if start > 0 and rest > 0:
         put_bytes(windows.window, 0, windows.window, start, rest)
     windows.origin += start
@@ -131,9 +128,6 @@ def append_headers(windows, data):
 def follow_windows(windows, end_position):
     """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_BUFFER, or a negated errno."""
     data: cython.pointer[cython.const[cython.uchar]]
-    capacity: cython.Py_ssize_t
-    got: cython.longlong
-    status: cython.int
     while True:
         if not windows.has_more:
             if windows.filled and windows.scan.position == 0:

@@ -28,14 +28,8 @@ def pack(buffer: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, origin: cyth
 
     ``buffer`` has the bytes of the file from ``origin`` on. Raises ValueError if a buffer is too short.
     """
-    i: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
-    start: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    crc: cython.uint
     before: cython.longlong = 0
-    last: cython.Py_ssize_t
     if count <= 0:
         return 0
     last = (count - 1) * BATCH_WIDTH

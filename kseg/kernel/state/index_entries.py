@@ -82,9 +82,6 @@ def follows(width, offset_before, value_before, offset, value):
 
 def is_out_of_line(walk, offset, value):
     """Whether the two entries after the current one continue the entry before it, but not the current one."""
-    k: cython.longlong
-    next_offset: cython.longlong
-    next_value: cython.longlong
     remaining: cython.longlong = walk.total - walk.next
     if remaining < LOOK_AHEAD:
         return False
@@ -102,10 +99,6 @@ def is_out_of_line(walk, offset, value):
 
 def take(walk):
     """Holds the next entry in order, if there is one. Sets ``is_short`` if the window ends too early."""
-    i: cython.longlong
-    offset: cython.longlong
-    value: cython.longlong
-    kind: cython.longlong
     while not walk.is_held and walk.next < walk.total:
         i = walk.next
         if min(i + LOOK_AHEAD, walk.total - 1) >= walk.first + walk.loaded or i < walk.first:
@@ -209,7 +202,6 @@ def times_row(rows, i, count, walk):
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     own: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    lower: cython.longlong
     believed: cython.bint = is_believed(rows, i, count, walk)
     # The cleaner does not index the empty batches that it keeps; a broker's recovery does.
     is_counted: cython.bint = (

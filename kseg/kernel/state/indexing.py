@@ -32,10 +32,6 @@ def changes(
     Returns the row before which it stopped because ``found`` is full, else ``count``. Raises ValueError if a buffer is
     too short.
     """
-    at: cython.Py_ssize_t
-    to: cython.Py_ssize_t
-    capacity: cython.Py_ssize_t
-    epoch: cython.longlong
     state.found = 0
     if count <= start:
         return start
@@ -88,10 +84,6 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
     Raises ValueError if a buffer is too short.
     """
     status: cython.int = DONE
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    last: cython.longlong
-    entry: cython.longlong
     build.offsets = build.times = 0
     if count <= 0:
         return DONE

@@ -59,8 +59,6 @@ class ProducerTable(EventLog):
 
         Raises ValueError if a buffer has another size.
         """
-        i: cython.longlong
-        at: cython.longlong
         mask: cython.longlong = len(slots) - 1
         capacity: cython.longlong = len(entries) // ENTRY_WIDTH
         if len(slots) <= capacity or len(slots) & mask or capacity < self.producers:
@@ -76,7 +74,6 @@ class ProducerTable(EventLog):
 
     def load(self, row) -> None:
         """Adds an entry as another replay left it. Raises ValueError if the producer is known or the table is full."""
-        k: cython.Py_ssize_t
         slot: cython.longlong = find(self, row[ID])
         if self.producers >= self.capacity or self.slots[slot]:
             raise ValueError("the producer is known, or the table is full")
@@ -163,7 +160,6 @@ def close_transaction(table, index):
 
 def index_of(table, producer_id):
     """Returns the index of a producer's entry, creating it if it is missing; -1 if the table is full."""
-    k: cython.Py_ssize_t
     entry: cython.longlong = table.producers * ENTRY_WIDTH
     slot: cython.longlong = find(table, producer_id)
     if not table.slots[slot]:
@@ -202,11 +198,6 @@ def compare(
     rows written; ``differing_open``: number of compared entries with an open transaction in the table.
     Raises ValueError if ``snapshot`` is too short.
     """
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    to: cython.Py_ssize_t
-    index: cython.longlong
-    e: cython.longlong
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(snapshot)
     table.differing = table.differing_open = 0
     if len(snapshot) < SNAPSHOT_HEADER_BYTES + SNAPSHOT_ENTRY_BYTES * count:
@@ -383,7 +374,6 @@ def is_kraft_type(type_of_marker):
 def replay_as_broker(rows, i, table):
     """Replays row i without checks. False if the replay must stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
-    index: cython.longlong
     is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
     if rows[at + BATCH_MAGIC] < MAGIC_V2 or rows[at + BATCH_PRODUCER_ID] < 0:
         return True

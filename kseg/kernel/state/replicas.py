@@ -70,7 +70,6 @@ def differing_fields(a, i, b, j):
     other: cython.pointer[cython.const[cython.longlong]] = b.rows
     g: cython.Py_ssize_t = mine[i + ROW_HEADERS] * HEADER_WIDTH
     h: cython.Py_ssize_t = other[j + ROW_HEADERS] * HEADER_WIDTH
-    _k: cython.longlong
     if not is_same_field(a, mine, i + ROW_KEY, b, other, j + ROW_KEY):
         fields |= KEY
     if not is_same_field(a, mine, i + ROW_VALUE, b, other, j + ROW_VALUE):
@@ -113,12 +112,6 @@ def report(found, goes_on, kind, offset, fields):
 def compare(a: Side, b: Side, found: RecordComparison) -> int:
     """Compares the next rows of both replicas. Returns DONE or FULL."""
     status: cython.int = DONE
-    i: cython.Py_ssize_t
-    j: cython.Py_ssize_t
-    x: cython.longlong
-    y: cython.longlong
-    kind: cython.longlong
-    fields: cython.longlong
     goes_on: cython.bint = False
     found.events = 0
     if a.next >= a.count or b.next >= b.count:

@@ -57,9 +57,6 @@ def add_hash(distinct, h):
     rank: cython.longlong = 1
     register: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h >> (64 - REGISTER_BITS)) + REGISTERS
     rest: cython.ulonglong = h
-    held: cython.longlong
-    signed: cython.longlong
-    at: cython.Py_ssize_t
     while rank <= 64 - REGISTER_BITS and not (rest >> (64 - REGISTER_BITS - rank)) & 1:
         rank += 1
     if rank > distinct[register]:
@@ -218,7 +215,6 @@ def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset
 def word_at(p, i, left):
     """The next 8 of ``left`` bytes as one big-endian word; zeros follow the last byte."""
     word: cython.ulonglong = 0
-    k: cython.longlong
     if left >= 8:
         return be64(p, i)
     for k in range(left):
@@ -269,7 +265,6 @@ def count_name(p, key, size, total, tally):
 def count_headers(p, headers, first, count, tally):
     """Counts ``count`` headers of a record from row ``first`` on. Returns the bytes of their keys and values."""
     at: cython.Py_ssize_t = first * HEADER_WIDTH
-    size: cython.longlong
     total: cython.longlong = 0
     for _ in range(count):
         size = headers[at + HEADER_KEY_SIZE]
@@ -295,10 +290,6 @@ def count_timestamp(tally, timestamp):
 
 
 def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
-    i: cython.longlong
-    row: cython.Py_ssize_t
-    kind: cython.int
-    in_headers: cython.longlong
     for i in range(count):
         row = i * ROW_WIDTH
         if has_offsets:
@@ -328,10 +319,7 @@ def count_base_timestamp(tally, timestamp):
 
 def count_batch(p, at, size, magic, tally, producers):
     """Counts the header of the batch at p[at]; ``magic`` is MAGIC_07 for format 0.7."""
-    attributes: cython.int
-    producer: cython.longlong
     form: cython.Py_ssize_t = FORM_07
-    codec: cython.int
     tally[BATCHES] += 1
     count_size(tally, BATCH_SIZES, size)
     if magic == MAGIC_07:
@@ -384,7 +372,6 @@ def count_frame(cursor, v07, tally, producers, keys):
     at: cython.Py_ssize_t = cursor.frames[row + FRAME_POSITION]
     size: cython.longlong = cursor.frames[row + FRAME_SIZE]
     magic: cython.int = cython.cast(cython.int, cursor.frames[row + FRAME_MAGIC])
-    count: cython.Py_ssize_t
     if v07:
         if not cursor.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
             return NOT_PLAIN
@@ -498,10 +485,6 @@ def check_buffers(tally, distinct):
 
 
 def add_forms(rows, count, is_07, found):
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    to: cython.Py_ssize_t
-    magic: cython.longlong
     for i in range(count):
         at = i * BATCH_WIDTH
         magic = rows[at + BATCH_MAGIC]

@@ -60,7 +60,7 @@ def definitions(path):
         if error.errno not in _ABSENT:
             raise
         return {}
-    found, cimported, header = {}, {}, ""
+    found, cimported, header, number = {}, {}, "", -1
     blocks, fields, inside = [], [], ""  # structs and classes; kinds and names of fields of the last one, its indent
     for line in text.splitlines():
         words = line.split()
@@ -75,10 +75,15 @@ def definitions(path):
         elif "struct" in words[:3] or words[:2] == ["cdef", "class"]:
             fields, inside = [], line[: line.index("c")] + "    "
             blocks.append((words[1] == "class", words[2].partition("(")[0].rstrip(":"), fields))
-        elif len(words) == 3 and words[1] == "=":
-            found[words[0]] = int(words[2], 0)
         elif len(words) == 2 and words[1].startswith('"KSEG_'):
             found[words[0]] = _enumerators(header)[words[1].strip('"')]
+        elif words[-1] == "enum:":
+            inside, number = "", -1
+        elif line[4:5].isupper() and words[0].rstrip(",").isupper():
+            for item in line.strip().rstrip(",").split(","):
+                name, _, value = item.partition("=")
+                number = int(value, 0) if value else number + 1
+                found[name.strip()] = number
         elif not inside or not line.startswith(inside):
             inside = ""  # the block has ended: a function follows
         elif len(words) > 1 and words[-1].isidentifier():

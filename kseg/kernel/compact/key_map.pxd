@@ -19,10 +19,7 @@ cdef void hash_key(const unsigned char* p, Py_ssize_t at, long long size, Secret
 cpdef enum:
     # Columns of a slot and of an entry: the halves of the hash, and the offset. A slot has the offset + 1; with 0 it is
     # free.
-    SLOT_HIGH = 0
-    SLOT_LOW = 1
-    SLOT_OFFSET = 2
-    ENTRY_WIDTH = 3
+    SLOT_HIGH, SLOT_LOW, SLOT_OFFSET, ENTRY_WIDTH
 
 cdef class KeyMap:
     cdef readonly Secret secret

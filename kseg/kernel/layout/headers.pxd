@@ -55,15 +55,10 @@ cdef enum:
 
     # Number of the bit LOG_APPEND_TIME; codecs.
     LOG_APPEND_SHIFT = 3
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
+    GZIP = 1, SNAPPY, LZ4, ZSTD
 
     # Timestamp types, in the order of kseg.segment.items.TIMESTAMP_TYPES.
-    NO_TIME = 0
-    CREATE_TIME = 1
-    APPEND_TIME = 2
+    NO_TIME = 0, CREATE_TIME, APPEND_TIME
 
 cdef enum:
     # Of a message of 0.7: position of the attributes, their bits for the codec.

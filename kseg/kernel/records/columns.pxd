@@ -6,11 +6,7 @@ cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) exc
 
 cpdef enum:
     # Columns of ``wanted``.
-    WANTED_FIRST = 0
-    WANTED_LAST = 1
-    WANTED_EARLIEST = 2
-    WANTED_LATEST = 3
-    WANTED_WIDTH = 4
+    WANTED_FIRST, WANTED_LAST, WANTED_EARLIEST, WANTED_LATEST, WANTED_WIDTH
 
     # Parts of a row.
     KEYS = 1

@@ -6,9 +6,7 @@ from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTabl
 
 cdef enum:
     # Where the records of an area are.
-    IN_BUFFER = 0
-    EXPANDED = 1
-    OPENED = 2
+    IN_BUFFER, EXPANDED, OPENED
 
 # The records of one batch: bytes ``first`` to ``end`` of ``payload``; ``walk``: the next record.
 cdef struct Area:

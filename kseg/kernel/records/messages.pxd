@@ -4,16 +4,10 @@ from kseg.kernel.layout.rows cimport *
 cpdef enum:
     # Results of a walk besides DONE and FULL. COMPRESSED: the entry at the position is a wrapper, to be opened and
     # skipped by the caller. CUT: the end truncates that entry. Others are keys of REASONS.
-    COMPRESSED = 2
-    CUT = 3
-    TOO_SHORT = 4
-    MISFIT = 5
-    UNKNOWN_MAGIC = 6
+    COMPRESSED = 2, CUT, TOO_SHORT, MISFIT, UNKNOWN_MAGIC
 
     # Modes of reading v0 and v1.
-    STRICT = 0
-    AS_DUMPED = 1
-    SIZES_ONLY = 2
+    STRICT = 0, AS_DUMPED, SIZES_ONLY
 
     # In place of a timestamp type: each message has its own.
     OWN = -1

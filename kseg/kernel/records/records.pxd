@@ -4,19 +4,8 @@ from kseg.kernel.layout.rows cimport *
 
 cpdef enum:
     # Results of reading records besides DONE and FULL: the reason why they are malformed.
-    BAD_LENGTH = 2
-    TOO_LONG = 3
-    BAD_TIMESTAMP = 4
-    BAD_OFFSET = 5
-    BAD_KEY = 6
-    BAD_VALUE = 7
-    BAD_HEADER_COUNT = 8
-    BAD_HEADER_KEY = 9
-    BAD_HEADER_VALUE = 10
-    TOO_SHORT_FIELDS = 11
-    BYTES_LEFT = 12
-    NEGATIVE_COUNT = 13
-    TOO_MANY_HEADERS = 14
+    BAD_LENGTH = 2, TOO_LONG, BAD_TIMESTAMP, BAD_OFFSET, BAD_KEY, BAD_VALUE, BAD_HEADER_COUNT, BAD_HEADER_KEY,
+    BAD_HEADER_VALUE, TOO_SHORT_FIELDS, BYTES_LEFT, NEGATIVE_COUNT, TOO_MANY_HEADERS
 
 cdef int read_fields(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields) noexcept nogil
 cdef Py_ssize_t read_headers(

@@ -4,31 +4,9 @@ from kseg.kernel.layout.rows cimport *
 # The layout of programs, which schema.py describes.
 
 cpdef enum:
-    COUNT = 0
-    MIXED = 1
-    KNOWN = 2
-    STRUCT_HEAD = 3
-    KIND = 0
-    FLAGS = 1
-    NAME = 2
-    NAME_SIZE = 3
-    TAG = 4
-    DEFAULT = 5
-    STRUCT = 6
-    WEIGHT = 7
-    FIELD_WIDTH = 8
-    I8 = 1
-    I16 = 2
-    U16 = 3
-    I32 = 4
-    I64 = 5
-    BOOL = 6
-    UUID = 7
-    STR = 8
-    BYTES = 9
-    NESTED = 10
-    SWITCH = 11
-    PROTOCOL = 12
+    COUNT, MIXED, KNOWN, STRUCT_HEAD
+    KIND = 0, FLAGS, NAME, NAME_SIZE, TAG, DEFAULT, STRUCT, WEIGHT, FIELD_WIDTH
+    I8 = 1, I16, U16, I32, I64, BOOL, UUID, STR, BYTES, NESTED, SWITCH, PROTOCOL
     IS_ARRAY = 1
     IS_NULLABLE = 2
     IS_DEFAULT_NULL = 4
@@ -80,20 +58,14 @@ cdef Py_ssize_t put_tagged(
 cpdef enum:
     # Indexes of the head of a program's code: the framing, the numbers of record types and versions, then tables with
     # the index of the description of each message, or 0: of a key for each type, of a value for each type and version.
-    FRAMING = 0
-    TYPES = 1
-    VERSIONS = 2
-    TABLES = 3
+    FRAMING, TYPES, VERSIONS, TABLES
 
     # Values of FRAMING.
     COORDINATOR = 1
     FRAMED = 2
 
     # Columns of the description of a message: the text before its fields, its struct, whether it is flexible.
-    MESSAGE_LEAD = 0
-    MESSAGE_LEAD_SIZE = 1
-    MESSAGE_STRUCT = 2
-    MESSAGE_FLEXIBLE = 3
+    MESSAGE_LEAD = 0, MESSAGE_LEAD_SIZE, MESSAGE_STRUCT, MESSAGE_FLEXIBLE
 
     # Types of control records that end a transaction.
     ABORT = 0

@@ -7,17 +7,8 @@ cpdef enum:
     MAY_BE_DIRECTORY = 2
 
     # The numbers of `summarize`: a hash and sums, then the least, then the largest of all batches.
-    PIECE_HASH = 0
-    PIECE_RECORDS = 1
-    PIECE_GAPS = 2
-    PIECE_FEWEST_RECORDS = 3
-    PIECE_FIRST_TIME = 4
-    PIECE_OLDEST_TIME = 5
-    PIECE_LEAST_MAGIC = 6
-    PIECE_LAST_TIME = 7
-    PIECE_LARGEST_PRODUCER = 8
-    PIECE_LARGEST_MARKER = 9
-    PIECE_WIDTH = 10
+    PIECE_HASH = 0, PIECE_RECORDS, PIECE_GAPS, PIECE_FEWEST_RECORDS, PIECE_FIRST_TIME, PIECE_OLDEST_TIME,
+    PIECE_LEAST_MAGIC, PIECE_LAST_TIME, PIECE_LARGEST_PRODUCER, PIECE_LARGEST_MARKER, PIECE_WIDTH
 
 cdef class KeyIndex:
     cdef object _table

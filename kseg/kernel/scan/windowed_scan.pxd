@@ -4,10 +4,7 @@ from kseg.kernel.scan.frame_scan cimport FrameScan
 
 cpdef enum:
     # Results; `WindowedScan.follow` explains them.
-    ENDED = 0
-    PAUSED = 1
-    NEEDS_CHECK = 2
-    STUCK = 3
+    ENDED, PAUSED, NEEDS_CHECK, STUCK
 
 cdef extern from "file_io.h" nogil:
     long long read_at "kseg_read_at"(int descriptor, unsigned char* out, long long size, long long position)

@@ -7,13 +7,7 @@ from kseg.kernel.scan.chain cimport EventLog
 cpdef enum:
     # Columns of an entry. LAST_SEQUENCE and LAST_OFFSET, of data, are -1 where there is none; OFFSET_DELTA goes with
     # them. TIMESTAMP in ms.
-    ID = 0
-    EPOCH = 1
-    LAST_SEQUENCE = 2
-    LAST_OFFSET = 3
-    OFFSET_DELTA = 4
-    TIMESTAMP = 5
-    COORDINATOR_EPOCH = 6
+    ID, EPOCH, LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP, COORDINATOR_EPOCH
     # First offset of the open transaction, -1 none.
     TXN_FIRST = 7
     # Indexes of the entries with the next older and younger open transaction, -1 none.
@@ -57,13 +51,9 @@ cpdef enum:
     ABORT_PRODUCER = 0
     ABORT_FIRST = 1
     # Offset of the marker, last stable offset as LogSegment.recover computes it, position of the marker.
-    ABORT_OFFSET = 2
-    ABORT_STABLE = 3
-    ABORT_POSITION = 4
+    ABORT_OFFSET = 2, ABORT_STABLE, ABORT_POSITION
     # TXN_FILLED of the transaction, and whether all is known from its first offset on.
-    ABORT_FILLED = 5
-    ABORT_IS_CERTAIN = 6
-    ABORT_WIDTH = 7
+    ABORT_FILLED = 5, ABORT_IS_CERTAIN, ABORT_WIDTH
 
 cpdef enum:
     # A batch of one transaction marker, as brokers write it: its timestamp is the base timestamp.
@@ -71,9 +61,7 @@ cpdef enum:
 
 cdef enum:
     # Types of control records: transaction markers, and the types of KRaft's log.
-    ABORT_MARKER = 0
-    COMMIT_MARKER = 1
-    FIRST_KRAFT_TYPE = 2
+    ABORT_MARKER, COMMIT_MARKER, FIRST_KRAFT_TYPE
     LAST_KRAFT_TYPE = 6
 
 cdef enum:
@@ -88,9 +76,7 @@ cdef enum:
     SNAPSHOT_TXN_FIRST = 38
     SNAPSHOT_ENTRY_BYTES = 46
     # Columns of a row for an entry of such a file that differs.
-    DIFFERING_NUMBER = 0
-    DIFFERING_INDEX = 1
-    DIFFERING_WIDTH = 2
+    DIFFERING_NUMBER = 0, DIFFERING_INDEX, DIFFERING_WIDTH
 
 cdef class ProducerTable(EventLog):
     cdef readonly long long producers, open, oldest, youngest, capacity

@@ -3,18 +3,11 @@ from kseg.kernel.layout.rows cimport *
 # Events and state of a comparison of the records of two replicas.
 cpdef enum:
     # KIND of an event.
-    DIFFERENT = 4
-    ONLY_A = 5
-    ONLY_B = 6
+    DIFFERENT = 4, ONLY_A, ONLY_B
 
 cpdef enum:
     # Columns of an event: first and last offset of a range without equal records, their number, the differing fields.
-    EVENT_KIND = 0
-    EVENT_FIRST = 1
-    EVENT_LAST = 2
-    EVENT_COUNT = 3
-    EVENT_FIELDS = 4
-    EVENT_WIDTH = 5
+    EVENT_KIND, EVENT_FIRST, EVENT_LAST, EVENT_COUNT, EVENT_FIELDS, EVENT_WIDTH
 
 cpdef enum:
     # Bits of the fields that differ, in the order of FIELD_NAMES.

@@ -377,6 +377,13 @@ def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.Monk
     assert set(found) <= {None, walked}
 
 
+@pytest.mark.parametrize(("more_bytes", "gone"), [(0, 4), (1, 3)])
+def test_what_is_left_is_never_less_than_the_limit(more_bytes: int, gone: int) -> None:
+    left_bytes = sum(path.stat().st_size for path in FILES[4:])
+    request = RetentionRequest(Limits(retention_bytes=left_bytes + more_bytes), RetentionRules(), NOW_MS)
+    assert len(retain(DIRECTORY, KnownOffsets(), request).selection.why) == gone
+
+
 UNLIMITED = RetentionRequest(Limits(), RetentionRules(), NOW_MS)
 
 

@@ -4,7 +4,7 @@
    Up to here nothing has changed; `complete_interrupted` removes the folder.
 2. Commit: the folder gets its final name. From now on the change is rolled forward, or undone.
 3. Steps: each step is idempotent, because files are identified by inode. A large file that is rewritten from a delta
-   (`kseg.changes.delta`) is written now, so that only one such file needs space beside its old version.
+   (`kseg.changes.content`) is written now, so that only one such file needs space beside its old version.
 4. The manifest is marked as done.
 
 Several partitions go through these steps together. What they have written is synced at the end of each step, and many
@@ -27,8 +27,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
-from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
-from kseg.changes.delta import delta_lines, deltas_of, new_content
+from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.manifest import (
@@ -39,7 +38,6 @@ from kseg.changes.manifest import (
     Change,
     ChangedSinceError,
     ExpectedStates,
-    KeptRanges,
     check_absent,
     expected_states,
     kept_elsewhere,
@@ -64,12 +62,14 @@ from kseg.stores.source import is_disk_error
 def recognize(change: Change) -> bool:
     """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
     expected = ExpectedStates(change)
-    inodes_now = _staged(change)
-    if inodes_now is None:
+    staged = _staged(change)
+    if any(k not in change.by_delta and now[1:] != change.made[k][1:] for k, now in staged.items()):
         return False
+    inodes_now = {change.made[k].inode: now.inode for k, now in staged.items()}
+    moved = {k: change.steps[k].before for k in change.made.keys() - staged.keys()}
+    replaced = {old.inode for k, old in moved.items() if old and old.inode != change.made[k].inode}
     candidates: dict[str, list[int]] = {}
     present: dict[str, FileState] = {}
-    replaced = _replaced(change)
     for name in expected.names:
         now = file_state(change.path(name))
         if now is not None and now.inode not in inodes_now.values():
@@ -94,33 +94,12 @@ def recognize(change: Change) -> bool:
 
 def is_staged(change: Change) -> bool:
     """Whether the staged files have the recorded inodes. Raises OSError, PathError."""
-    staged = {made.inode: now for k, made in change.made.items() if (now := file_state(change.new(k)))}
-    return all(inode == now.inode for inode, now in staged.items())
+    return all(now.inode == change.made[k].inode for k, now in _staged(change).items())
 
 
-def _staged(change: Change) -> dict[int, int] | None:
-    """Returns the inodes of staged files by recorded inode; None if a file is not the recorded one."""
-    found = {}
-    for k, made in change.made.items():
-        now = file_state(change.new(k))
-        if now is None:
-            continue
-        if k not in change.by_delta and now[1:] != made[1:]:
-            return None
-        found[made.inode] = now.inode
-    return found
-
-
-def _replaced(change: Change) -> set[int]:
-    """Inodes of old files that were replaced by new ones."""
-    return {
-        step.before.inode
-        for k, step in enumerate(change.steps)
-        if k in change.made
-        and step.before is not None
-        and step.before.inode != change.made[k].inode
-        and file_state(change.new(k)) is None
-    }
+def _staged(change: Change) -> dict[int, FileState]:
+    """Returns the present states of the staged files, by step. Raises OSError, PathError."""
+    return {k: now for k in change.made if (now := file_state(change.new(k)))}
 
 
 def _is_like(change: Change, expected: ExpectedStates, inode: int, name: str, now: FileState) -> bool:
@@ -148,7 +127,7 @@ def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
     change.expected = None
 
 
-# Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.delta`).
+# Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.content`).
 #
 # The new file is created empty before the commit, so that its inode is known. If writing it is interrupted, it is
 # written again: the old file stays in place until the new file is complete and synced.
@@ -162,12 +141,13 @@ def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk:
     _write(change, change.delta_path(k), delta_lines(deltas.delta_pieces(k, borrows)), disk)
     if deltas.added_bytes(k, borrows):
         _write(change, change.added(k), deltas.added(k, borrows), disk)
-    change.by_delta[k] = KeptRanges(0, "")
+    change.by_delta[k] = manifest.Stored(0, 0, "")
     if change.kept and step.before is not None:
         removed_ranges = deltas.removed_ranges[k]
         pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
         _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
-        change.by_delta[k] = KeptRanges(removed_ranges.size, manifest.digest(change.old(k), 0, removed_ranges.size))
+        size = removed_ranges.size
+        change.by_delta[k] = manifest.Stored(size, size, manifest.digest(change.old(k), 0, size))
 
 
 def _write(
@@ -400,8 +380,18 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
 
 
 def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
-    """Removes what was prepared of a change. Returns the error that says so."""
-    remark = _drop(change, disk)
+    """Removes what was prepared of a change. Returns the error that says so, with a remark if that fails."""
+    remark = ""
+    try:
+        if change.kept and not change.is_kept_inside:
+            quarantine.remove_kept(change.kept, disk)
+        if os.path.isdir(change.folder) and not change.folder.endswith(quarantine.PREPARING):
+            quarantine.end(change, disk=disk)
+        else:
+            disk.remove_tree(change.folder)
+            quarantine.remove_if_empty(quarantine.folder_of(change.directory), disk)
+    except OSError as error:
+        remark = f" (and {change.folder} could not be removed, the next command tries again: {text_of(error)})"
     if isinstance(cause, KsegError):
         return caused(type(cause)(f"{cause}; nothing was changed{remark}"), cause)
     return caused(KsegError(f"{change.directory}: nothing was changed: {text_of(cause)}{remark}"), cause)
@@ -580,22 +570,6 @@ def _stored(change: Change, k: int, kept: str) -> manifest.Stored:
         if (removed.position, removed.length) == (start, size) and os.stat(kept).st_blocks * 512 >= size:
             return manifest.Stored(size, size, digests[0])
     return manifest.stored(kept)
-
-
-def _drop(change: Change, disk: Disk) -> str:
-    """Removes the folder of a change that was not committed. Returns a remark for the error message if that fails."""
-    try:
-        if change.kept and not change.is_kept_inside:
-            quarantine.remove_kept(change.kept, disk)
-        if os.path.isdir(change.folder):
-            if not change.folder.endswith(quarantine.PREPARING):
-                quarantine.end(change, disk=disk)
-                return ""
-            disk.remove_tree(change.folder)
-        quarantine.remove_if_empty(quarantine.folder_of(change.directory), disk)
-    except OSError as error:
-        return f" (and {change.folder} could not be removed, the next command tries again: {text_of(error)})"
-    return ""
 
 
 @contextmanager

@@ -1,14 +1,32 @@
-"""Writes the pieces of new content to files."""
+"""Writes the new content of files: its pieces, or what a delta needs of them."""
 
 import errno
 import os
-from collections.abc import Iterable
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from kseg.changes.disk import Disk, Model
-from kseg.changes.plan import FileState, Piece, Range, file_state, piece_size
+from kseg.changes.manifest import KEPT as KEPT_FOLDER
+from kseg.changes.manifest import Change
+from kseg.changes.plan import (
+    RENAME,
+    REPLACE,
+    TRUNCATE,
+    Content,
+    FileState,
+    Piece,
+    Plan,
+    Range,
+    Step,
+    file_state,
+    piece_size,
+)
 from kseg.errors import KsegError
 from kseg.stores.extent import Extent
-from kseg.stores.no_follow import open_to_copy
+from kseg.stores.no_follow import open_file, open_to_copy
 
 _SMALL_PIECE_BYTES = 1 << 13
 _GATHERED_BYTES = 1 << 18
@@ -140,3 +158,246 @@ def copy_owner(
     except PermissionError as error:
         named = model.path if isinstance(model, Model) else model
         raise KsegError(f"{named}: its owner cannot be given to new files: run kseg as the broker's user") from error
+
+
+# Deltas: rewrite a file that reuses most of its old bytes without a second copy of them.
+#
+# Of the old file, only the ranges that the new file lacks are kept (`RemovedRanges`). Batches that move to another
+# segment are among the removed ranges of their old segment. So each new file can be written from its own old file and
+# from kept bytes: it is written after the commit, in its turn, and replaces the old file before the next one is
+# started.
+#
+# A delta is a text file with one line for each piece of the new content: source, number, position and length in bytes.
+# Source ``own`` is the old file; ``kept`` the bytes kept by the step of that number; ``undone`` the bytes kept by that
+# step of the change that is being undone; ``added`` new bytes in the staging folder.
+
+# The ranges of an old file that do not occur in its replacement: only these must be kept.
+
+
+class RemovedRanges:
+    """Ranges of a file of ``old_size`` bytes in ascending order, stored end to end in the kept file: ``size`` bytes in
+    total.
+
+    ``staying``: position and length of the ranges that the new file reuses, in any order. ``are_within_file``: all of
+    these are within the file.
+    """
+
+    def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
+        self.old_size = old_size
+        self._starts, self._ends, self._places = array("q"), array("q"), array("q")
+        starts, ends, before, is_rising, largest = array("q"), array("q"), -1, True, 0
+        for position, length in staying:
+            end = position + length
+            is_rising = is_rising and before <= position
+            before, largest = position, end if end > largest else largest
+            starts.append(position)
+            ends.append(end)
+        self.are_within_file = largest <= old_size
+        if not is_rising:
+            order = sorted(range(len(starts)), key=starts.__getitem__)
+            starts, ends = array("q", map(starts.__getitem__, order)), array("q", map(ends.__getitem__, order))
+        at = size = 0
+        starts.append(old_size)
+        ends.append(old_size)
+        for start, end in zip(starts, ends, strict=True):
+            if at < start:
+                self._starts.append(at)
+                self._ends.append(start)
+                self._places.append(size)
+                size += start - at
+            at = end if end > at else at
+        self.size = size
+
+    @property
+    def shared_bytes(self) -> int:
+        """Number of bytes of the old file that the new file reuses."""
+        return self.old_size - self.size
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yields position in the old file and length of each range."""
+        return ((start, end - start) for start, end in zip(self._starts, self._ends, strict=True))
+
+    def split(self, position: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """Splits a range of the file into parts: position, length, and position in the kept file, or -1 if it is not
+        kept.
+        """
+        end, i = position + length, max(bisect_right(self._starts, position) - 1, 0)
+        while position < end:
+            if i == len(self._starts) or self._starts[i] >= end:
+                yield position, end - position, -1
+                return
+            if self._starts[i] > position:
+                yield position, self._starts[i] - position, -1
+                position = self._starts[i]
+            if (stop := min(self._ends[i], end)) > position:
+                yield position, stop - position, self._places[i] + position - self._starts[i]
+                position = stop
+            i += 1
+
+
+_LINE_BYTES = 128
+OWN, KEPT, UNDONE, ADDED = "own", "kept", "undone", "added"
+
+
+class DeltaPiece(NamedTuple):
+    """A piece of new content and its source. A range refers to the old file, or to kept bytes."""
+
+    source: str
+    number: int
+    piece: Piece
+
+
+class PlanDeltas:
+    """The deltas of a plan. ``removed_ranges``: for each step that rewrites a file from a delta, the ranges to keep."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._directory = os.path.abspath(plan.directory)
+        self._keepers = {step.origin: k for k, step in enumerate(plan.steps) if step.is_kept}
+        self._added: dict[tuple[int, bool], int] = {}
+        self.removed_ranges: dict[int, RemovedRanges] = {}
+        for k, step in enumerate(plan.steps):
+            if step.origin in plan.kept_whole:
+                continue
+            if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
+                removed = RemovedRanges(step.before.size, self._staying(step))
+                if removed.are_within_file and 2 * removed.shared_bytes >= max(step.size, step.before.size, 1):
+                    self.removed_ranges[k] = removed
+
+    def _staying(self, step: Step) -> Iterator[tuple[int, int]]:
+        origin = step.origin
+        for piece in step.pieces:
+            if isinstance(piece, Range) and (piece.file == origin or self._name(piece) == origin):
+                yield piece.position, piece.length
+
+    def _name(self, piece: Range) -> str:
+        """Returns the name of the file if it is in the directory, otherwise ""."""
+        if os.sep not in piece.file:
+            return piece.file
+        folder, name = os.path.split(piece.file)
+        return name if folder == self._directory else ""
+
+    def delta_pieces(self, k: int, borrows: bool) -> Iterator[DeltaPiece]:
+        """Yields the pieces of step k's new content. ``borrows``: bytes kept by other steps are readable until the
+        change is done.
+        """
+        step = self._plan.steps[k]
+        for piece in step.pieces:
+            if not isinstance(piece, Range):
+                yield DeltaPiece(ADDED, 0, piece)
+            elif (name := self._name(piece)) == step.origin:
+                yield DeltaPiece(OWN, 0, piece)
+            elif self._plan.restores_from and os.path.dirname(piece.file) == self._plan.restores_from:
+                yield DeltaPiece(UNDONE, int(os.path.basename(piece.file)), piece)
+            elif borrows and name in self._keepers:
+                yield from self._borrowed(self._keepers[name], piece)
+            else:
+                yield DeltaPiece(ADDED, 0, piece)
+
+    def _borrowed(self, k: int, piece: Range) -> Iterator[DeltaPiece]:
+        """Yields the pieces for a range of a file of which step k keeps a part."""
+        for position, length, kept_at in self._kept(k).split(piece.position, piece.length):
+            if kept_at < 0:
+                yield DeltaPiece(ADDED, 0, piece._replace(position=position, length=length))
+            else:
+                yield DeltaPiece(KEPT, k, Range(piece.file, kept_at, length))
+
+    def _kept(self, k: int) -> RemovedRanges:
+        """Returns the ranges of its old file that step k keeps."""
+        if k in self.removed_ranges:
+            return self.removed_ranges[k]
+        step = self._plan.steps[k]
+        size = step.before.size if step.before else 0
+        staying = size if step.action == RENAME else step.size if step.action == TRUNCATE else 0
+        return RemovedRanges(size, [(0, staying)])
+
+    def added(self, k: int, borrows: bool) -> Iterator[Piece]:
+        """Yields the pieces that are staged for step k before the commit."""
+        return (item.piece for item in self.delta_pieces(k, borrows) if item.source == ADDED)
+
+    def added_bytes(self, k: int, borrows: bool) -> int:
+        if (k, borrows) not in self._added:
+            self._added[k, borrows] = sum(map(piece_size, self.added(k, borrows)))
+        return self._added[k, borrows]
+
+
+def deltas_of(plan: Plan) -> PlanDeltas:
+    """Returns the deltas of a plan. They are computed again only if the plan has grown."""
+    if plan.deltas is None or plan.deltas[0] != len(plan.steps):
+        plan.deltas = len(plan.steps), PlanDeltas(plan)
+    found = plan.deltas[1]
+    assert isinstance(found, PlanDeltas)
+    return found
+
+
+def delta_lines(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
+    """Yields the lines of the delta file; added pieces are stored end to end."""
+    added = 0
+    for source, number, piece in delta_pieces:
+        length = piece_size(piece)
+        position = piece.position if isinstance(piece, Range) and source != ADDED else added
+        added += length if source == ADDED else 0
+        yield f"{source} {number} {position} {length}\n".encode()
+
+
+def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
+    """Yields the parsed lines. Raises OSError, also for a malformed delta."""
+    path = change.delta_path(k)
+    with os.fdopen(open_file(path), "rb") as file:
+        while line := file.readline(_LINE_BYTES):
+            try:
+                source, *numbers = line.decode("ascii").split()
+                number, position, length = map(int, numbers)
+            except ValueError as error:
+                raise OSError(errno.EIO, "is no delta", path) from error
+            if min(number, position, length) < 0:
+                raise OSError(errno.EIO, "is no delta", path)
+            yield source, number, position, length
+
+
+def new_content(change: Change, k: int) -> Iterator[Range]:
+    """Yields the new content of a step as ranges of files, given by path. Raises OSError."""
+    own, added = change.path(change.steps[k].file), change.added(k)
+    for source, number, position, length in _read(change, k):
+        if source == OWN:
+            path = own
+        elif source == ADDED:
+            path = added
+        elif source == KEPT:
+            path = change.old(number)
+        elif source == UNDONE:
+            path = os.path.join(os.path.dirname(change.folder), str(change.undoes), KEPT_FOLDER, str(number))
+        else:
+            raise OSError(errno.EIO, "is no delta", change.delta_path(k))
+        yield Range(path, position, length)
+
+
+def old_content(change: Change, k: int, name: str) -> Content:
+    """Returns the old content of a file, composed of its new version ``name`` and the kept bytes. Raises OSError."""
+    before = change.steps[k].before
+    size = before.size if before else 0
+    return Content(partial(_old_content, change, k, name, size), size)
+
+
+def _old_content(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
+    olds, news, lengths, at, kept_at = array("q"), array("q"), array("q"), 0, 0
+    for source, _, position, length in _read(change, k):
+        if source == OWN:
+            olds.append(position)
+            news.append(at)
+            lengths.append(length)
+        at += length
+    done = 0
+    for i in sorted(range(len(olds)), key=olds.__getitem__):
+        if olds[i] > done:
+            yield Range(change.old(k), kept_at, olds[i] - done)
+            kept_at += olds[i] - done
+            done = olds[i]
+        if (end := olds[i] + lengths[i]) > done:
+            yield Range(name, news[i] + done - olds[i], end - done)
+            done = end
+    if done < size:
+        yield Range(change.old(k), kept_at, size - done)
+        kept_at += size - done
+    if max(done, size) > size or at != change.steps[k].size or kept_at != change.by_delta[k].size:
+        raise OSError(errno.EIO, "is no delta from the old file", change.delta_path(k))

@@ -189,7 +189,7 @@ class Disk:
         if stat.S_ISDIR(status.st_mode) and not as_directory:
             mode &= 0o666
         with _opened(path, as_directory, descriptor) as ours:
-            return _give(ours, owner, mode & ~mask)
+            return give(ours, owner, mode & ~mask)
 
     def copy_owner_if_allowed(self, path: str, model: str, as_directory: bool = False, descriptor: int = -1) -> None:
         """Gives a file or directory of an output owner and mode of ``model``, as far as this user may set them, without
@@ -483,9 +483,9 @@ def _system() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _give(descriptor: int, owner: os.stat_result, mode: int) -> os.stat_result:
+def give(descriptor: int, owner: os.stat_result, mode: int) -> os.stat_result:
     """Sets owner and mode of an open file. Returns its status before. Raises PermissionError if this user cannot set
-    the owner.
+    the owner; a group that cannot be set is ignored.
     """
     own = os.fstat(descriptor)
     os.fchmod(descriptor, mode)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from kseg.changes.delta import deltas_of
+from kseg.changes.content import deltas_of
 from kseg.changes.plan import DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
 from kseg.stores import trees
 
@@ -123,9 +123,9 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
             at += step.size
         elif step.action == TRUNCATE:
             at += step.freed_bytes * inside + step.size * _has_second_link(plan, step)
-        elif _is_copied(plan, step):
-            at += trees.status(step.source).st_size
-            copied += trees.status(step.source).st_size * (step.action == EXTEND)
+        elif step.source and (source := trees.status(step.source)).st_dev != trees.status(plan.directory).st_dev:
+            at += source.st_size
+            copied += source.st_size * (step.action == EXTEND)
         if step.action == EXTEND and step.before is not None:
             at += step.before.size * _has_second_link(plan, step)
     peak = at
@@ -162,8 +162,3 @@ def _has_second_link(plan: Plan, step: Step) -> bool:
         return trees.status(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1
     except FileNotFoundError:
         return False
-
-
-def _is_copied(plan: Plan, step: Step) -> bool:
-    """Whether the step's content is in another file system."""
-    return bool(step.source) and trees.status(step.source).st_dev != trees.status(plan.directory).st_dev

@@ -573,20 +573,16 @@ class LogDirectoryChange:
                     moves = [*journal.moves, *(planned_move(self.directory, *names) for names in renames)]
                     journal.append({"moves": moves}, self._disk)
                     carry_out(self.directory, moves, self._disk)
-                self._finish(journal, contents)
-
-    def _finish(self, journal: Journal, contents: dict[str, bytes]) -> None:
-        disk = self._disk
-        if contents != journal.planned:
-            journal.append({"planned": {name: b64encode(content).decode() for name, content in contents.items()}}, disk)
-        for name, content in sorted(contents.items()):
-            found = read_root_file(self.directory, name)
-            if found is None or found.content != content:
-                replace_file(os.path.join(self.directory, name), content, disk)
-        names = {os.path.basename(change.directory) for change in self._changes}
-        end_journal(
-            journal, disk, changes=self._changes if names == {*journal.partitions} and not journal.moves else None
-        )
+                if contents != journal.planned:
+                    planned = {name: b64encode(content).decode() for name, content in contents.items()}
+                    journal.append({"planned": planned}, self._disk)
+                for name, content in sorted(contents.items()):
+                    found = read_root_file(self.directory, name)
+                    if found is None or found.content != content:
+                        replace_file(os.path.join(self.directory, name), content, self._disk)
+                names = {os.path.basename(change.directory) for change in self._changes}
+                are_all = names == {*journal.partitions} and not journal.moves
+                end_journal(journal, self._disk, changes=self._changes if are_all else None)
 
     def _halfway(self) -> AbstractContextManager[None]:
         return stopping_halfway(self.directory, "repeat the command, or kseg undo")
@@ -614,17 +610,14 @@ class LogDirectoryChange:
             self._journal = journal
         if journal.begun_ns is None:
             try:
-                self._remove_marker_and_record_start(journal)
+                if not self._keeps_marker:
+                    remove_marker(self.directory, disk)
+                state = root_state(self.directory, journal.known)
+                journal.append({"begunNs": os.stat(self.directory).st_mtime_ns, "root": state}, disk)
             except OSError as error:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
         return journal
-
-    def _remove_marker_and_record_start(self, journal: Journal) -> None:
-        if not self._keeps_marker:
-            remove_marker(self.directory, self._disk)
-        state = root_state(self.directory, journal.known)
-        journal.append({"begunNs": os.stat(self.directory).st_mtime_ns, "root": state}, self._disk)
 
     def _resumed(self) -> Journal | None:
         """Returns the journal of an interrupted run of this command, if the files still match it.
@@ -658,18 +651,14 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
         if name == CLEAN_SHUTDOWN:
             if now is not None and (now != known or (journal.begun_ns is not None and not keeps_marker)):
                 return name
-        elif not _is_one_of(now, known, journal.planned.get(name)):
-            return name
+        else:
+            planned = [journal.planned[name]] if name in journal.planned else []
+            if (now and now.content) not in (known and known.content, *planned):
+                return name
     if journal.begun_ns is not None and not journal.planned and not journal.moves:
         if os.stat(journal.directory).st_mtime_ns != journal.begun_ns:
             return "the directory"
     return ""
-
-
-def _is_one_of(now: RootFile | None, known: RootFile | None, planned: bytes | None) -> bool:
-    if now is None or known is None:
-        return now is known or (now is not None and now.content == planned)
-    return now.content in (known.content, planned)
 
 
 def root_contents(root: Plan) -> dict[str, bytes]:

@@ -14,10 +14,11 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
+from kseg.changes.disk import give
 from kseg.errors import BrokerRunningError, KsegError
 from kseg.stores.no_follow import LINKS, open_directory, open_file, status_of
 
@@ -154,11 +155,9 @@ def _is_locked_elsewhere(descriptor: int) -> bool:
 
 def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, int], HeldLock]:
     """Returns the key and the lock. Raises OSError, BrokerRunningError."""
-    try:
+    held = None
+    with suppress(FileNotFoundError):
         status = status_of(path)
-    except FileNotFoundError:
-        held = None
-    else:
         held = _held.get((status.st_dev, status.st_ino))
     if held is not None:
         if not (is_shared and held.is_shared):
@@ -181,10 +180,8 @@ def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, in
 
 def _open(path: str, log_directory: str) -> int:
     """Opens the lock file. Raises OSError, also for a symbolic link or another kind of file; KsegError as `_create`."""
-    try:
+    with suppress(FileNotFoundError):
         return open_file(path, os.O_RDWR)
-    except FileNotFoundError:
-        pass
     directory = open_directory(log_directory)
     try:
         return _create(directory, path)
@@ -207,13 +204,7 @@ def _create(directory: int, path: str) -> int:
         )
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
-    own = os.fstat(descriptor)
-    if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid):
-        try:
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        except PermissionError:  # this user is not in the group; the owner can still open the file
-            os.fchown(descriptor, owner.st_uid, -1)
-    os.fchmod(descriptor, stat.S_IMODE(owner.st_mode) & 0o666)
+    give(descriptor, owner, stat.S_IMODE(owner.st_mode) & 0o666)
     return descriptor
 
 

@@ -41,17 +41,11 @@ _NEVER_CHANGED = LOG_DIRECTORY_FILES | {".lock"}
 _VERSION = 2
 
 
-class KeptRanges(NamedTuple):
-    """The kept bytes of a file that a step rewrites from a delta (`kseg.changes.delta`): their number and SHA-256."""
-
-    kept_size: int
-    sha256: str
-
-
 class Stored(NamedTuple):
     """A kept file: its size, the size without trailing zeros, and the SHA-256 of the bytes before them.
 
-    The trailing zeros of a preallocated index are a hole, which is not read.
+    The trailing zeros of a preallocated index are a hole, which is not read. Of a file that a step rewrites from a
+    delta (`kseg.changes.content`), both sizes are the number of the kept bytes.
     """
 
     size: int
@@ -85,7 +79,7 @@ class Change:
     digests: dict[int, list[str]] = field(default_factory=dict)
     made: dict[int, FileState] = field(default_factory=dict)
     after: dict[str, FileState | None] = field(default_factory=dict)
-    by_delta: dict[int, KeptRanges] = field(default_factory=dict)
+    by_delta: dict[int, Stored] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
     expected: "ExpectedStates | None" = field(default=None, repr=False, compare=False)
@@ -105,11 +99,6 @@ class Change:
     def delta_path(self, k: int) -> str:
         """Path of the delta of step k."""
         return os.path.join(self.folder, f"recipe-{k}")
-
-    @property
-    def undone_kept(self) -> str:
-        """Path of the kept bytes of the change that this one undoes, if they are inside the quarantine."""
-        return os.path.join(os.path.dirname(self.folder), str(self.undoes), KEPT)
 
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
@@ -140,7 +129,7 @@ class Change:
     def kept_bytes(self) -> int:
         if not self.kept:
             return 0
-        size = sum(found.kept_size for found in self.by_delta.values())
+        size = sum(found.size for found in self.by_delta.values())
         return size + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.by_delta)
 
     def results(self) -> tuple[object, ...]:
@@ -215,7 +204,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
     row["made"] = list(change.made[k]) if k in change.made else None
     row["target"], row["origin"], row["madeBy"] = step.target, step.origin, step.made_by
     row["keeps"], row["mtimeNs"] = step.keeps, step.mtime_ns
-    row["remade"] = list(change.by_delta[k]) if k in change.by_delta else None
+    row["remade"] = [change.by_delta[k].size, change.by_delta[k].sha256] if k in change.by_delta else None
     row["stored"] = list(change.stored[k]) if k in change.stored else None
     row["removed"] = [
         removed.row() | {"sha256": digests[i] if i < len(digests) else None} for i, removed in enumerate(step.removed)
@@ -256,21 +245,17 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         if (made := _file_state(item["made"])) is not None:
             change.made[k] = made
         if item["remade"] is not None:
-            change.by_delta[k] = _kept_ranges(item, change)
+            size, digest = item["remade"]
+            is_made = item["made"] is not None or change.state == PREPARED
+            if item["action"] != REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
+                raise ValueError(item["remade"])
+            change.by_delta[k] = Stored(int(size), int(size), str(digest))
         if (found := item["stored"]) is not None:
             change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
     for k, step in enumerate(change.steps) if change.state != PREPARED else ():
         if (step.makes and k not in change.made) or (step.made_by is not None and step.made_by not in change.made):
             raise ValueError(k)
     return change
-
-
-def _kept_ranges(item: dict[str, Any], change: Change) -> KeptRanges:
-    size, digest = item["remade"]
-    is_made = item["made"] is not None or change.state == PREPARED
-    if item["action"] != REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
-        raise ValueError(item["remade"])
-    return KeptRanges(int(size), str(digest))
 
 
 def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) -> str:
@@ -438,13 +423,13 @@ class ExpectedStates:
             if is_new and not name.endswith(LOGS):
                 continue
             now = file_state(self._change.path(name))
-            if (now.inode if now else None) not in inodes or (now is not None and not self._is_known(now)):
+            is_known = (now.inode if now else None) in inodes
+            if now is not None and is_known:
+                is_known = self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
+            if not is_known:
                 raise ChangedSinceError(
                     f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
                 )
-
-    def _is_known(self, now: FileState) -> bool:
-        return self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
 
     def check_final(self, is_new: bool = False) -> dict[str, FileState | None]:
         """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state.

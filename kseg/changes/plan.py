@@ -174,7 +174,7 @@ class Plan:
     restores_from: str = ""
     kept_whole: frozenset[str] = frozenset()
     deltas: tuple[int, object] | None = field(default=None, repr=False, compare=False)
-    """The number of steps, and their deltas (`kseg.changes.delta`)."""
+    """The number of steps, and their deltas (`kseg.changes.content`)."""
     _names: dict[str, PlannedFile | None] = field(default_factory=dict)
     _other_names: frozenset[str] | None = None
     _done: set[tuple[str, str]] = field(default_factory=set)

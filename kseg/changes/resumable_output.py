@@ -158,7 +158,10 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
             os.chmod(directory, 0o777 & ~umask())
         elif not is_directory(directory):
             raise PathError(f"{directory}: is no directory")
-        is_begun = _check(directory)
+        names = set(names_in(directory)) - {LOCK_NAME}
+        is_begun = RECORD in names
+        if not (is_begun or all(map(is_temporary, names))):
+            raise PathError(f"{directory}: already exists; nothing was written")
     with locked(directory, takes_lock):
         if is_begun:
             output.load(lambda: read_file(os.path.join(directory, RECORD), MAX_MANIFEST_BYTES)[0])
@@ -176,13 +179,3 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
             if isinstance(error, BrokenPipeError | InterruptedError | KsegError):
                 raise
             raise StoppedHalfwayError(f"{directory}: {text_of(error)}; repeat the command to go on") from error
-
-
-def _check(directory: str) -> bool:
-    """Whether an interrupted run has begun here. Raises PathError if the directory has other contents."""
-    names = set(names_in(directory)) - {LOCK_NAME}
-    if RECORD in names:
-        return True
-    if any(not is_temporary(name) for name in names):
-        raise PathError(f"{directory}: already exists; nothing was written")
-    return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.apply import Keeping, apply, check_intermediate, roll_forward
-from kseg.changes.delta import old_content
+from kseg.changes.content import old_content
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     OPEN,
@@ -211,14 +211,10 @@ def _check_kept(change: Change, is_checked: bool) -> None:
             raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
         kept, by_delta = file_state(change.old(k)), change.by_delta.get(k)
         size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
-        size = by_delta.kept_size if by_delta else size
+        size = by_delta.size if by_delta else size
         is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or by_delta))
-        if not (is_other or is_checked):
-            if by_delta:
-                is_other = manifest.digest(change.old(k), 0, size) != by_delta.sha256
-            elif stored := change.stored.get(k):  # none if the file was unreadable
-                is_other = not manifest.is_unchanged(change.old(k), stored)
-        if is_other:
+        stored = by_delta or change.stored.get(k)  # none if the file was unreadable
+        if is_other or (stored and not is_checked and not manifest.is_unchanged(change.old(k), stored)):
             raise KsegError(f"{change.old(k)}: is missing or has changed since; nothing was undone")
 
 

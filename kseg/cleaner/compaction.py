@@ -14,7 +14,7 @@ from typing import Any
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
 from kseg.changes.driver.planner import ChangeOptions, Progress, Reporter
 from kseg.changes.plan import Plan
-from kseg.changes.staging import Staging
+from kseg.changes.quarantine import Staging
 from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between
 from kseg.cleaner.producers import Producers, read_producers
 from kseg.cleaner.ranges import Checkpoints, CleanableRange, LargeRecord, cleanable_range, large_record, log_limits
@@ -336,7 +336,10 @@ class Compactor:
                     f"removes those (--drop-null-keys); {left}"
                 )
             self._taken.add(group)
-            self._adopt(group)
+            if self._staging is not None:
+                model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
+                for path in group.segment.paths.values():
+                    self._staging.adopt(path, model)
             self._free(group)
             yield group
         result.peak_bytes, result.replaced_bytes = self._taken.peak, self._taken.replaced
@@ -361,13 +364,6 @@ class Compactor:
         if group.is_copy and not staged:
             os.unlink(group.segment.path)
             group.segment.paths[LOG] = group.sources[0].path
-
-    def _adopt(self, group: CleanedGroup) -> None:
-        """Gives new files the owner and mode of the files that they replace."""
-        if self._staging is not None:
-            model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
-            for path in group.segment.paths.values():
-                self._staging.adopt(path, model)
 
     def _mark_committed(self, group: CleanedGroup) -> None:
         """Updates the segment after its new files have been moved into the partition."""

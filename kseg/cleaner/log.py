@@ -57,9 +57,6 @@ class CleanerSegment:
     def mtime_ms(self) -> int:
         return self.mtime_ns // 1_000_000
 
-    def side_bytes(self, suffix: str) -> int:
-        return self.sizes.get(suffix, 0)
-
     def largest_timestamp(self) -> int:
         """In ms: the timestamp of the last time index entry, else the modification time of the .log (LogSegment)."""
         path = self.paths.get(TIME_INDEX)
@@ -162,7 +159,7 @@ def _fits(
 
 def _entry_bytes(group: Sequence[CleanerSegment], suffix: str, width: int) -> int:
     """Returns the size of all whole entries, of ``width`` bytes each, in an index of the segments."""
-    return sum(part.side_bytes(suffix) // width * width for part in group)
+    return sum(part.sizes.get(suffix, 0) // width * width for part in group)
 
 
 # Reads a segment for cleaning: windows of checked batches, decompressed, processed in several threads.

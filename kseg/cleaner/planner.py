@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
-from kseg.changes.staging import staging
+from kseg.changes.quarantine import staging
 from kseg.cleaner.compaction import (
     Compaction,
     Compactor,
@@ -87,7 +87,8 @@ class CompactionPlanner(Planner):
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         if not self._topics.is_named(directory):
             raise KsegError(f"{directory}: is of no topic that --topic names")
-        if policy := self._refused_policy(directory):
+        policy = self._topics.policy_without_compact(directory)
+        if policy and not self._options.forces_policy:
             raise KsegError(f"{directory}: {_against('its topic', policy, self._topics.policy_source(directory))}")
         yield from self._plans(directory, known)
 
@@ -96,10 +97,6 @@ class CompactionPlanner(Planner):
         for path in self._selected(directory):
             with self.attempt(path):
                 yield from self._plans(path, known)
-
-    def _refused_policy(self, path: str) -> str | None:
-        """Returns the cleanup.policy for which a named partition is refused, None if it is compacted."""
-        return None if self._options.forces_policy else self._topics.policy_without_compact(path)
 
     def _selected(self, directory: str) -> list[str]:
         """Returns the partitions of a log directory to clean, and reports those that are refused or left alone."""

@@ -168,7 +168,9 @@ def _judge(found: CleanableRange, dirty: Sequence[CleanerSegment], settings: Cle
     """Decides whether cleaning is due: dirty enough, or too old (LogCleanerManager.grabFilthiestCompactedLog)."""
     if found.dirty_bytes + found.clean_bytes == 0 or (found.end <= found.start and found.dirty_bytes == 0):
         return
-    oldest_ms = _oldest(dirty) if found.dirty_bytes and settings.max_lag_ms < FOREVER_MS else None
+    oldest_ms = None
+    if found.dirty_bytes and settings.max_lag_ms < FOREVER_MS:
+        oldest_ms = min((stamp for stamp in map(_first_timestamp, dirty) if stamp > 0), default=None)
     is_late = oldest_ms is not None and oldest_ms < settings.now_ms - settings.max_lag_ms
     found.is_due = found.ratio > settings.min_ratio or is_late
     if not found.is_due and found.dirty_bytes:
@@ -178,11 +180,6 @@ def _judge(found: CleanableRange, dirty: Sequence[CleanerSegment], settings: Cle
             left_ms = oldest_ms + settings.max_lag_ms - settings.now_ms
             text += f"; max.compaction.lag.ms makes it due in {show_span(left_ms)}"
         found.stops.append(Stop(RATIO, f"dirty {found.ratio:.0%} of {least}", text))
-
-
-def _oldest(dirty: Sequence[CleanerSegment]) -> int | None:
-    """Returns the least timestamp of the first batches of dirty segments, in ms; None if they have none."""
-    return min((stamp for stamp in map(_first_timestamp, dirty) if stamp > 0), default=None)
 
 
 def _first_timestamp(segment: CleanerSegment) -> int:

@@ -15,7 +15,7 @@ from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Report
 from kseg.changes.journal import Known
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
-from kseg.changes.staging import staging
+from kseg.changes.quarantine import staging
 from kseg.conversion import rewriting
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments

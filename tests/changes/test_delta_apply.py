@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from changes.failing import QUICK, FailingDisk, killed_at
 from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.delta import RemovedRanges, deltas_of
+from kseg.changes.content import RemovedRanges, deltas_of
 from kseg.changes.disk import Disk
 from kseg.changes.disk_space import Space, space_of
 from kseg.changes.plan import Plan, Range

@@ -15,7 +15,7 @@ from changes.power import CUT, KILLED, ended_at, needs_proc
 from changes.trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.delta import old_content
+from kseg.changes.content import old_content
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Piece, Range
 from kseg.changes.quarantine import changes
@@ -98,7 +98,7 @@ def is_kept(name: str, content: bytes, places: list[bytes], directory: Path) -> 
             if change.steps[k].origin == name:
                 now = next((step.target for step in change.steps if step.made_by == k), change.steps[k].file)
                 old = b"".join(bytes_at(directory, piece) for piece in old_content(change, k, now))
-                return old == content and remade.kept_size <= len(content) // 2
+                return old == content and remade.size <= len(content) // 2
     return False
 
 

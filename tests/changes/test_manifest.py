@@ -66,8 +66,8 @@ def test_the_whole_change_is_read_again(partition: Path) -> None:
     assert kinds == ["truncate", "delete", "rename", "rename", "replace", "create"]
     assert as_stored(found) == as_stored(change)
     assert found.digests[0] == [sha256(LOG[400:1000]).hexdigest(), sha256(LOG[:1]).hexdigest()]
-    assert found.kept_bytes == 600 + 300 + 50 + found.by_delta[4].kept_size
-    assert found.by_delta[4].kept_size == 10_000
+    assert found.kept_bytes == 600 + 300 + 50 + found.by_delta[4].size
+    assert found.by_delta[4].size == 10_000
     assert found.changes_a_log
 
 

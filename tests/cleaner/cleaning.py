@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.staging import staging
+from kseg.changes.quarantine import staging
 from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
 from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.rounds import Round

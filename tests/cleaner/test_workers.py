@@ -8,7 +8,7 @@ import pytest
 from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
-from kseg.changes.staging import staging
+from kseg.changes.quarantine import staging
 from kseg.cleaner.compaction import Compactor
 from kseg.cleaner.log import CleaningThreads, read_segments
 from kseg.cleaner.ranges import Checkpoints

@@ -220,15 +220,12 @@ class RunState:
 
 
 class PathRun:
-    """One PATH: `run` reports its plans, and applies them unless the run is dry. ``is_single``: it is a partition."""
+    """The run over one PATH. ``is_single``: the path is a partition."""
 
     def __init__(self, path: str, is_single: bool, planner: Planner, options: ChangeOptions, state: RunState) -> None:
         self.path, self.is_single, self.planner, self.options, self.state = path, is_single, planner, options, state
         self.root = log_directory_of(path) if is_single else path
-        self._is_marker_reported = planner.keeps_marker
-
-    def run(self) -> None:
-        raise NotImplementedError
+        self._is_marker_reported = planner.keeps_marker or options.output is not None
 
     def report(self, plan: Plan) -> None:
         """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
@@ -273,24 +270,23 @@ class ChangeRun(PathRun):
             self.state.reporter.warning(line)
         return change
 
-    def run(self) -> None:
-        if self.options.is_dry:
-            self._show()
-            return
-        change = self._begin()
-        with change.rolled_back_if_unchanged():
-            if self.is_single:
-                self._apply_partition(change)
-            else:
-                self._apply_log_directory(change)
-
-    def _show(self) -> None:
+    def show(self) -> None:
+        """Reports the plans."""
         change = None if self.is_single else self._begin()
         known = known_root_files(self.root, self.planner.root_names) if change is None else change.known
         done = [] if change is None else change.done
         has_changed = sum(map(bool, self.plans(known, done))) > 0
         if change is not None or self.planner.with_root:
             self.plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
+
+    def apply(self) -> None:
+        """Reports the plans, and applies them."""
+        change = self._begin()
+        with change.rolled_back_if_unchanged():
+            if self.is_single:
+                self._apply_partition(change)
+            else:
+                self._apply_log_directory(change)
 
     def _apply_partition(self, change: LogDirectoryChange) -> None:
         planner, root_plan = self.planner, Plan(self.root)
@@ -336,10 +332,8 @@ class ChangeRun(PathRun):
 class CopyRun(PathRun):
     """Writes the resulting partitions to another directory."""
 
-    def report(self, plan: Plan) -> None:
-        self.state.planned(plan)
-
     def run(self) -> None:
+        """Reports the plans, and writes their results unless the run is dry."""
         if self.options.is_dry:
             self._run()
             return
@@ -435,16 +429,17 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
         warn_of_skipped_files(partition, False, reporter.warning, planner.reads_all_files)
     for link in filter(trees.islink, partitions):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
-    kind = ChangeRun if options.output is None else CopyRun
-    path_run = kind(real, is_single, planner, options, state)
-    if options.output is None and not options.is_dry:
-        with locked_and_completed(real, is_single, to_lock, reporter.warning):
-            path_run.run()
+    if options.output is not None:
+        CopyRun(real, is_single, planner, options, state).run()
         return
-    if options.output is None:
+    path_run = ChangeRun(real, is_single, planner, options, state)
+    if options.is_dry:
         for line in interrupted_changes(real, is_single):
             reporter.warning(line)
-    path_run.run()
+        path_run.show()
+    else:
+        with locked_and_completed(real, is_single, to_lock, reporter.warning):
+            path_run.apply()
 
 
 def check_unchanged(plans: Sequence[Plan]) -> None:

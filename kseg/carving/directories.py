@@ -94,7 +94,9 @@ def carve(
         carved.torn, carved.given_up = sum(each.count for each in torn), sum(each.given_up for each in torn)
         carved.batches = sum(len(run) for log in logs for run in log.runs)
         carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
-        carved.undecided = _pairs(joining, logs)
+        names = {log.log: log.directory for log in reversed(logs)}
+        pairs = {tuple(names.get(joining.logs[piece], "") for piece in pair) for pair in joining.undecided}
+        carved.undecided = tuple(sorted((one, two) for one, two in pairs if one and two and one != two))
         internal = [log for log in logs if log.named_by == "records"]
         carved.read_in_part = sum(sum(map(len, log.newest)) < sum(map(len, log.runs)) for log in internal)
         carved.nodes = tuple(sorted(side_files.nodes))
@@ -171,13 +173,6 @@ def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
                     tables = list(batch_rows(source, jobs, lambda _: None))
                     size = source.size
                 yield from pieces_of(_Reopened(path, size), tables, like=name)
-
-
-def _pairs(joining: Joining, logs: list[CarvedLog]) -> tuple[tuple[str, str], ...]:
-    """Returns the directories of logs that may belong together."""
-    names = {log.log: log.directory for log in reversed(logs)}
-    pairs = {tuple(names.get(joining.logs[piece], "") for piece in pair) for pair in joining.undecided}
-    return tuple(sorted((one, two) for one, two in pairs if one and two and one != two))
 
 
 def _write(

@@ -84,6 +84,8 @@ SAMPLED_RECORDS, SAMPLED_VALUES = 64, 8
 Records = dict[int, tuple[bytes | None, bytes | None]]
 """Keys and values by offset."""
 
+_first_offset = attrgetter("first_offset")
+
 _KEY_FIELDS = {"__consumer_offsets": ("group", "groupId"), "__transaction_state": ("transactionalId",)}
 """The fields of the keys by which coordinators choose a partition."""
 
@@ -148,10 +150,6 @@ class LogPieces:
 def _steps_differ(entries: list[OffsetIndexEntry]) -> bool:
     steps = {(two.offset - one.offset, two.position - one.position) for one, two in pairwise(entries)}
     return len(steps) > 1
-
-
-def _first_offset(piece: Piece) -> int:
-    return piece.first_offset
 
 
 class Joining:

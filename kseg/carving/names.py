@@ -345,7 +345,9 @@ class _Matching:
                 for partition in told:
                     if (allowed is None or partition in allowed) and self._fits(log, partition, offset):
                         matched[partition][told[partition]] += 1
-                        bits[partition] += self._bits(partition, offset)
+                        known = self._offsets[partition]
+                        near = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
+                        bits[partition] += offset_bits(offset, near)
         rivals = log2(len(self._offsets) if allowed is None else len(allowed)) if bits else 0.0
         for partition, found in matched.items():  # by chance any partition, and any of the offsets, might have matched
             bits[partition] -= rivals + log2(comb(len(edges), found.total()))
@@ -360,11 +362,6 @@ class _Matching:
             return False
         ends_early = offset == log.next_offset < self._commits.ends.get(partition, 0)
         return not ends_early and not self._commits.contradict(log, partition)
-
-    def _bits(self, partition: Partition, offset: int) -> float:
-        """The weight of an offset that is told of a partition."""
-        known = self._offsets[partition]
-        return offset_bits(offset, bisect_left(known, 2 * offset) - bisect_left(known, offset // 2))
 
 
 def _edges(log: CarvedLog) -> Iterator[int]:

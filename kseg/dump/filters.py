@@ -4,8 +4,8 @@ matches.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kseg.dump.options import DumpOptions
 from kseg.formats.rows import Scratch, UndecodableError
@@ -15,13 +15,9 @@ from kseg.output.notices import Notices
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.reader import SegmentReader, open_segment
+from kseg.segment.seek import OffsetStop, TimeStop, offset_extent, seek_offset, seek_time, time_extent
 from kseg.segment.selection import Selection
 from kseg.segment.times import LAST_TIMESTAMP, show_time
-from kseg.stores.source import Source, open_source
-
-if TYPE_CHECKING:
-    from kseg.segment.seek import OffsetStop, TimeStop
-
 
 _NOTHING = "no record in it matches"
 
@@ -47,11 +43,8 @@ class Filters:
 
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end."""
-        if self._last is None and self._around is None:
-            return
-
         logs = [file for file in without_snapshots(files) if file.is_segment]
-        nearest = Nearest(logs, self.selection, self._scratch, live, self._counts_batches)
+        nearest = Nearest(logs, self.selection, self._scratch, live, self._counts_batches, self._is_07)
         if self._last is not None:
             self.selection.offsets = nearest.last(self._last)
         elif self._around is not None:
@@ -66,10 +59,6 @@ class Filters:
         """Prepares for the batches of another file or message set."""
         offsets, times = self.selection.offsets, self.selection.times
         self._stops = []
-        if offsets is None and times is None:
-            return
-        from kseg.segment.seek import OffsetStop, TimeStop
-
         if offsets is not None and offsets[1] < LAST_OFFSET:
             self._stops.append(OffsetStop(offsets[1]))
         if times is not None and times[1] < LAST_TIMESTAMP:
@@ -78,11 +67,7 @@ class Filters:
     def begin(self, reader: SegmentReader, file: SegmentFile) -> None:
         """Moves a reader to the first possible match, found through the indexes of its segment."""
         self.restart()
-        if self.selection.offsets is None and self.selection.times is None:
-            return
-        from kseg.segment.seek import StartPosition, seek_offset, seek_time
-
-        starts: list[StartPosition] = []
+        starts = []
         if self.selection.offsets is not None:
             starts.append(seek_offset(reader, file, self.selection.offsets[0]))
         if self.selection.times is not None:
@@ -91,14 +76,13 @@ class Filters:
             if start.reason:
                 way = "read from its start" if start.is_scan else "read by an earlier entry"
                 self._notices.detail(f"{file.path}: {way}: {start.reason}")
-        reader.begin_at(max(start.position for start in starts))
+        if starts:
+            reader.begin_at(max(start.position for start in starts))
 
     def is_behind(self, batch: Batch) -> bool:
         """Whether no match can follow from this batch on. Must be called for every batch, in order."""
         for stop in self._stops:
             if stop.is_behind(batch):
-                from kseg.segment.seek import TimeStop
-
                 self._ended_early += isinstance(stop, TimeStop) and batch.timestamp_type == "CreateTime"
                 return True
         return False
@@ -119,8 +103,6 @@ class Filters:
 
     def _reason(self, files: Sequence[SegmentFile]) -> str:
         """Returns why nothing matches: the offsets or times of the segments, if the requested ones are outside."""
-        from kseg.segment.seek import offset_extent, time_extent
-
         if self.selection.offsets is not None:
             ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]
             if found := _range_if_outside("offsets", self.selection.offsets, ends, str):
@@ -193,18 +175,17 @@ _FIRST_REACH = 4
 class Nearest:
     """``files`` are the segments of one partition, in order; ``counts_batches``: batches are counted, not records.
 
-    The offsets of the selection are ignored.
+    The offsets of the selection are ignored. ``is_07``: the files are of 0.7, whatever their suffix.
     """
 
     def __init__(
-        self, files: Sequence[SegmentFile], selection: Selection, scratch: Scratch, live: bool, counts_batches: bool
-    ) -> None:
-        self._files, self._scratch, self._live = files, scratch, live
+        self, files: Sequence[SegmentFile], selection: Selection, scratch: Scratch, live: bool, counts_batches: bool,
+        is_07: bool = False,
+    ) -> None:  # fmt: skip
+        self._files, self._scratch, self._live, self._is_07 = files, scratch, live, is_07
         self._counts_batches = counts_batches
-        self._selection = Selection(
-            None, selection.times, selection.key, selection.producer_id, selection.key_pattern, selection.grep
-        )
-        self._selection.decoder = selection.decoder
+        self._selection = copy(selection)
+        self._selection.offsets = None
 
     def last(self, count: int) -> tuple[int, int]:
         """Returns the range that holds the last ``count`` matches. Raises PathError if a segment cannot be opened."""
@@ -242,8 +223,7 @@ class Nearest:
     def _end_of(self, file: SegmentFile, end: int) -> int:
         """Returns an offset near the end of a segment, not above ``end``."""
         last = -1
-        with open_source(file.path) as source:
-            reader = self._reader_at(file, source, end)
+        with self._reader_at(file, end) as reader:
             for batch in reader:
                 if isinstance(batch, Batch) and batch.base_offset is not None and batch.base_offset < end:
                     last = batch.last_offset
@@ -254,8 +234,7 @@ class Nearest:
         for i, file in enumerate(files):
             if i + 1 < len(files) and (files[i + 1].base_offset or 0) <= first:
                 continue
-            with open_source(file.path) as source:
-                reader = self._reader_at(file, source, first)
+            with self._reader_at(file, first) as reader:
                 for batch in reader:
                     if not isinstance(batch, Batch) or not self._selection.holds(batch):
                         continue
@@ -277,10 +256,7 @@ class Nearest:
         except UndecodableError:
             return [batch.last_offset]
 
-    def _reader_at(self, file: SegmentFile, source: Source, offset: int) -> SegmentReader:
-
-        from kseg.segment.seek import seek_offset
-
-        reader = SegmentReader(source, False, file.base_offset or 0, self._live, scratch=self._scratch)
+    def _reader_at(self, file: SegmentFile, offset: int) -> SegmentReader:
+        reader = open_segment(file, self._scratch, live=self._live, is_07=self._is_07)
         reader.begin_at(seek_offset(reader, file, offset).position)
         return reader

@@ -32,13 +32,12 @@ from kseg.output.printer import Style
 from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.runtime.threads import usable_cores
-from kseg.segment.batches import Batch, Message07
+from kseg.segment.batches import Batch, Message07, RowSpan, Spans, all_rows
 from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_partition_name, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.selection import RowSpan
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url
@@ -73,6 +72,7 @@ class Dump:
         )  # fmt: skip
         self.filters = Filters(options, self.scratch, self.notices)
         self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
+        self._spans: Spans = self._selected if self.is_selective else all_rows
         self.sink = sink
         self.printers = printers_of(options, sink, style, self.scratch, self.notices, self.is_selective)
         self.printer = self.printers[0]
@@ -415,7 +415,7 @@ class Dump:
                 "batch"
             )
         else:
-            self.printer.unproven(batch, self._spans if self.is_selective else None)
+            self.printer.unproven(batch, self._spans)
 
     def _batch(self, batch: Batch) -> bool:
         """Prints a batch if it matches. Returns False if no more matches can follow."""
@@ -424,7 +424,7 @@ class Dump:
         if self._is_hidden(batch) or not self.filters.holds(batch):
             return True
         errors = self.printer.errors
-        self.printer.batch(batch, self._spans if self.is_selective else None)
+        self.printer.batch(batch, self._spans)
         if self.left is not None and not self.printer.style.deep:
             self.left -= 1
         if self.left == 0 or (self.options.stop_on_damage and self.printer.errors > errors):
@@ -437,16 +437,14 @@ class Dump:
         stable = self.transactions.last_stable_offset
         return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
 
-    def _spans(self, rows: Rows) -> list[RowSpan]:
-        spans = self.filters.selection.spans(rows)
-        if self.left is None:
-            return spans
+    def _selected(self, rows: Rows) -> list[RowSpan]:
         kept: list[RowSpan] = []
-        for first, stop in spans:
-            stop = min(stop, first + self.left)
+        for first, stop in self.filters.selection.spans(rows):
+            if self.left is not None:
+                stop = min(stop, first + self.left)
+                self.left -= max(stop - first, 0)
             if stop > first:
                 kept.append((first, stop))
-                self.left -= stop - first
         return kept
 
 

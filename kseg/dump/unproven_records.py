@@ -8,9 +8,10 @@ from kseg.changes.driver.planner import Messages
 from kseg.errors import RequestError
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.jsonl import JsonLinesPrinter
-from kseg.output.printer import Record07, Spans, Style
+from kseg.output.printer import Style
 from kseg.output.sink import STANDARD_OUTPUT, Sink, open_sink
-from kseg.segment.batches import Batch, Message07
+from kseg.segment.batches import Batch, Message07, Spans, all_rows
+from kseg.segment.items import Record
 
 
 class UnprovenRecords(JsonLinesPrinter):
@@ -20,7 +21,7 @@ class UnprovenRecords(JsonLinesPrinter):
         super().__init__(sink, Style(deep=True, contents=True), scratch)
         self.count = 0
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         self.unproven(batch, spans)
 
     def _print_rows(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
@@ -28,9 +29,9 @@ class UnprovenRecords(JsonLinesPrinter):
         # A damaged batch may have the control flag set by mistake.
         self._render_rows(batch, rows, first, stop)
 
-    def _object_07(self, batch: Message07, found: Record07, is_proven: bool) -> dict[str, Any]:
+    def _object_07(self, batch: Message07, record: Record, is_proven: bool) -> dict[str, Any]:
         self.count += 1
-        return super()._object_07(batch, found, is_proven)
+        return super()._object_07(batch, record, is_proven)
 
 
 class RecordsFile:

@@ -111,6 +111,10 @@ class Rows:
         self.count = count
         self.misfits = misfits
 
+    def part(self, first: int, stop: int) -> "Rows":
+        """Returns the records ``first`` to ``stop``."""
+        return Rows(self.payload, self.rows[first * ROW_WIDTH : stop * ROW_WIDTH], self.headers, stop - first)
+
     def entries(self, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, bytes | None, bytes | None]]:
         """Yields offset, key and value of the records ``first`` to ``stop``; a null one is None."""
         columns, payload = self.rows, self.payload

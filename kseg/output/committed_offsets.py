@@ -10,11 +10,11 @@ from typing import Any
 from kseg.formats.rows import Scratch
 from kseg.logdir.coordinators import Commit, CommitTable
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Spans, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import plural, shown_time
-from kseg.segment.batches import Batch
+from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.times import show_span
@@ -72,7 +72,7 @@ class CommittedOffsetsPrinter(Printer):
         self.files += 1
         self._commits.begin(file)
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         if not batch.is_valid:
             self._wrong_batches += 1  # its contents cannot be trusted
             self.errors += 1

@@ -37,11 +37,11 @@ from kseg.kernel.layout.headers import (
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_NESTING, WINDOW_BYTES
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Spans, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shown_time
-from kseg.segment.batches import Batch, Message07, RecordBatch
+from kseg.segment.batches import Batch, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -258,7 +258,7 @@ class HexPrinter(Printer):
             return
         super().run(reader, run)
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         """Prints the whole batch; ``spans`` is ignored."""
         if not self._lines.shows(batch.position, batch.end):
             return

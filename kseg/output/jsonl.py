@@ -10,8 +10,8 @@ from typing import Any
 from kseg.formats.json_values import bytes_value, encode, fields_of, name_value, unset
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.render.lines import CONTENTS, DEEP
-from kseg.output.printer import Record07, RenderingPrinter, Spans, all_rows
-from kseg.segment.batches import Batch, Message, Message07
+from kseg.output.printer import RenderingPrinter
+from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem, Record
 
@@ -39,7 +39,7 @@ class JsonLinesPrinter(RenderingPrinter):
         flags = DEEP * (self.style.deep or self._program is not None) | CONTENTS * self.style.contents
         self._renderer.show(flags, texts, self._program)
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._put(encode(self._batch_object(batch, problems)) + b"\n")
@@ -48,19 +48,19 @@ class JsonLinesPrinter(RenderingPrinter):
         if not batch.is_valid or any(problem.code == "undecodable-records" for problem in problems):
             self.unproven(batch, spans)
             return
-        self._print_records(batch, spans or all_rows)
+        self._print_records(batch, spans)
 
-    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans = all_rows) -> None:
         self._use(self._unproven_texts)
-        self._print_records(batch, spans or all_rows, is_proven=False)
+        self._print_records(batch, spans, is_proven=False)
         self._use(self._texts)
 
     def _print_records(self, batch: Batch, spans: Spans, is_proven: bool = True) -> None:
         # The batch line reports an error: `problems` comes from decoding the same records.
         with suppress(UndecodableError):
             if isinstance(batch, Message07):
-                for found in self._records_07(batch, spans):
-                    self._put(encode(self._object_07(batch, found, is_proven)) + b"\n")
+                for record, _ in batch.entries(spans):
+                    self._put(encode(self._object_07(batch, record, is_proven)) + b"\n")
                 return
             for rows in batch.rows_before_fault():
                 for first, stop in spans(rows):
@@ -135,14 +135,15 @@ class JsonLinesPrinter(RenderingPrinter):
         shown = [{"key": bytes_value(header.key), "value": bytes_value(header.value)} for header in record.headers]
         self._put(b',"headers":' + encode(shown) + b"}\n")
 
-    def _object_07(self, batch: Message07, found: Record07, is_proven: bool) -> dict[str, Any]:
+    def _object_07(self, batch: Message07, record: Record, is_proven: bool) -> dict[str, Any]:
+        value = record.value or b""
         row = {
             "type": "record", "file": self._name, "position": batch.position, "topic": self._topic,
-            "partition": self._file.partition, "offset": found.offset, "nextOffset": found.next_offset,
-            "valueSize": found.size, "isValid": found.is_valid,
+            "partition": self._file.partition, "offset": record.offset, "nextOffset": record.next_offset,
+            "valueSize": len(value), "isValid": record.is_valid,
         }  # fmt: skip
-        if found.value is not None:
-            row["value"] = bytes_value(found.value)
+        if self.style.contents:
+            row["value"] = bytes_value(value)
         return row if is_proven else row | {"proven": False}
 
     def damage(self, damage: Damage) -> None:

@@ -20,8 +20,8 @@ from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Record07, RenderingPrinter, Spans, all_rows, frame_row
-from kseg.segment.batches import Batch, Message, Message07
+from kseg.output.printer import RenderingPrinter, frame_row
+from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Record
 
@@ -51,10 +51,10 @@ class KafkaTextPrinter(RenderingPrinter):
         elif file.base_offset is not None:
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         self.errors += not batch.is_valid
         if isinstance(batch, Message07):
-            self._batch_07(batch, spans or all_rows)
+            self._batch_07(batch, spans)
             return
         self._line(batch)
         if not self.style.deep:
@@ -67,7 +67,7 @@ class KafkaTextPrinter(RenderingPrinter):
                     self.errors += 1
                     self._put_damage(COMPRESSED_TWICE, batch.position, batch.size)
                 self.errors += rows.misfits > 0
-                for first, stop in (spans or all_rows)(rows):
+                for first, stop in spans(rows):
                     self._print_rows(batch, rows, first, stop)
         except UndecodableError as error:
             self.errors += 1
@@ -115,10 +115,10 @@ class KafkaTextPrinter(RenderingPrinter):
         self.errors += 1
         self._put_damage(damage.code, damage.position, damage.length)
 
-    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans = all_rows) -> None:
         with suppress(UndecodableError):
             for rows in batch.rows_before_fault():
-                for first, stop in (spans or all_rows)(rows):
+                for first, stop in spans(rows):
                     for i in range(first, stop):
                         self._put(b"| proven: false ")
                         self._print_rows(batch, rows, i, i + 1)
@@ -152,23 +152,23 @@ class KafkaTextPrinter(RenderingPrinter):
         if not self.style.deep:
             return
         try:
-            for found in self._records_07(batch, spans):
-                self._put_record_07(found)
+            for record, crc in batch.entries(spans):
+                self._put_record_07(record, crc)
         except UndecodableError as error:
             self.errors += 1
             self._put_damage(error.problem, batch.position, batch.size)
 
-    def _put_record_07(self, found: Record07) -> None:
-        content = b""
-        if found.value is not None:
-            shown = java_text.decode(found.value)
+    def _put_record_07(self, record: Record, crc: int) -> None:
+        content, value = b"", record.value or b""
+        if self.style.contents:
+            shown = java_text.decode(value)
             content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
         if self.style.skip_metadata:
             self._put(b"|" + content + b"\n" if content else b"\n")
             return
-        is_valid = b"true" if found.is_valid else b"false"
+        is_valid = b"true" if record.is_valid else b"false"
         head = b"| offset: %d nextOffset: %d valueSize: %d isValid: %s crc: %d"
-        self._put(head % (found.offset, found.next_offset, found.size, is_valid, found.crc) + content + b"\n")
+        self._put(head % (record.offset, record.next_offset, len(value), is_valid, crc) + content + b"\n")
 
 
 def ends_silently(damage: Damage, head: bytes) -> bool:

@@ -10,9 +10,9 @@ from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import BytesLike
-from kseg.output.printer import Printer, Spans
+from kseg.output.printer import Printer
 from kseg.output.sink import Sink
-from kseg.segment.batches import Batch
+from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -103,7 +103,7 @@ class ParallelPrinter:
     def damage(self, damage: Damage) -> None:
         self._submit(lambda printer: printer.damage(damage), 0)
 
-    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans = all_rows) -> None:
         def task(printer: Printer) -> None:
             batch.scratch = printer.scratch  # that of the reader is for one thread
             printer.unproven(batch, spans)

@@ -3,21 +3,20 @@
 For text and JSON Lines, runs of frames are rendered in the kernel; other batches are rendered one by one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.codec_libraries import expansion_buffer
-from kseg.formats.rows import Rows, Scratch, Sliceable, UndecodableError, int64s
+from kseg.formats.rows import Rows, Scratch, Sliceable, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
-from kseg.segment.batches import Batch, Message07
+from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.selection import RowSpan
 
 
 class Style(NamedTuple):
@@ -40,10 +39,6 @@ class Style(NamedTuple):
         if found is None or not (self.contents or getattr(found, "implies_contents", True)):
             return self
         return self._replace(deep=True, contents=True, decoder=found)
-
-
-Spans = Callable[[Rows], list[RowSpan]]
-"""Selects rows (first, stop) of a batch."""
 
 
 class Printer:
@@ -73,14 +68,14 @@ class Printer:
         for i in range(run.count):
             self.batch(reader.batch(run, i, keep=False))
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         """Prints one batch. ``spans`` selects the rows (first, stop) of the records to print, None: all."""
         raise NotImplementedError
 
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
-    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans = all_rows) -> None:
         """Prints the readable records of a broken batch, whose damage was printed before."""
 
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
@@ -98,17 +93,6 @@ class Printer:
 
     def close(self) -> None:
         """Ends the dump."""
-
-
-class Record07(NamedTuple):
-    """A message of Kafka 0.7 inside a batch; ``value`` is None if contents are not printed."""
-
-    offset: int
-    next_offset: int
-    size: int
-    is_valid: bool
-    crc: int
-    value: bytes | None
 
 
 class RenderingPrinter(Printer):
@@ -172,7 +156,7 @@ class RenderingPrinter(Printer):
     def _finish_row(self, buffer: Sliceable, rows: memoryview, headers: memoryview) -> None:
         """Completes the line of a record whose key and value the kernel leaves to the decoder."""
         at = self._renderer.row
-        (record,) = records_of(Rows(buffer, rows[at * layout.ROW_WIDTH : (at + 1) * layout.ROW_WIDTH], headers, 1))
+        (record,) = records_of(Rows(buffer, rows, headers, at + 1).part(at, at + 1))
         self._put(self._rest_of_record(self._renderer.is_control, record) + self._line_end)
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
@@ -244,40 +228,6 @@ class RenderingPrinter(Printer):
     def _unwrite(self, count: int) -> None:
         """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
         self._renderer.written -= count
-
-    def _records_07(self, batch: Message07, spans: Spans) -> Iterator[Record07]:
-        """Yields the messages inside a message of Kafka 0.7. All but the last have its own offset as next offset.
-
-        Raises UndecodableError behind the readable ones.
-        """
-        held: Record07 | None = None
-        fault: UndecodableError | None = None
-        try:
-            for rows in batch.rows():
-                for first, stop in spans(rows):
-                    for at in range(first * layout.ROW_WIDTH, stop * layout.ROW_WIDTH, layout.ROW_WIDTH):
-                        if held is not None:
-                            yield held
-                        held = self._record_07(batch, rows, at)
-        except UndecodableError as error:
-            fault = error
-        if held is not None:
-            yield held if fault else held._replace(next_offset=batch.next_offset)
-        if fault is not None:
-            raise fault
-
-    def _record_07(self, batch: Message07, rows: Rows, at: int) -> Record07:
-        start, size, check = (
-            rows.rows[at + column] for column in (layout.ROW_VALUE, layout.ROW_VALUE_SIZE, layout.ROW_CHECK)
-        )
-        value = bytes(rows.payload[start : start + size]) if self.style.contents else None
-        is_valid = bool(check >> layout.CHECK_VALID_SHIFT & 1)
-        offset = rows.rows[at + layout.ROW_OFFSET]
-        return Record07(offset, batch.base_offset, size, is_valid, check & 0xFFFFFFFF, value)
-
-
-def all_rows(rows: Rows) -> list[RowSpan]:
-    return [(0, rows.count)]
 
 
 def frame_row(batch: Batch) -> memoryview:

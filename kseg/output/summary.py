@@ -9,11 +9,11 @@ from kseg.formats.compressing import Target
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Spans, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.segment.batches import Batch
+from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -91,7 +91,7 @@ class SummaryPrinter(Printer):
                 self._recompress(reader.batch(run, i, keep=False))
         self._count_problems(problems)
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         """Counts the whole batch; ``spans`` is ignored."""
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.formats.control import control_text, parse_control
-from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel.layout.rows import ROW_WIDTH
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Spans, Style, all_rows
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
-from kseg.segment.batches import Batch, Message, Message07, RecordBatch
+from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
 from kseg.segment.times import show_span
@@ -96,7 +95,7 @@ class TablePrinter(Printer):
         self.files += 1
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 
-    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._count(batch, bool(problems))
@@ -185,13 +184,12 @@ class TablePrinter(Printer):
             return shown_time(ms)
         return shown_time(ms, MINUTES if self._width < MIN_SECONDS_WIDTH else SECONDS)
 
-    def _records(self, batch: Batch, spans: Spans | None) -> None:
+    def _records(self, batch: Batch, spans: Spans) -> None:
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
         try:
             for rows in batch.rows_before_fault():
-                for first, stop in (spans or all_rows)(rows):
-                    part = Rows(rows.payload, rows.rows[first * ROW_WIDTH :], rows.headers, stop - first)
-                    for record in records_of(part, kind):
+                for first, stop in spans(rows):
+                    for record in records_of(rows.part(first, stop), kind):
                         self._record(batch, record)
         except UndecodableError:
             return  # the line of problems reports it

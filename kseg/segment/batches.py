@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,6 +16,15 @@ from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records import messages
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
+
+RowSpan = tuple[int, int]
+"""Rows from first to stop, stop excluded."""
+Spans = Callable[[Rows], list[RowSpan]]
+"""Selects rows of a batch."""
+
+
+def all_rows(rows: Rows) -> list[RowSpan]:
+    return [(0, rows.count)]
 
 
 @dataclass(slots=True)
@@ -303,19 +313,31 @@ class Message07(Batch):
         return v07.read_rows(self.data, self.base_offset, self.scratch, self.remarks)
 
     def __iter__(self) -> Iterator[Record]:
-        held: Record | None = None
+        with suppress(UndecodableError):  # `check` reports the error; records before it are kept
+            for record, _ in self.entries(all_rows):
+                yield record
+
+    def entries(self, spans: Spans) -> Iterator[tuple[Record, int]]:
+        """Yields the messages and their CRCs. All but the last have the batch's own offset as next offset.
+
+        Raises UndecodableError behind the readable ones.
+        """
+        held: tuple[Record, int] | None = None
+        fault: UndecodableError | None = None
         try:
             for rows in self.rows():
-                for record in records_of(rows):
-                    if held is not None:
-                        yield held
-                    held = record._replace(next_offset=self.base_offset)
-            if held is not None:
-                held = held._replace(next_offset=self.next_offset)
-        except UndecodableError:
-            pass  # `check` reports the error; records before it are kept
+                for part in (rows.part(*span) for span in spans(rows)):
+                    crcs = part.rows[ROW_CHECK::ROW_WIDTH].tolist()
+                    for record, check in zip(records_of(part), crcs, strict=True):
+                        if held is not None:
+                            yield held
+                        held = record._replace(next_offset=self.base_offset), check & 0xFFFFFFFF
+        except UndecodableError as error:
+            fault = error
         if held is not None:
-            yield held
+            yield held if fault else (held[0]._replace(next_offset=self.next_offset), held[1])
+        if fault is not None:
+            raise fault
 
 
 class Survey:

@@ -14,11 +14,8 @@ from kseg.kernel.layout.rows import (
     ROW_VALUE_SIZE,
     ROW_WIDTH,
 )
-from kseg.segment.batches import Batch, Message, RecordBatch
+from kseg.segment.batches import Batch, Message, RecordBatch, RowSpan
 from kseg.segment.items import Record, records_of
-
-RowSpan = tuple[int, int]
-"""Rows from first to stop, stop excluded."""
 
 
 class Selection:

@@ -122,3 +122,12 @@ def test_offsets_of_a_log_of_several_0_7_segments(kseg: Kseg) -> None:
     everything = offsets(kseg, partition)
     low, high = everything[len(everything) // 3], everything[len(everything) // 2]
     assert offsets(kseg, "--offsets", f"{low}..{high}", partition) == [n for n in everything if low <= n <= high]
+
+
+@pytest.mark.parametrize("suffix", [".kafka", ".log"])
+def test_the_last_batches_of_a_log_of_0_7(suffix: str, kseg: Kseg, tmp_path: Path) -> None:
+    path = shutil.copy(V07 / "00000000000000000000.kafka", tmp_path / f"00000000000000000000{suffix}")
+    dump = ("dump", "--format", "json", "--era", "0.7", path)
+    found = [kseg(*dump, *more).of_type("batch") for more in ((), ("--last", "2"), ("--around", "60"))]
+    assert found[1] == found[0][-2:]
+    assert found[2] == found[0]

@@ -16,7 +16,7 @@ from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fiel
 from kseg.logdir.metadata_replay import LoadedImage, image_of_snapshot, load_image
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, display_width, line_width
+from kseg.output.terminal import Column, Columns, Paint, line_width, widths_of
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
 from kseg.stores import trees
@@ -140,17 +140,16 @@ class _Table:
             sink.put_row({"type": "imageTable", "title": self.caption(image), "columns": shown,
                           "rows": [list(row) for row in self.rows(image, options)]})  # fmt: skip
             return
-        rows = [tuple(on_one_line(cell) for cell in row) for row in self.rows(image, options)]
+        rows = [dict(zip(titles, map(on_one_line, row), strict=True)) for row in self.rows(image, options)]
         if not rows:
             return
-        cells = [max(map(display_width, column)) for column in zip(titles, *rows, strict=True)]
-        columns = Columns(self.columns, dict(zip(titles, cells, strict=True)), line_width(sink, _PIPE_WIDTH))
+        columns = Columns(self.columns, widths_of(self.columns, rows), line_width(sink, _PIPE_WIDTH))
         paint = Paint(options.color, sink.is_terminal)
         sink.put("")
         sink.put(paint(self.caption(image), bold=True))
         sink.put(columns.heading(paint))
         for row in rows:
-            sink.put(columns.line(dict(zip(titles, row, strict=True)), paint))
+            sink.put(columns.line(row, paint))
 
 
 def _numbers(values: Iterable[int]) -> str:

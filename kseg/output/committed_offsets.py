@@ -12,7 +12,7 @@ from kseg.logdir.coordinators import Commit, CommitTable
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
+from kseg.output.terminal import Column, Columns, Paint, clipped, widths_of
 from kseg.quantities import plural, shown_time
 from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
@@ -113,20 +113,14 @@ class CommittedOffsetsPrinter(Printer):
     def _table(self, found: list[Row]) -> Iterator[str]:
         if not found:
             return
-        widths = {column.title: len(column.title) for column in COLUMNS}
-        used = set()
-        for row in found:
-            for title, text in _cells(row).items():
-                widths[title] = max(widths[title], display_width(text))
-                used |= {title} if text else set()
-        used |= {"LAG"}
-        metadata = widths["METADATA"]
-        widths["METADATA"] = min(metadata, MIN_METADATA_WIDTH)
+        rows = list(map(_cells, found))
+        used = {"LAG", *(title for cells in rows for title, text in cells.items() if text)}
+        widths = widths_of(COLUMNS, rows)
+        widths["METADATA"] = min(widths["METADATA"], MIN_METADATA_WIDTH)
         columns = Columns([column for column in COLUMNS if column.title in used], widths, self._width)
         width = max(columns.width_of("METADATA", self._width), widths["METADATA"])
         yield columns.heading(self._paint)
-        for row in found:
-            shown = _cells(row)
+        for row, shown in zip(found, rows, strict=True):
             shown["METADATA"] = clipped(shown["METADATA"], width)
             is_odd = row["offset"] is None or _is_outside(row)
             yield columns.line(shown, self._paint, "red" if is_odd else None)

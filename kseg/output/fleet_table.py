@@ -5,7 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 from kseg.output.notices import on_one_line
-from kseg.output.terminal import Column, Columns, Paint, display_width
+from kseg.output.terminal import Column, Columns, Paint, widths_of
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
@@ -50,13 +50,7 @@ class FleetTable:
         last = _cells({**total, **no_times, "path": "", "forms": [], "cleaner": None})
         last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
         last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
-        widths = {
-            column.title: max(
-                display_width(each[column.title]) for each in (*shown, last, {column.title: column.title})
-            )
-            for column in chosen
-        }
-        columns = Columns(chosen, widths, self._width)
+        columns = Columns(chosen, widths_of(chosen, [*shown, last]), self._width)
         lines = [columns.heading(self._paint), *(columns.line(each, self._paint) for each in shown)]
         if self._unlisted:
             rest = plural(len(self._unlisted), "partition has", "partitions have")

@@ -12,7 +12,7 @@ differs from the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestam
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -27,7 +27,7 @@ from kseg.output.sink import Sink
 from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
 from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, TransactionIndex
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
-from kseg.sidefiles.problems import SideFileProblem, problems_of
+from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
 from kseg.stores.source import Source, named, open_source
 
@@ -72,10 +72,9 @@ class SidePrinter:
             end = source.end_of_data() if is_index else 0
             if end > MAX_INDEX_BYTES:
                 self._fail(f"{file.path}: has {source.size} bytes, more than any index: its entries are not shown")
-            elif file.kind == INDEX:
-                self._index(file, OffsetIndex(source.buffer, file.base_offset, end))
-            elif file.kind == TIME_INDEX:
-                self._index(file, TimeIndex(source.buffer, file.base_offset, end))
+            elif file.kind in (INDEX, TIME_INDEX):
+                make = OffsetIndex if file.kind == INDEX else TimeIndex
+                self._index(file, make(source.buffer, file.base_offset, end))
             elif file.kind == TRANSACTION_INDEX:
                 self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, end))
             else:
@@ -133,14 +132,22 @@ class SidePrinter:
             self.sanity(file, problem)
             return
         else:
-            with self._log_beside(file) as log, self._index_beside(file) if is_time else nullcontext() as offsets:
+            with ExitStack() as stack:
+                source = self._beside(file, LOG, stack)
+                log = None if source is None else IndexedLog(source.buffer, self.scratch)
+                source, offsets = self._beside(file, INDEX, stack) if is_time else None, None
+                if source is not None:
+                    offsets = OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
                 checked = self._checked(index, log, offsets)
                 for i, (entry, mismatches) in enumerate(checked if self.shows_unused else islice(checked, len(index))):
                     self.errors += i < len(index) and any(mismatch.misleads for mismatch in mismatches)
                     self.entry(file, i, entry, mismatches)
                 if is_time and log and log.steps_left <= 0:
                     self.warn(f"{file.path}: its entries are not in order; some were not checked")
-        for item in index.items():
+        self._index_problems(file, index.items())
+
+    def _index_problems(self, file: SideFile, items: Iterable[Any]) -> None:
+        for item in items:
             if isinstance(item, SideFileProblem):
                 self.errors += item.is_damage
                 self.index_problem(file, item)
@@ -156,47 +163,31 @@ class SidePrinter:
         else:
             yield from ((entry, ()) for entry in index.as_kafka_lists())
 
-    @contextmanager
-    def _log_beside(self, file: SideFile) -> Iterator[IndexedLog | None]:
-        with self._beside(file, LOG) as source:
-            yield None if source is None else IndexedLog(source.buffer, self.scratch)
-
-    @contextmanager
-    def _index_beside(self, file: SideFile) -> Iterator[OffsetIndex | None]:
-        with self._beside(file, INDEX) as source:
-            yield None if source is None else OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
-
-    @contextmanager
-    def _beside(self, file: SideFile, suffix: str) -> Iterator[Source | None]:
+    def _beside(self, file: SideFile, suffix: str, stack: ExitStack) -> Source | None:
+        """Opens another file of the segment; None if there is none."""
         if file.is_remote_copy:
-            yield None
-            return
-        path = file.beside(suffix)
+            return None
         try:
-            source = open_source(path)
+            return stack.enter_context(open_source(file.beside(suffix)))
         except PathError as error:
             self.warn(f"{error}; the entries of {os.path.basename(file.path)} are not checked against it")
-            yield None
-            return
-        with source:
-            yield source
+            return None
 
 
 def fields(entry: Any) -> dict[str, Any]:
-    """Returns every field of an entry in order, except those that its version lacks."""
+    """Returns every field of an entry in order, except those that its version lacks.
+
+    Those of a producer are kafka-dump-log's, in its order; None for unset ones, and for those of a batch if none is
+    known.
+    """
     if isinstance(entry, ProducerStateEntry):
-        return _producer_fields(entry)
+        found = fields_of(entry, "producer_id", "producer_epoch", "coordinator_epoch")
+        first = entry.current_txn_first_offset
+        found |= {"currentTxnFirstOffset": first if first >= 0 else None, "lastTimestamp": entry.timestamp}
+        batch = fields_of(entry, "first_sequence", "last_sequence", "last_offset", "offset_delta", "timestamp")
+        return found | (batch if entry.has_batch else dict.fromkeys(batch))
     foreign = entry.foreign_fields() if hasattr(entry, "foreign_fields") else set()
     return {camel_case(name): value for name, value in entry._asdict().items() if name not in foreign}
-
-
-def _producer_fields(entry: ProducerStateEntry) -> dict[str, Any]:
-    """Returns kafka-dump-log's fields in its order; None for unset ones, and for those of a batch if none is known."""
-    found = fields_of(entry, "producer_id", "producer_epoch", "coordinator_epoch")
-    first = entry.current_txn_first_offset
-    found |= {"currentTxnFirstOffset": first if first >= 0 else None, "lastTimestamp": entry.timestamp}
-    batch = fields_of(entry, "first_sequence", "last_sequence", "last_offset", "offset_delta", "timestamp")
-    return found | (batch if entry.has_batch else dict.fromkeys(batch))
 
 
 SHOWN_PROBLEMS = 3
@@ -254,14 +245,11 @@ class SideTextPrinter(SidePrinter):
 
     def item(self, file: SideFile, item: Any) -> None:
         if isinstance(item, SideFileProblem):
-            self._problem(file, item)
+            self.errors += item.is_damage
+            self._damage_line(item)
+            self.warn(f"{file.path}: {item.message}")
         else:
             self._put(" ".join(f"{name}: {_shown(value)}" for name, value in fields(item).items()))
-
-    def _problem(self, file: SideFile, problem: SideFileProblem) -> None:
-        self.errors += problem.is_damage
-        self._damage_line(problem)
-        self.warn(f"{file.path}: {problem.message}")
 
     def _damage_line(self, problem: SideFileProblem) -> None:
         self._put(f"| damage: {problem.code} position: {problem.position} length: {problem.length}")
@@ -274,7 +262,7 @@ class SideTextPrinter(SidePrinter):
                 self._damage_line(SideFileProblem("unknown-version", i * size, size, ""))
             else:
                 self._put(" ".join(f"{name}: {value}" for name, value in shown.items()))
-        self._warn_problems(file, index.items())
+        self._index_problems(file, index.items())  # kafka-dump-log ignores them
 
     def _snapshot(self, file: SideFile, snapshot: ProducerSnapshot) -> None:
         refusal = snapshot.kafka_refusal()
@@ -282,15 +270,9 @@ class SideTextPrinter(SidePrinter):
             self.errors += 1
             self.warn(f"{file.path}: {refusal}")
             return
-        self._warn_problems(file, snapshot.problems())
+        self._index_problems(file, snapshot.problems())  # kafka-dump-log ignores them
         for entry in snapshot:
             self._put(_producer_line(entry))
-
-    def _warn_problems(self, file: SideFile, items: Iterable[Any]) -> None:
-        """Reports problems that kafka-dump-log ignores."""
-        for problem in problems_of(items):
-            self.errors += problem.is_damage
-            self.index_problem(file, problem)
 
     def _put(self, line: str) -> None:
         data = printable(line) if self.style.escape else os.fsencode(line)
@@ -377,8 +359,7 @@ class SideJsonPrinter(SidePrinter):
 
     def item(self, file: SideFile, item: Any) -> None:
         if isinstance(item, SideFileProblem):
-            self.errors += item.is_damage
-            self.index_problem(file, item)
+            self._index_problems(file, [item])
         else:
             self._put({"type": ENTRY_NAMES[file.kind], "file": file.path} | fields(item))
 

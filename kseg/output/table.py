@@ -13,7 +13,7 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
+from kseg.output.terminal import Column, Columns, Paint, clipped, display_width, widths_of
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
@@ -225,11 +225,7 @@ class TablePrinter(Printer):
         rows, self._rows = self._rows, []
         held = [row[0] for row in rows if row[0]]
         if held and not self._columns:
-            widths = {
-                column.title: max(len(column.title), *(len(found.get(column.title, "-")) for found in held))
-                for column in COLUMNS
-            }
-            self._columns = Columns(COLUMNS, widths, self._width - SLACK)
+            self._columns = Columns(COLUMNS, widths_of(COLUMNS, held), self._width - SLACK)
             self.sink.put(self._columns.heading(self._paint))
         for row in rows:
             self._put_row(row)

@@ -89,6 +89,15 @@ class Column:
     color: str | None = None
 
 
+def widths_of(columns: Iterable[Column], rows: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    """Returns the width of each column: that of its title or of its widest cell."""
+    widths = {column.title: display_width(column.title) for column in columns}
+    for row in rows:
+        for title, width in widths.items():
+            widths[title] = max(width, display_width(row.get(title, "-")))
+    return widths
+
+
 class Columns:
     """The columns that fit into ``width``, each as wide as ``widths`` says."""
 

@@ -4,13 +4,12 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders import FOR_TOPIC
-from kseg.errors import KsegError, RequestError
+from kseg.errors import RequestError
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.options import values
 from kseg.options.declaration import (
@@ -392,15 +391,6 @@ def parts_of(options: DumpOptions, path: str) -> list[str]:
         return parts
     places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
     return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
-
-
-def partitions_in(options: DumpOptions) -> int:
-    """Returns the number of partitions and files; paths that cannot be read are reported when they are dumped."""
-    count = 0
-    for path in options.paths:
-        with suppress(KsegError):
-            count += len(parts_of(options, path))
-    return count
 
 
 class Rendered(NamedTuple):

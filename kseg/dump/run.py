@@ -17,7 +17,6 @@ from kseg.dump.options import (
     RendererOf,
     decoder_by_file,
     decoder_of,
-    partitions_in,
     parts_of,
     printer_class,
     rendered_text,
@@ -36,7 +35,7 @@ from kseg.segment.batches import Batch, Message07, RowSpan, Spans, all_rows
 from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_partition_name, segment_file
 from kseg.segment.items import Damage
-from kseg.segment.paths import segments_at, warn_of_skipped_files
+from kseg.segment.paths import partition_count, segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -531,11 +530,10 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
     from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
     from kseg.output.terminal import line_width
 
-    if (
-        options.form == JSON
-        or options.what_if
-        or (options.sort is None and partitions_in(options) <= MAX_SEPARATE_PARTITIONS)
-    ):
+    if options.form == JSON or options.what_if:
+        return None
+    find = partial(parts_of, options)
+    if options.sort is None and partition_count(options.paths, find) <= MAX_SEPARATE_PARTITIONS:
         return None
     return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))
 

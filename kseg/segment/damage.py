@@ -1,9 +1,9 @@
 """Classifies damage: the bytes between two batches, or after the last one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kseg.formats import message_set, record_batch, v07
-from kseg.formats.rows import Sliceable
+from kseg.formats.rows import BytesLike, Sliceable
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,
@@ -125,17 +125,17 @@ def _diagnose_07(buffer: Sliceable, position: int, stop: int, extent: Extent | N
         is_cut = length < 4 or (size > length - 4 and (length < 5 or head[4] <= 1))
         return ("truncated-batch", f"only {length} bytes of a message") if is_cut else _NONSENSE_07
     stored = be32(head, 5 + head[4]) & 0xFFFFFFFF if head[4] <= 1 else -1
-    if 0 <= stored and length <= MAX_BATCH_BYTES and _crc32_of(buffer, position + 9 + head[4], stop) == stored:
+    if 0 <= stored and length <= MAX_BATCH_BYTES and _crc_of(crc32, buffer, position + 9 + head[4], stop) == stored:
         return "bad-length", f"a complete message of {length} bytes, whose length field says {size + 4}"
     if size + 4 > length and head[4] <= 1:
         return "truncated-batch", f"{length} of the {size + 4} bytes of a message"
     return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop, extent)
 
 
-def _crc32_of(buffer: Sliceable, start: int, stop: int) -> int:
+def _crc_of(crc_with: Callable[[BytesLike, int], int], buffer: Sliceable, start: int, stop: int) -> int:
     crc = 0
     for at in range(start, stop, WINDOW_BYTES):
-        crc = crc32(buffer[at : min(at + WINDOW_BYTES, stop)], crc)
+        crc = crc_with(buffer[at : min(at + WINDOW_BYTES, stop)], crc)
     return crc
 
 
@@ -165,8 +165,4 @@ def crc_holds(buffer: Sliceable, position: int, stop: int, is_v2: bool | None = 
     is_v2 = buffer[position + ENTRY_MAGIC] == MAGIC_V2 if is_v2 is None else is_v2
     at = position + (V2_CRC if is_v2 else LEGACY_CRC)
     stored = int.from_bytes(bytes(buffer[at : at + 4]), "big")
-    crc = 0
-    for start in range(at + 4, stop, WINDOW_BYTES):
-        window = buffer[start : min(start + WINDOW_BYTES, stop)]
-        crc = crc32c(window, crc) if is_v2 else crc32(window, crc)
-    return crc == stored
+    return _crc_of(crc32c if is_v2 else crc32, buffer, at + 4, stop) == stored

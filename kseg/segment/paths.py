@@ -187,12 +187,13 @@ def expand_path(path: str) -> list[str]:
     raise PathError(f"{path}: neither a partition nor a log directory{text}")
 
 
-def partition_count(paths: Iterable[str]) -> int:
-    """Returns the number of partitions and files at paths; what cannot be read counts as none."""
+def partition_count(paths: Iterable[str], parts_of: Callable[[str], list[str]] = expand_path) -> int:
+    """Returns the number of partitions and files at paths; what cannot be read counts as none. ``parts_of``: returns
+    those of a path."""
     count = 0
     for path in paths:
         with suppress(KsegError):
-            count += len(expand_path(path))
+            count += len(parts_of(path))
     return count
 
 

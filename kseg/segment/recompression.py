@@ -8,7 +8,7 @@ import math
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.formats import message_set, record_batch
@@ -137,27 +137,27 @@ class Recompression:
         """Returns the result after the last `add`."""
         for results in self._pipeline.drain():
             self._take(results)
-        if self._sample is None:
-            found = Saving(self.target, self._batches, self._tried, self._before, self._after, self._untouched, None)
-        else:
-            found = self._estimate([(before, after) for _, before, after in self._chosen])
-        return replace(found, records_bytes=self._records_bytes, cpu_ns=self._cpu_ns)
+        tried, after, error = (self._tried, self._after, None) if self._sample is None else self._estimate()
+        return Saving(
+            self.target, self._batches, tried, self._before, after, self._untouched, error, self._records_bytes,
+            self._cpu_ns,
+        )  # fmt: skip
 
-    def _estimate(self, sizes: list[tuple[int, int]]) -> Saving:
-        """Computes the ratio estimator (Cochran, Sampling Techniques, chapter 6)."""
-        n, before = len(sizes), sum(size for size, _ in sizes)
+    def _estimate(self) -> tuple[int, int, int | None]:
+        """Returns the number of batches tried, the size of all afterwards and its error, by the ratio estimator
+        (Cochran, Sampling Techniques, chapter 6)."""
+        sizes = [(before, after) for _, before, after in self._chosen]
+        n, before, after = len(sizes), sum(size for size, _ in sizes), sum(size for _, size in sizes)
         if n == self._batches:
-            after = sum(size for _, size in sizes)
-            return Saving(self.target, n, n, self._before, after, self._untouched, None)
+            return n, after, None
         if not n:
-            return Saving(self.target, self._batches, 0, self._before, self._before, self._untouched, None)
-        ratio = sum(size for _, size in sizes) / before
-        error = None
+            return 0, self._before, None
+        ratio, error = after / before, None
         if n > 1:
             spread = sum((new - ratio * old) ** 2 for old, new in sizes) / (n - 1)
             deviation = self._batches * math.sqrt((1 - n / self._batches) * spread / n)
             error = math.ceil(_TWO_SIDED_95 * deviation)
-        return Saving(self.target, self._batches, n, self._before, round(ratio * self._before), self._untouched, error)
+        return n, round(ratio * self._before), error
 
 
 def _area_of(batch: Batch, target: Target) -> _Area | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from kseg.formats import record_batch
 from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
@@ -25,7 +25,7 @@ from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, is_disk_error, unreadable_error
-from kseg.stores.windows import WINDOW_BYTES, Buffers, ProvenBatches, Unproven, Windows
+from kseg.stores.windows import WINDOW_BYTES, Buffers, ProvenBatches, Windows
 
 # Facts about a batch that only its records give, collected in one walk.
 
@@ -273,10 +273,10 @@ class SegmentSurvey:
             return
         buffers = self._buffers
         rows = None if buffers is None else partial(buffers.int64s, "headers")
-        part = _Part(extent, self.position, size, self.level, self.reader.scratch, buffers, rows)
-        for items in part:
+        windows = _windows(extent, self.position, size, self.level, self.reader.scratch, buffers)
+        for items in _items_in(windows, self.level, self.reader.scratch, rows):
             yield from self._recorded(items)
-        self.position = part.position
+        self.position = windows.position
 
     def _parts(self, extent: Extent) -> Iterator[Item]:
         """Reads parts in several threads."""
@@ -285,7 +285,9 @@ class SegmentSurvey:
             buffers = Buffers(self.reader.scratch.max_batch_bytes)
 
             def whole(start: int, end: int) -> tuple[int, list[Item]]:
-                return _Part(extent, start, end, self.level, buffers.scratch, buffers).whole()
+                windows = _windows(extent, start, end, self.level, buffers.scratch, buffers)
+                items = list(chain.from_iterable(_items_in(windows, self.level, buffers.scratch)))
+                return windows.position, items
 
             return whole
 
@@ -307,93 +309,70 @@ class SegmentSurvey:
         if self.position:
             reader.begin_at(self.position, self._last_batch)
             self.source.expect_jumps(False)
-        opener = Opener(self.level, reader.scratch)
         for item in reader.runs():
             if isinstance(item, Damage):
                 yield item
                 continue
             rows = reader.headers(item)
-            found = opener.open(rows, item.count, lambda i, run=item: reader.batch(run, i, keep=False))
+            batch_of = partial(reader.batch, item, keep=False)
+            found = open_unproven(rows, item.count, batch_of, reader.scratch) if self.level == DEEP else []
             yield HeaderRows(rows, item.count)
             yield from found
         self.position = reader.end
 
 
-class Opener:
-    """Opens the batches that the kernel did not prove right: compressed ones, and those with errors."""
+def open_unproven(
+    rows: memoryview, count: int, batch_of: Callable[[int], Batch], scratch: Scratch
+) -> list[BatchProblem]:
+    """Opens the valid batches in ``rows`` that the kernel did not prove right: compressed ones, and those with errors.
 
-    def __init__(self, level: int, scratch: Scratch) -> None:
-        self._is_deep = level == DEEP
-        self._scratch = scratch
-
-    def open(self, rows: memoryview, count: int, batch: Any) -> list[BatchProblem]:
-        """Returns the problems of valid batches in ``rows`` whose records were not proven right.
-
-        ``batch(i)`` returns the batch of row i. Columns that need the records (first offset and count of a compressed
-        message, missing keys) are filled in.
-        """
-        if not self._is_deep:
-            return []
-        found: list[BatchProblem] = []
-        states = rows[layout.BATCH_STATE : count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
-        if not any(state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) == layout.CRC_RIGHT for state in states):
-            return found
-        for i, state in enumerate(states):
-            if state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) == layout.CRC_RIGHT:
-                found += self._open(rows, i * layout.BATCH_WIDTH, batch(i))
-        return found
-
-    def _open(self, rows: memoryview, at: int, batch: Batch) -> list[BatchProblem]:
-        seen = inspect(batch, self._scratch)
-        if isinstance(batch, Message | Message07) and rows[at + layout.BATCH_COUNT] < 0:
-            rows[at + layout.BATCH_COUNT] = seen.count
-            if isinstance(batch, Message) and seen.first_offset is not None:
-                rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
-        if seen.last_offset is not None:
-            rows[at + layout.BATCH_LAST_OFFSET] = seen.last_offset
-        if not seen.problems:
-            rows[at + layout.BATCH_STATE] |= layout.RECORDS_RIGHT
-        if seen.has_null_key:
-            rows[at + layout.BATCH_STATE] |= layout.NULL_KEYS
-        offset = batch.last_offset if batch.base_offset is None else batch.base_offset
-        unread = (
-            batch.header.record_count - seen.count if isinstance(batch, RecordBatch) and not batch.is_control else 0
-        )
-        return [
-            BatchProblem(code, batch.position, batch.size, offset, text, 0 if i else max(unread, 0))
-            for i, (code, text) in enumerate(seen.problems)
-        ]
+    ``batch_of(i)`` returns the batch of row i. Returns the problems of their records. Columns that need the records
+    (first offset and count of a compressed message, missing keys) are filled in.
+    """
+    found: list[BatchProblem] = []
+    states = rows[layout.BATCH_STATE : count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
+    for i, state in enumerate(states):
+        if state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) == layout.CRC_RIGHT:
+            found += _opened(rows, i * layout.BATCH_WIDTH, batch_of(i), scratch)
+    return found
 
 
-class _Part:
-    """A range of a file read in windows: lists of items, each header rows and the problems after them."""
+def _opened(rows: memoryview, at: int, batch: Batch, scratch: Scratch) -> list[BatchProblem]:
+    seen = inspect(batch, scratch)
+    if isinstance(batch, Message | Message07) and rows[at + layout.BATCH_COUNT] < 0:
+        rows[at + layout.BATCH_COUNT] = seen.count
+        if isinstance(batch, Message) and seen.first_offset is not None:
+            rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
+    if seen.last_offset is not None:
+        rows[at + layout.BATCH_LAST_OFFSET] = seen.last_offset
+    if not seen.problems:
+        rows[at + layout.BATCH_STATE] |= layout.RECORDS_RIGHT
+    if seen.has_null_key:
+        rows[at + layout.BATCH_STATE] |= layout.NULL_KEYS
+    offset = batch.last_offset if batch.base_offset is None else batch.base_offset
+    is_counted = isinstance(batch, RecordBatch) and not batch.is_control
+    unread = batch.header.record_count - seen.count if is_counted else 0
+    return [
+        BatchProblem(code, batch.position, batch.size, offset, text, 0 if i else max(unread, 0))
+        for i, (code, text) in enumerate(seen.problems)
+    ]
 
-    def __init__(
-        self, extent: Extent, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
-        rows: Callable[[int], memoryview] | None = None,
-    ) -> None:  # fmt: skip
-        """``rows``: see `Windows.headers`, ``take``."""
-        self._windows = Windows(extent, start, end, SCAN_OPTIONS[level], scratch.max_batch_bytes, buffers)
-        self._opener = Opener(level, scratch)
-        self._rows = rows
 
-    @property
-    def position(self) -> int:
-        return self._windows.position
+def _windows(extent: Extent, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None) -> Windows:
+    return Windows(extent, start, end, SCAN_OPTIONS[level], scratch.max_batch_bytes, buffers)
 
-    def __iter__(self) -> Iterator[list[Item]]:
-        for rows, count, unproven in _up_to_disk_error(self._windows.headers(self._rows)):
-            yield [HeaderRows(rows, count), *(self._open(rows, unproven) if unproven is not None else ())]
 
-    def _open(self, rows: memoryview, unproven: Unproven) -> list[BatchProblem]:
-        window, frame_rows, count, origin = unproven
-        last = rows[len(rows) - count * layout.BATCH_WIDTH :]
-        return self._opener.open(last, count, lambda i: _batch_in(window, frame_rows, i, origin))
-
-    def whole(self) -> tuple[int, list[Item]]:
-        """Returns the end of the part, and its items."""
-        items = [item for some in self for item in some]
-        return self.position, items
+def _items_in(
+    windows: Windows, level: int, scratch: Scratch, take: Callable[[int], memoryview] | None = None
+) -> Iterator[list[Item]]:
+    """Yields lists of items, each header rows and the problems after them. ``take``: see `Windows.headers`."""
+    for rows, count, unproven in _up_to_disk_error(windows.headers(take)):
+        found: list[Item] = [HeaderRows(rows, count)]
+        if unproven is not None and level == DEEP:
+            window, frame_rows, frames, origin = unproven
+            last = rows[len(rows) - frames * layout.BATCH_WIDTH :]
+            found += open_unproven(last, frames, partial(_batch_in, window, frame_rows, origin), scratch)
+        yield found
 
 
 def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
@@ -405,16 +384,12 @@ def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
             raise
 
 
-def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batch:
-    at = i * layout.FRAME_WIDTH
-    position, size, magic = (
-        rows[at + layout.FRAME_POSITION],
-        rows[at + layout.FRAME_SIZE],
-        rows[at + layout.FRAME_MAGIC],
-    )
-    data = window[position : position + size]
+def _batch_in(window: memoryview, rows: memoryview, origin: int, i: int) -> Batch:
+    """Returns frame i of the rows of a window that starts at ``origin`` in the file."""
+    frame = rows[i * layout.FRAME_WIDTH : (i + 1) * layout.FRAME_WIDTH]
+    position, size, magic = (frame[at] for at in (layout.FRAME_POSITION, layout.FRAME_SIZE, layout.FRAME_MAGIC))
     kind = RecordBatch if magic >= MAGIC_V2 else Message
-    return kind(data, origin + position, size, magic, True)
+    return kind(window[position : position + size], origin + position, size, magic, True)
 
 
 def record_count(path: str, buffers: Buffers | None = None) -> int | None:

@@ -163,7 +163,6 @@ class TextPlans(PlanPrinter):
     def __init__(self, *args: Any, color: str = "auto", **options: Any) -> None:
         super().__init__(*args, **options)
         self._paint = Paint(color, self.sink.is_terminal)
-        self._lines: list[str] = []
         self._may_be_many = False
         self._waiting: list[tuple[str, list[str]]] | None = []
         """The line and the text of each plan until it is known whether there are many, then None."""
@@ -180,8 +179,7 @@ class TextPlans(PlanPrinter):
         if self._waiting is None:
             self.sink.put(line)
             return
-        self._put_text(plan)
-        text, self._lines = self._lines, []
+        text = self._text(plan)
         if not self._may_be_many:
             self._write(text)
             return
@@ -196,20 +194,15 @@ class TextPlans(PlanPrinter):
         self._waiting = []
         super().finish(status)
 
-    def _put_text(self, plan: Plan) -> None:
+    def _text(self, plan: Plan) -> list[str]:
         directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.staged_bytes
         total = f"In all: {_removed(plan)}; disk space needed: {shown_bytes(needed)}"
         if self.sink.is_terminal:
-            for line in plan_tree(
-                directory, [*self._entries(plan), PlanLine("", total)], self._paint.is_on
-            ).splitlines():
-                self._put(line)
-            return
-        self._put(directory)
+            return plan_tree(directory, [*self._entries(plan), PlanLine("", total)], self._paint.is_on).splitlines()
+        lines = [directory]
         for entry in self._entries(plan):
-            self._put_entry(entry)
-        for line in _wrapped(total):
-            self._put(line)
+            lines += self._entry_lines(entry)
+        return lines + textwrap.wrap(total, COLUMNS, initial_indent="  ", subsequent_indent="  ")
 
     def _entries(self, plan: Plan) -> Iterator[PlanLine]:
         before, groups = "", _grouped(plan.steps)
@@ -229,17 +222,13 @@ class TextPlans(PlanPrinter):
                 "", f"... and {plural(len(plan.from_replica) - MAX_STEPS, 'range', 'ranges')} of offsets more"
             )
 
-    def _put_entry(self, entry: PlanLine) -> None:
+    def _entry_lines(self, entry: PlanLine) -> list[str]:
         if not entry.action:
-            self._put(f"  {entry.text}")
-            return
-        self._put(f"  {self._paint(f'{entry.action:<8}', entry.color, bold=True)} {entry.text}".rstrip())
+            return [f"  {entry.text}"]
+        head = f"  {self._paint(f'{entry.action:<8}', entry.color, bold=True)} {entry.text}".rstrip()
         reason = textwrap.wrap(entry.reason, COLUMNS - 11, break_on_hyphens=False)
-        for line in [*[entry.origin] * bool(entry.origin), *reason]:  # paths are not wrapped
-            self._put(" " * 11 + line)
-
-    def _put(self, line: str) -> None:
-        self._lines.append(line)
+        notes = [entry.origin] * bool(entry.origin) + reason  # paths are not wrapped
+        return [head, *(" " * 11 + line for line in notes)]
 
     def _write(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -492,10 +481,6 @@ def _totals_text(totals: PlanTotals) -> str:
 
 def _counted(actions: Counter[str]) -> str:
     return ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, COLUMNS, initial_indent="  ", subsequent_indent="  ")
 
 
 class _NoNotices(Notices):

@@ -3,7 +3,7 @@
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -247,50 +247,38 @@ class DumpOptions:
 
     def check(self) -> None:
         """Raises RequestError for options that exclude each other."""
+        for message in self._contradictions():
+            raise RequestError(message)
+
+    def _contradictions(self) -> Iterator[str]:
         others = self.as_hex or self.summary or self.open_transactions or self.everything
         nearest = self.last is not None or self.around is not None
-        both = self.last is not None and self.around is not None
-        for is_wrong, message in (
-            (
-                self.decoder is not None and self.decode_by_topic,
-                f"--decode auto chooses by topic: give it or --{self.decoder}-decoder",
-            ),
-            (
-                self.committed_offsets and others,
-                "--committed-offsets excludes --hex, --summary, --open-transactions and --all",
-            ),
-            (
-                self.open_transactions and (self.as_hex or self.summary),
-                "--open-transactions excludes --hex and --summary",
-            ),
-            (
-                self.as_hex and (self.summary or self.form != TEXT),
-                "--hex excludes --summary and all --format except text",
-            ),
-            (self.summary and self.form == TABLE, "--summary has --format text, json and html"),
-            (self.transaction_state and not self.open_transactions, "--transaction-state is for --open-transactions"),
-            (nearest and (self.offsets or both), "--last, --around and --offsets exclude each other"),
-            (
-                nearest and ("-" in self.paths or self.fetch_response),
-                "--last and --around need files, to be read twice",
-            ),
-            (self.positions and not self.as_hex, "--position is for --hex"),
-            (
-                self.schemas is not None and not (self.needs_schemas or self.decode_by_topic),
-                "--schemas is for --key-format avro, --value-format avro and --decode auto",
-            ),
-            (self.sample and not self.what_if, "--sample is for --what-if"),
-            (
-                not self.image and (self.as_of is not None or self.since is not None),
-                "--as-of and --since are for --image",
-            ),
-            (
-                self.image and given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"} != set(),
-                "--image has --as-of, --since, --redact and --format only",
-            ),
-        ):
-            if is_wrong:
-                raise RequestError(message)
+        if self.decoder is not None and self.decode_by_topic:
+            yield f"--decode auto chooses by topic: give it or --{self.decoder}-decoder"
+        if self.committed_offsets and others:
+            yield "--committed-offsets excludes --hex, --summary, --open-transactions and --all"
+        if self.open_transactions and (self.as_hex or self.summary):
+            yield "--open-transactions excludes --hex and --summary"
+        if self.as_hex and (self.summary or self.form != TEXT):
+            yield "--hex excludes --summary and all --format except text"
+        if self.summary and self.form == TABLE:
+            yield "--summary has --format text, json and html"
+        if self.transaction_state and not self.open_transactions:
+            yield "--transaction-state is for --open-transactions"
+        if nearest and (self.offsets or None not in (self.last, self.around)):
+            yield "--last, --around and --offsets exclude each other"
+        if nearest and ("-" in self.paths or self.fetch_response):
+            yield "--last and --around need files, to be read twice"
+        if self.positions and not self.as_hex:
+            yield "--position is for --hex"
+        if self.schemas is not None and not (self.needs_schemas or self.decode_by_topic):
+            yield "--schemas is for --key-format avro, --value-format avro and --decode auto"
+        if self.sample and not self.what_if:
+            yield "--sample is for --what-if"
+        if not self.image and (self.as_of is not None or self.since is not None):
+            yield "--as-of and --since are for --image"
+        if self.image and given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"}:
+            yield "--image has --as-of, --since, --redact and --format only"
 
     def check_for_spark(self) -> None:
         """Raises RequestError for options that need one reader from the first record to the last."""

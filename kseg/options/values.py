@@ -6,6 +6,7 @@ The functions raise ValueError, whose text is for people.
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kseg.limits import MAX_BATCH_BYTES
@@ -180,10 +181,37 @@ def era(oldest: str = "0.7") -> Any:
     return option("--era", INPUT, text, VERSION, factory=era_rules, shown=newest, shows_default=True)
 
 
-def format_of_07() -> Any:
-    """--era 0.7 of commands that read."""
-    text = "Read files in the format of Kafka 0.6 and 0.7, whatever their suffix."
-    return option("--era", INPUT, text, ("0.7",), is_switch=True)
+# Options without a default of their own: each call returns a new field.
+
+format_of_07 = partial(
+    option, "--era", INPUT, "Read files in the format of Kafka 0.6 and 0.7, whatever their suffix.", ("0.7",),
+    is_switch=True,
+)  # fmt: skip
+private_keys = partial(
+    option, "--private-key", INPUT, "Remote storage: the private key of the key pair ID; may be repeated.",
+    metavar="ID=PEM", is_many=True,
+)  # fmt: skip
+schemas = partial(
+    option, "--schemas", INPUT,
+    "Schemas for the format avro: a partition of _schemas, or a folder of ID.avsc; default: _schemas-0 in the same "
+    "log directory.",
+    PathKind(), metavar="PATH",
+)  # fmt: skip
+batch_limit = partial(
+    option, "--max-batch-bytes", RULES, "Largest size of a decompressed batch (256M).", BYTES, default=MAX_BATCH_BYTES
+)
+index_interval = partial(
+    option, "--index-interval-bytes", RULES,
+    "Bytes between two index entries; default: the topic's setting, else as in existing indexes, else 4096.", BYTES,
+)  # fmt: skip
+live = partial(
+    option, "--live", INPUT, "The last segment is being written: a partial batch at its end is no damage.", bool
+)
+isolation = partial(
+    option, "--isolation", INPUT,
+    "read_committed omits aborted transactions, and everything from the last stable offset on.",
+    ("read_uncommitted", "read_committed"), shown="read_uncommitted", shows_default=True, is_switch=True,
+)  # fmt: skip
 
 
 def now(text: str = "Use this time as the current time, as 2026-01-31 (local) or -2h.") -> Any:
@@ -202,54 +230,13 @@ def topics(where: str = "a log directory") -> Any:
     return option("--topic", INPUT, text, metavar="GLOB", is_many=True, in_python="topics")
 
 
-def private_keys() -> Any:
-    """--private-key."""
-    text = "Remote storage: the private key of the key pair ID; may be repeated."
-    return option("--private-key", INPUT, text, metavar="ID=PEM", is_many=True)
-
-
-def schemas() -> Any:
-    """--schemas."""
-    text = (
-        "Schemas for the format avro: a partition of _schemas, or a folder of ID.avsc; default: _schemas-0 in the same "
-        "log directory."
-    )
-    return option("--schemas", INPUT, text, PathKind(), metavar="PATH")
-
-
-def batch_limit() -> Any:
-    """--max-batch-bytes."""
-    return option(
-        "--max-batch-bytes", RULES, "Largest size of a decompressed batch (256M).", BYTES, default=MAX_BATCH_BYTES
-    )
-
-
-def index_interval() -> Any:
-    """--index-interval-bytes."""
-    text = "Bytes between two index entries; default: the topic's setting, else as in existing indexes, else 4096."
-    return option("--index-interval-bytes", RULES, text, BYTES)
-
-
-def live() -> Any:
-    """--live."""
-    text = "The last segment is being written: a partial batch at its end is no damage."
-    return option("--live", INPUT, text, bool)
-
-
-def isolation() -> Any:
-    """--isolation."""
-    text = "read_committed omits aborted transactions, and everything from the last stable offset on."
-    words = ("read_uncommitted", "read_committed")
-    return option("--isolation", INPUT, text, words, shown=words[0], shows_default=True, is_switch=True)
-
-
-def server() -> Any:
-    """--server-properties."""
-    text = "The broker's configuration, for settings that a topic does not override."
-    return option("--server-properties", INPUT, text, PathKind(), metavar="FILE", read_late=_server_properties)
-
-
 def _server_properties(path: str) -> Any:
     from kseg.logdir.server_properties import read_server_properties  # few commands get such a file
 
     return read_server_properties(path)
+
+
+server = partial(
+    option, "--server-properties", INPUT, "The broker's configuration, for settings that a topic does not override.",
+    PathKind(), metavar="FILE", read_late=_server_properties,
+)  # fmt: skip

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kseg.findings.table import KINDS, texts_of
-from kseg.output.findings.text import needs_of
+from kseg.output.findings import needs_of
 from kseg.symptoms.matching import SPEAKERS, SYMPTOMS, Symptom
 
 MAN = Path(__file__).resolve().parent.parent / "man"

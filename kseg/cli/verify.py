@@ -23,7 +23,7 @@ from kseg.cli.options import (
 from kseg.findings.table import INFO, KINDS
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
-from kseg.output.findings.printer import FindingsPrinter, FindingsReporter
+from kseg.output.findings import FindingsPrinter, FindingsReporter, JsonFindings, TextFindings, explain
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Color, Presentation, on_one_line
 from kseg.output.progress import progress_over
@@ -40,7 +40,7 @@ _OPTIONS = {
         "Form of the output; junit: a report for CI servers; html: a page for people (needs kseg[report]).",
         "text", "json", "junit", "html",
     ),
-    "explain": Option(
+    "explained": Option(
         "--explain", CONTENTS, "Explain a finding ('all': all of them), and exit.", metavar="CODE"
     ),
     "sort": Option(
@@ -63,7 +63,7 @@ def command(
     options: VerifyOptions,
     engine: Engine,
     spool: Spool,
-    explain: str | None,
+    explained: str | None,
     sort: str | None,
     output: str | None,
     form: str,
@@ -78,9 +78,9 @@ def command(
     presentation = Presentation(form, color, quiet, verbose)
     if not options.paths and options.server is not None:
         options = replace(options, paths=tuple(options.server.log_dirs))
-    _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
-    if explain:
-        return _explain(explain, output, presentation)
+    _check_codes([*options.ignored, *([explained] if explained not in (None, "all") else [])])
+    if explained:
+        return _explain(explained, output, presentation)
     if sort is not None and form in ("junit", "html"):
         raise click.UsageError(f"--sort has no {form} form")
     if not options.paths:
@@ -138,15 +138,11 @@ def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sor
 
         return FindingsPage(sink, options.paths, options.level, options.severity or INFO)
     if presentation.form == "junit":
-        from kseg.output.findings.junit import JunitFindings
+        from kseg.output.junit import JunitFindings
 
         return JunitFindings(sink, options.fail_on, options.paths, options.severity or INFO)
     if presentation.is_json:
-        from kseg.output.findings.jsonl import JsonFindings
-
         return JsonFindings(sink, sort, options.severity or INFO)
-    from kseg.output.findings.text import TextFindings
-
     return TextFindings(sink, presentation.color, sort, options.severity)
 
 
@@ -163,8 +159,6 @@ def _check_codes(codes: list[str]) -> None:
 
 
 def _explain(code: str, output: str | None, presentation: Presentation) -> int:
-    from kseg.output.findings.text import explain
-
     if presentation.form in ("junit", "html"):
         raise click.UsageError(f"--explain has no {presentation.form} form")
     with open_sink(output) as sink:

@@ -19,9 +19,7 @@ from kseg.kernel.layout.headers import (
     V2_MAX_TIMESTAMP,
 )
 from kseg.logdir.log_directory import LogDirectory, directory_around
-from kseg.output.findings.jsonl import comparison_row, finding_row
-from kseg.output.findings.printer import NEEDED, FindingsPrinter
-from kseg.output.findings.text import show_totals, start_text
+from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.positioned import read_at

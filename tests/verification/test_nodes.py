@@ -10,8 +10,7 @@ import pytest
 
 from kseg.errors import PathError
 from kseg.logdir.quorum import is_only_voter
-from kseg.output.findings.jsonl import node_row
-from kseg.output.findings.text import start_text
+from kseg.output.findings import node_row, start_text
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree
 from kseg.verification.report import AssignedPartition

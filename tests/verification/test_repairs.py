@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kseg.findings.table import KINDS, texts_of
-from kseg.output.findings.text import TextFindings
+from kseg.output.findings import TextFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
 from kseg.verification import repair_targets

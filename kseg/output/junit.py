@@ -9,20 +9,15 @@ import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING, texts_of
-from kseg.output.findings.printer import FindingsPrinter, extent_of
-from kseg.output.findings.text import show_totals
+from kseg.output.findings import FindingsPrinter, extent_of, show_totals
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.paths import walk_path
 from kseg.stores import trees
-from kseg.verification.report import Finding, Report
-
-if TYPE_CHECKING:
-    from kseg.verification.report import Comparison
+from kseg.verification.report import Comparison, Finding, Report
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
 
@@ -61,7 +56,7 @@ class JunitFindings(FindingsPrinter):
         case = suite.cases.setdefault((name, finding.code), _Case(f"{name}: {finding.code}", finding.code))
         case.lines.append(line)
 
-    def compared(self, comparison: "Comparison") -> None:
+    def compared(self, comparison: Comparison) -> None:
         suite = self._suites.setdefault(comparison.path, _Suite())
         if not comparison.different:
             suite.cases.setdefault(("against", ""), _Case(f"against {comparison.other}"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.findings.table import KINDS
-from kseg.output.findings.text import TextFindings, explain, show_totals
+from kseg.output.findings import TextFindings, explain, show_totals
 from kseg.output.notices import Color, Notices
 from kseg.verification.report import Finding, Report
 from output.feeding import MemorySink

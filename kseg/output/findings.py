@@ -1,25 +1,124 @@
-"""Prints findings and their totals as text: one line each in a pipe; trees and a panel on a terminal.
+"""Prints findings and their totals: text (trees and a panel on a terminal), or JSON Lines.
 
-Also prints entries of the findings table, for ``kseg verify --explain``.
+The JSON objects: ``finding``, ``omitted``, ``comparison``, ``partition``, at the end ``summary``. Also prints entries
+of the findings table, for ``kseg verify --explain``.
 """
 
 import os
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kseg.findings.table import FROM_REPLICA, INFO, KINDS, SEVERITIES, WARNING, Kind, texts_of
-from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, abort_line, extent_of, finding_text
+from kseg.findings.table import (
+    BROKER,
+    DECISION,
+    ERROR,
+    FROM_REPLICA,
+    INFO,
+    KINDS,
+    REPLICA,
+    SEVERITIES,
+    TOPIC_ID,
+    WARNING,
+    Kind,
+    severity_of,
+    texts_of,
+)
+from kseg.formats.json_values import fields_of, name_value
+from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable, sorted_rows
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
+from kseg.output.progress import Progress
 from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, drawn
+from kseg.output.terminal import Paint, drawn, line_width
 from kseg.quantities import plural, quoted, shell_line, shown_bytes
 from kseg.segment.paths import some
-from kseg.verification.report import Finding, Need, NodeStart, Report
+from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, Need, NodeStart, Report
 
-if TYPE_CHECKING:
-    from kseg.verification.report import Comparison
+COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
+NEEDED = {
+    BROKER: "a running broker or cluster",
+    DECISION: "a decision",
+    REPLICA: "another replica",
+    TOPIC_ID: "the topic's id (kseg recover --topic-id)",
+}
+
+
+class FindingsPrinter:
+    """Base class: call `show` for each finding that `shows`, `compared` for each pair of replicas, `finish` at the end.
+
+    ``least``: the lowest severity that is shown; findings below it are only counted.
+    """
+
+    def __init__(self, sink: Sink, least: str = INFO) -> None:
+        self.sink, self.least = sink, least
+
+    def shows(self, severity: str) -> bool:
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
+
+    def unshown(self, report: Report) -> Iterator[tuple[str, str, int]]:
+        """Yields the file, the code and the number of findings beyond the limit of those that are shown."""
+        return ((file, code, count) for file, code, count in report.unshown() if self.shows(severity_of(code)))
+
+    def show(self, finding: Finding) -> None:
+        raise NotImplementedError
+
+    def compared(self, comparison: Comparison) -> None:
+        raise NotImplementedError
+
+    def finish(self, report: Report, notices: Notices) -> None:
+        raise NotImplementedError
+
+
+class FindingsReporter(CheckReporter):
+    """Prints findings, messages and progress while a verification runs."""
+
+    def __init__(self, printer: FindingsPrinter, notices: Notices, progress: Progress) -> None:
+        self._printer, self._notices, self._progress = printer, notices, progress
+        notices.before = progress.erase
+
+    def begin(self, path: str) -> None:
+        self._progress.at(path)
+
+    def advance(self, count: int) -> None:
+        self._progress.advance(count)
+
+    def failed(self, message: str) -> None:
+        self._notices.error(message)
+
+    def noted(self, message: str) -> None:
+        self._notices.warning(message)
+
+    def finding(self, finding: Finding) -> None:
+        if self._printer.shows(finding.severity):
+            self._progress.erase()
+            self._printer.show(finding)
+
+    def compared(self, comparison: Comparison) -> None:
+        self._progress.erase()
+        self._printer.compared(comparison)
+
+    def finish(self, report: Report) -> None:
+        self._progress.erase()
+        self._printer.finish(report, self._notices)
+
+
+def extent_of(finding: Finding) -> str:
+    """Returns the offset and the size of a finding, as they follow its message; "" for neither."""
+    offset = "" if finding.offset is None else f" [offset {finding.offset}]"
+    size = "" if finding.length is None else f" ({finding.length} bytes)"
+    return offset + size
+
+
+def finding_text(finding: Finding) -> str:
+    """Returns the message on one line, with the offset to which a consumer can seek behind damage."""
+    behind = finding.details.get("nextGoodOffset")
+    return on_one_line(finding.message if behind is None else f"{finding.message}; next readable offset: {behind}")
+
+
+def abort_line(finding: Finding) -> str:
+    """Returns the command that ends a hanging transaction on a live cluster, "" if there is none."""
+    return shell_line(finding.details.get("abort") or ())
 
 
 CODES_NAMED = 4
@@ -64,7 +163,7 @@ class TextFindings(FindingsPrinter):
             self._put(findings_tree(found[0].file, found, self._paint))
             self._put("".join(dict.fromkeys(map(_abort_lines, found))))
 
-    def compared(self, comparison: "Comparison") -> None:
+    def compared(self, comparison: Comparison) -> None:
         self._draw()
         place = f"{comparison.path} and {comparison.other}"
         if comparison.is_identical:
@@ -102,9 +201,6 @@ class TextFindings(FindingsPrinter):
         """Prints the table of partitions, if it was asked for or there are many."""
         if not partitions:
             return
-        from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
-        from kseg.output.terminal import line_width
-
         if self._sort is None and len(partitions) <= MAX_SEPARATE_PARTITIONS:
             return
         table = FleetTable(self._sort or "name", self._paint, line_width(self.sink, FLEET_WIDTH))
@@ -297,3 +393,88 @@ def _explanation_panel(code: str, kind: Kind, paint: Paint) -> str:
     title = Text.assemble((code, "bold"), " (", (kind.severity, color), ")")
     body = Group(*map(Text, _paragraphs(code, kind)))
     return drawn(Panel(body, title=title, title_align="left", border_style=color), paint.is_on)
+
+
+class JsonFindings(FindingsPrinter):
+    """Prints one object per line; the last one is the summary. ``sort``: the field by which partitions are sorted."""
+
+    def __init__(self, sink: Sink, sort: str | None = None, least: str = INFO) -> None:
+        super().__init__(sink, least)
+        self._sort = sort
+
+    def show(self, finding: Finding) -> None:
+        self.sink.put_row(finding_row(finding))
+
+    def compared(self, comparison: Comparison) -> None:
+        self.sink.put_row(comparison_row(comparison))
+
+    def finish(self, report: Report, notices: Notices) -> None:
+        for file, code, count in self.unshown(report):
+            self.sink.put_row({"type": "omitted", "code": code, "file": name_value(file), "count": count})
+        totals = report.totals
+        if totals.partitions:
+            for partition in sorted_rows(totals.partitions, self._sort or "name"):
+                self.sink.put_row(partition)
+        self.sink.put_row(
+            {
+                "type": "summary",
+                **fields_of(totals, "files", "bytes", "batches", "records", "errors", "warnings", "infos"),
+                "ok": totals.errors == 0 and report.is_whole,
+                "next": [step.argv for step in report.steps],
+                "notJudged": totals.not_judged,
+                "nodes": [node_row(start) for start in report.starts],
+            }
+        )
+        self.sink.flush()
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """Returns a finding as a JSON object; paths and transactional ids are bytes."""
+    details = finding.details
+    return {
+        "type": "finding",
+        **fields_of(finding, "code", "severity"),
+        "file": name_value(finding.file),
+        **fields_of(finding, "position", "length", "offset", "message"),
+        "details": details | {key: name_value(details[key]) for key in ("other", "transactionalId") if key in details},
+        **fields_of(finding, "repair", "needs"),
+    }
+
+
+def comparison_row(comparison: Comparison) -> dict[str, Any]:
+    """Returns the comparison of two replicas as a JSON object."""
+    return {
+        "type": "comparison",
+        "file": name_value(comparison.path),
+        "against": name_value(comparison.other),
+        "identical": comparison.is_identical,
+        **fields_of(comparison, "same", "different", "only_here", "only_there"),
+        "notCompared": comparison.damaged_ranges,
+        **fields_of(comparison, "agree_to", "diverge_at"),
+        "startOffset": comparison.start_offsets[0],
+        "lastOffset": comparison.last_offsets[0],
+        "againstStartOffset": comparison.start_offsets[1],
+        "againstLastOffset": comparison.last_offsets[1],
+    }
+
+
+def node_row(start: NodeStart) -> dict[str, Any]:
+    """Returns the start of a node as a JSON object."""
+    return {
+        "logDirectories": [name_value(path) for path in start.directories],
+        "starts": start.starts,
+        "because": start.because,
+        "recovers": [name_value(path) for path in start.recovers],
+        "setsAside": None if start.sets_aside is None else [name_value(path) for path in start.sets_aside],
+        "deletes": [name_value(path) for path in start.deletes],
+        "deletedFiles": start.deleted_files,
+        "creates": None if start.creates is None else _assigned(start.creates),
+        "lacks": _assigned(start.lacks),
+    }
+
+
+def _assigned(partitions: list[AssignedPartition]) -> list[dict[str, object]]:
+    return [
+        {"partition": name_value(name), "logDirectory": None if directory is None else name_value(directory)}
+        for name, directory in partitions
+    ]

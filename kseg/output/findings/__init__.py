@@ -1,1 +1,0 @@
-"""Prints the findings of `kseg verify`: as text, JSON Lines, or JUnit."""

@@ -15,7 +15,7 @@ from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, 
 from kseg.errors import PathError
 from kseg.logdir.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
-from kseg.output.changes.plans import ChangeSummaryPrinter, plan_printer
+from kseg.output.changes.plans import ChangeSummaryPrinter, PlanPrinter, plan_printer
 from kseg.output.notices import Color, Notices, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
@@ -120,6 +120,14 @@ def open_plans(
         yield sink
 
 
+@contextmanager
+def open_printer(presentation: Presentation, is_dry: bool) -> Iterator[PlanPrinter]:
+    """Opens the printer for plans that remove nothing. Raises UsageError."""
+    notices = presentation.notices()
+    with open_plans(presentation, is_dry, notices.error) as sink:
+        yield plan_printer(presentation, sink, notices, is_dry, keeps=False)
+
+
 def run_change(
     paths: Sequence[str],
     make_planner: MakePlanner,
@@ -172,13 +180,7 @@ def write_new(
     write: Callable[[ChangeOptions, Messages], list[Plan]], change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Calls ``write``, which creates only new partitions, and prints its plans. Returns the exit status."""
-    notices = presentation.notices()
-    with open_plans(presentation, change.is_dry, notices.error) as sink:
-        printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
-        plans = write(change, notices)
-        printer.begin(1, len(plans))
-        for plan in plans:
-            printer.plan(plan)
-        printer.applied()
-        printer.finish()
+    with open_printer(presentation, change.is_dry) as printer:
+        plans = write(change, printer.notices)
+        printer.created(plans)
     return int(change.is_dry and bool(plans))

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions, Failures
 from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
-from kseg.cli.changing import changing_options, open_plans, run_change
+from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
 from kseg.cli.help import Command
 from kseg.cli.options import filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
@@ -244,25 +244,20 @@ def _new_quorum(
     """Writes the log directory of a new controller. Returns the exit status: 1 if something was left out."""
     from kseg.recovery.metadata_log import NewQuorum
 
-    node, listener, notices = options.new_quorum, options.listener, presentation.notices()
+    node, listener = options.new_quorum, options.listener
     assert node is not None
     assert listener is not None
     quorum = NewQuorum(node, listener, next(iter(paths), None), options.topics_from, options.as_of)
-    with open_plans(presentation, change.is_dry, notices.error) as sink:
-        printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
-        plan, snapshot = quorum.write(change, notices.warning)
-        snapshot.report(notices.warning)
-        printer.begin(1, 1)
-        printer.totals.damage_remains = bool(snapshot.left_out)
-        printer.plan(plan)
-        printer.applied()
-        printer.finish()
+    with open_printer(presentation, change.is_dry) as printer:
+        plan, snapshot = quorum.write(change, printer.warning)
+        snapshot.report(printer.warning)
+        printer.created([plan], damage_remains=bool(snapshot.left_out))
     if not change.is_dry:
         if snapshot.has_dynamic_voters:
             voters = f"controller.quorum.bootstrap.servers={listener.address}"
         else:
             voters = f"controller.quorum.voters={node}@{listener.address}"
-        notices.warning(
+        printer.warning(
             f"set node.id={node} of the new controller, and {voters} on all nodes; start the controller first, then "
             "restart the brokers"
         )
@@ -301,12 +296,7 @@ def _carve(
         with Progress(sum(map(image_bytes, images)), presentation.quiet) as progress:
             notices.before = progress.erase
             carved = carve(images, change, likes, jobs, progress.advance)
-        printer.begin(1, len(carved.plans))
-        printer.totals.more = carved.summary()
-        for plan in carved.plans:
-            printer.plan(plan)
-        printer.applied()
-        printer.finish()
+        printer.created(carved.plans, more=carved.summary())
     found = f"found {plural(carved.batches, 'batch', 'batches')} of {plural(len(carved.plans), 'log', 'logs')}"
     more = [f"{plural(carved.duplicates, 'copy', 'copies')} left out"] if carved.duplicates else []
     more += [f"{plural(carved.mended, 'cut batch', 'cut batches')} put together"] if carved.mended else []

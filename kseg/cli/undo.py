@@ -8,13 +8,12 @@ import click
 from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.planner import Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
-from kseg.cli.changing import DRY_AND_LOCK, open_plans, presentation_options
+from kseg.cli.changing import DRY_AND_LOCK, open_plans, open_printer, presentation_options
 from kseg.cli.help import Command
 from kseg.cli.options import paths_argument, with_options
 from kseg.options import values
 from kseg.options.declaration import CHANGES, CONTENTS, RULES, Number, Option, PathKind, options_of
 from kseg.output.changes.changes_list import show_changes, show_purged
-from kseg.output.changes.plans import plan_printer
 from kseg.output.notices import Presentation
 from kseg.stores.no_follow import resolved
 
@@ -70,9 +69,7 @@ def command(
 
 
 def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentation: Presentation) -> int:
-    notices = presentation.notices()
-    with open_plans(presentation, options.is_dry, notices.error) as sink:
-        printer = plan_printer(presentation, sink, notices, options.is_dry, keeps=False)
+    with open_printer(presentation, options.is_dry) as printer:
         outcome = run(printer)
         printer.totals.has_changed |= outcome.has_changed
         printer.finish(outcome.exit_status)

@@ -107,10 +107,7 @@ class HexLines:
 
     def title(self, position: int, text: str, color: str | None = None) -> None:
         """Writes a heading above the bytes at ``position``."""
-        lines = textwrap.wrap(on_one_line(text), max(self.width - 12, _MIN_VALUE_WIDTH)) or [""]
-        self.put(f"{self._place(position)}  {self.paint(lines[0], color, bold=True)}")
-        for line in lines[1:]:
-            self.put(f"{'':12}{self.paint(line, color, bold=True)}")
+        self._wrapped(self._place(position), text, color, is_bold=True)
 
     def file(self, path: str) -> None:
         """Writes the name of the next file, of any width."""
@@ -118,8 +115,12 @@ class HexLines:
 
     def note(self, text: str, color: str | None = None) -> None:
         """Writes a remark on the previous lines."""
+        self._wrapped(" " * 10, text, color)
+
+    def _wrapped(self, place: str, text: str, color: str | None, is_bold: bool = False) -> None:
         for line in textwrap.wrap(on_one_line(text), max(self.width - 12, _MIN_VALUE_WIDTH)):
-            self.put(f"{'':12}{self.paint(line, color)}")
+            self.put(f"{place}  {self.paint(line, color, bold=is_bold)}")
+            place = " " * 10
 
     def field(
         self, position: int, data: BytesLike, name: str, value: str, color: str | None = None, is_record: bool = False

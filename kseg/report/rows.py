@@ -17,9 +17,8 @@ from typing import Any
 
 from kseg import __version__
 from kseg.errors import UnsupportedError
-from kseg.formats.rows import BytesLike
 from kseg.output.notices import on_one_line
-from kseg.output.sink import Sink
+from kseg.output.sink import MemorySink, Sink
 from kseg.quantities import plural, shown_bytes, shown_time
 
 # The page is a template with autoescape, style and script inside, and the data as JSON.
@@ -112,19 +111,12 @@ SUMMARY, IMAGE, RETENTION, PLAN = "summary", "image", "retention", "plan"
 Row = dict[str, Any]
 
 
-class RowSink(Sink):
+class RowSink(MemorySink):
     """Keeps the JSON Lines that are written, as objects."""
-
-    def __init__(self) -> None:
-        super().__init__(-1, "the report")
-        self._data = bytearray()
-
-    def _write_all(self, view: BytesLike) -> None:
-        self._data += view
 
     def rows(self) -> list[Row]:
         self.flush()
-        return [json.loads(line) for line in self._data.splitlines() if line]
+        return [json.loads(line) for line in self.data.splitlines() if line]
 
 
 @contextmanager

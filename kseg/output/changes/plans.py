@@ -101,6 +101,17 @@ class PlanPrinter:
                 self._put_plan(plan)
             self.sink.flush()
 
+    def created(self, plans: Sequence[Plan], damage_remains: bool = False, more: Row | None = None) -> None:
+        """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``more``: fields
+        of the summary."""
+        self.begin(1, len(plans))
+        self.totals.damage_remains = damage_remains
+        self.totals.more = more or {}
+        for plan in plans:
+            self.plan(plan)
+        self.applied()
+        self.finish()
+
     def applied(self, change: Change | None = None, directory: str = "") -> None:
         for shown in self._taken(directory):
             self.totals.has_changed = True

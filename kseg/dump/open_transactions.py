@@ -1,7 +1,7 @@
 """``kseg dump --open-transactions``: lists transactions without an end marker, or that stay prepared."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kseg.dump.options import JSON, DumpOptions
@@ -153,37 +153,39 @@ def list_open(
         now = newest_timestamp(logs, scratch)
     marked = coordinators.prepared(states, place, transactions, now)
     if marked:
-        _show_prepared(sink, path, place, marked, options)
+        prepared = ((prepared_row(each, path, place), each.state.name) for each in marked)
+        _show(sink, options, "Prepared transactions whose marker is here already: ", path, prepared, _PREPARED_FIELDS)
+        if options.form != JSON:
+            sink.put(
+                "their coordinator has not completed them: until it does, their producers cannot begin another one"
+            )
     if not found:
         return len(marked)
     judged = [coordinators.judge(transaction, states, place, now) for transaction in found]
     first = found[0].first_offset
     groups = coordinators.waiting_groups(groups_in(around), place, first, coordinators.topic_id_at(partition))
     stable = StableOffset(first, end_offset(logs, scratch), groups)
-    if options.form != JSON:
-        sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
-    for each in judged:
-        row = open_row(each, stable, path, place)
-        if options.form == JSON:
-            sink.put_row(row)
-        else:
-            sink.put(text_line(row, None if each.state is None else each.state.name, _OPEN_FIELDS))
+    rows = [(open_row(each, stable, path, place), None if each.state is None else each.state.name) for each in judged]
+    _show(sink, options, "Open transactions: ", path, rows, _OPEN_FIELDS)
     if options.form != JSON:
         for line in conclusion(judged, stable, place):
             sink.put(line)
     return len(found) + len(marked)
 
 
-def _show_prepared(
-    sink: Sink, path: str, place: Place, marked: list[coordinators.Prepared], options: DumpOptions
+def _show(
+    sink: Sink,
+    options: DumpOptions,
+    title: str,
+    path: str,
+    rows: Iterable[tuple[Row, str | None]],
+    fields: Sequence[str],
 ) -> None:
-    rows = [prepared_row(each, path, place) for each in marked]
-    if options.form == JSON:
-        for row in rows:
+    """Prints rows, each with its transactional id; as text their ``fields`` below the title."""
+    if options.form != JSON:
+        sink.write(title.encode() + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
+    for row, name in rows:
+        if options.form == JSON:
             sink.put_row(row)
-        return
-    head = b"Prepared transactions whose marker is here already: "
-    sink.write(head + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
-    for each, row in zip(marked, rows, strict=True):
-        sink.put(text_line(row, each.state.name, _PREPARED_FIELDS))
-    sink.put("their coordinator has not completed them: until it does, their producers cannot begin another one")
+        else:
+            sink.put(text_line(row, name, fields))

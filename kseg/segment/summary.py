@@ -11,8 +11,7 @@ from typing import Any
 from kseg.formats.compression import KAFKA_0_7, codec_name
 from kseg.formats.json_values import bytes_value
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, Sliceable, UndecodableError, int64s, sparse_int64s
-from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.formats.rows import Scratch, UndecodableError, sparse_int64s
 from kseg.kernel.state import tally
 from kseg.limits import MAX_NESTING
 from kseg.segment.batches import Batch, Message07
@@ -63,29 +62,18 @@ class LogSummary:
         self.damage[damage.code] += 1
 
     def add_run(self, reader: SegmentReader, run: Run) -> None:
-        """Adds all batches of a run."""
-        if isinstance(reader.buffer, memoryview):
-            first = 0
-            while first < run.count:
-                first = self._add_frames(reader.buffer, run.rows, first, run.count, reader.is_07)
-                if first < run.count:
+        """Adds all batches of a run. The kernel counts those that it can, `add_batch` those that it skips."""
+        first, scratch = 0, self._scratch
+        while first < run.count:
+            buffer, rows, _, stop = reader.window(run, first)
+            while first < stop:
+                first = tally.add_frames(
+                    buffer, rows, first, stop, reader.is_07, self._tally, self._producers, self._keys, scratch.rows,
+                    scratch.headers,
+                )  # fmt: skip
+                if first < stop:
                     self.add_batch(reader.batch(run, first, keep=False))
                     first += 1
-            return
-        row = int64s(FRAME_WIDTH)
-        for i in range(run.count):
-            at = i * FRAME_WIDTH
-            position, row[FRAME_SIZE] = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
-            row[FRAME_MAGIC], row[FRAME_STATE] = run.rows[at + FRAME_MAGIC], run.rows[at + FRAME_STATE]
-            data = reader.buffer[position : position + row[FRAME_SIZE]]
-            if self._add_frames(data, row, 0, 1, reader.is_07) == 0:
-                self.add_batch(reader.batch(run, i, keep=False))
-
-    def _add_frames(self, buffer: Sliceable, rows: memoryview, first: int, stop: int, is_07: bool) -> int:
-        return tally.add_frames(
-            buffer, rows, first, stop, is_07, self._tally, self._producers, self._keys,
-            self._scratch.rows, self._scratch.headers,
-        )  # fmt: skip
 
     def add_batch(self, batch: Batch) -> None:
         """Adds one batch, of any kind."""

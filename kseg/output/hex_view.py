@@ -35,7 +35,7 @@ from kseg.kernel.layout.headers import (
     V2_FIELDS,
 )
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.limits import MAX_NESTING, WINDOW_BYTES
+from kseg.limits import MAX_BATCH_BYTES, MAX_NESTING, WINDOW_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
@@ -285,29 +285,20 @@ class HexPrinter(Printer):
             f"damage: {damage.code} position: {damage.position} length: {damage.length}: {damage.message}",
             "red",
         )
-        read = 0
+        read, view = 0, BytesFrom(self._buffer, damage.position)
         if damage.code != "zero-block":
             lines.note("if a header began here:")
-            head = bytes(self._buffer[damage.position : min(damage.position + HEADER_BYTES, damage.end)])
-            read = show_header(lines, head, damage.position, damage.length, self._is_07, self._damaged_bytes(damage))
+            read = self._header(lines, view, damage.position, damage.length, self._is_07)
             if read < damage.length:
                 lines.note("bytes after it:")
-        view = BytesFrom(self._buffer, damage.position)
         lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
 
-    def _damaged_bytes(self, damage: Damage) -> Any:
-        """Returns a function (start, stop) -> bytes of the damage, for checksums; None if too large."""
-
-        def read(start: int, stop: int) -> bytes | None:
-            if stop - start > self.scratch.max_batch_bytes or stop > damage.length:
-                return None
-            return bytes(self._buffer[damage.position + start : damage.position + stop])
-
-        return read
+    def _header(self, lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool = False) -> int:
+        return show_header(lines, data, position, size, is_07, self.scratch.max_batch_bytes)
 
     def _record_batch(self, batch: RecordBatch) -> None:
         lines, data = self._lines, batch.data
-        show_header(lines, bytes(data[:HEADER_BYTES]), batch.position, batch.size, False, _slices(data))
+        self._header(lines, data, batch.position, batch.size)
         header = batch.header
         if not batch.has_known_magic:
             _show_unknown(lines, data, batch.position, MAGIC_END)
@@ -337,7 +328,7 @@ class HexPrinter(Printer):
         self, lines: HexLines, data: BytesLike, position: int, size: int, is_07: bool, budget: list[int], depth: int
     ) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
-        read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, is_07, _slices(data))
+        read = self._header(lines, data, position, size, is_07)
         if (is_07 and read < v07.MIN_BYTES) or (not is_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
             _show_unknown(lines, data, position, read)
             return
@@ -391,10 +382,6 @@ class HexPrinter(Printer):
             self._entry(lines, payload[at : at + size], at, size, is_07, budget, depth + 1)
             at += size
         lines.note(f"end of the {len(payload)} bytes", "green")
-
-
-def _slices(data: BytesLike) -> Callable[[int, int], Any]:
-    return lambda start, stop: data[start:stop] if stop <= len(data) else None
 
 
 def _show_unknown(lines: HexLines, data: BytesLike, position: int, start: int) -> None:
@@ -532,9 +519,6 @@ MAGIC_END = ENTRY_MAGIC + 1
 _UNSET = {"producerId", "producerEpoch", "baseSequence"}
 _TIMES = {"baseTimestamp", "maxTimestamp", "timestamp"}
 
-Slices = Callable[[int, int], Any]
-"""Returns the bytes (start, stop) relative to the header, None if some are missing."""
-
 
 def fields_of(head: bytes, is_07: bool) -> Sequence[tuple[str, str]]:
     """Returns names and types of the header's fields, by its magic; for an unknown magic the fields before it."""
@@ -547,12 +531,14 @@ def fields_of(head: bytes, is_07: bool) -> Sequence[tuple[str, str]]:
     return V2_FIELDS if magic == MAGIC_V2 else V2_FIELDS[:4]
 
 
-def show_header(lines: HexLines, head: bytes, position: int, size: int, is_07: bool, read: Slices) -> int:
-    """Prints the header at ``position``, as far as ``head`` contains it. Returns its size in bytes.
+def show_header(
+    lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool, max_bytes: int = MAX_BATCH_BYTES
+) -> int:
+    """Prints the header at ``position``, where data[0] is. Returns its size in bytes.
 
-    ``size``: size of the batch or damage. The CRC is computed over bytes from ``read``.
+    ``size``: size of the batch or damage; bytes after it are not read. The CRC is computed for at most ``max_bytes``.
     """
-    at = 0
+    head, at = bytes(data[: min(HEADER_BYTES, size)]), 0
     seen: dict[str, int] = {}
     for name, kind in fields_of(head, is_07):
         width = calcsize(">" + kind)
@@ -563,23 +549,24 @@ def show_header(lines: HexLines, head: bytes, position: int, size: int, is_07: b
             return len(head)
         number = int.from_bytes(data, "big", signed=kind.islower())
         seen[name] = number
-        value, color = _meaning(name, number, seen, head, position, is_07, read)
+        if name == "crc":
+            start, stop = _checksummed(seen, is_07)
+            covered = bytes(data[start:stop]) if start <= stop <= min(size, start + max_bytes) else None
+            value, color = _crc(number, covered, "batchLength" in seen)
+        else:
+            value, color = _meaning(name, number, seen, position, is_07)
         lines.field(position + at, data, name, value, color)
         at += width
     return at
 
 
-def _meaning(
-    name: str, number: int, seen: dict[str, int], head: bytes, position: int, is_07: bool, read: Slices
-) -> tuple[str, str | None]:
+def _meaning(name: str, number: int, seen: dict[str, int], position: int, is_07: bool) -> tuple[str, str | None]:
     """Returns the value as text, and its color."""
     if name in ("batchLength", "size"):
         end = position + number + (V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD)
         return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: invalid", "red")
     if name == "magic":
         return _magic(number, is_07)
-    if name == "crc":
-        return _crc(number, seen, head, is_07, read)
     if name == "attributes":
         return _attributes(number, seen, is_07), None
     if name == "lastOffsetDelta":
@@ -600,18 +587,19 @@ def _magic(number: int, is_07: bool) -> tuple[str, str | None]:
     return (f"{number}: format of 0.7" if is_07 else f"{number}: format v{number}"), None
 
 
-def _crc(stored: int, seen: dict[str, int], head: bytes, is_07: bool, read: Slices) -> tuple[str, str | None]:
-    """Checks the CRC over the number of bytes in the length field."""
+def _checksummed(seen: dict[str, int], is_07: bool) -> tuple[int, int]:
+    """Returns the range of bytes that the CRC covers, by the length field."""
     if is_07:
-        start, stop = v07.MIN_BYTES + (seen["magic"] != 0), seen["size"] + V07_SIZE_BYTES
-    elif "batchLength" in seen:
-        start, stop = V2_ATTRIBUTES, seen["batchLength"] + ENTRY_OVERHEAD
-    else:
-        start, stop = ENTRY_MAGIC, seen["size"] + ENTRY_OVERHEAD
-    covered = read(start, stop) if stop >= start else None
+        return v07.MIN_BYTES + (seen["magic"] != 0), seen["size"] + V07_SIZE_BYTES
+    if "batchLength" in seen:
+        return V2_ATTRIBUTES, seen["batchLength"] + ENTRY_OVERHEAD
+    return ENTRY_MAGIC, seen["size"] + ENTRY_OVERHEAD
+
+
+def _crc(stored: int, covered: bytes | None, is_v2: bool) -> tuple[str, str | None]:
     if covered is None:
         return f"{stored}: not checked, the length exceeds these bytes", "yellow"
-    wanted = crc32c(covered) if "batchLength" in seen else crc32(covered)
+    wanted = crc32c(covered) if is_v2 else crc32(covered)
     return (f"{stored}: right", "green") if stored == wanted else (f"{stored}: wrong, computed {wanted}", "red")
 
 

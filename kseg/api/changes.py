@@ -28,7 +28,7 @@ from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.export.arrow import need_pyarrow
 from kseg.logdir.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes.plans import ChangeSummaryPrinter, recorded_json
+from kseg.output.changes import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
@@ -356,7 +356,7 @@ def compact(
     given = locals() | change
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.cleaner.settings import CompactOptions
-    from kseg.output.changes.partitions import CompactionPrinter
+    from kseg.output.partitions import CompactionPrinter
 
     summaries = partial(CompactionPrinter, as_json=True)
     return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change, summaries)
@@ -382,7 +382,7 @@ def retain(
     True
     """
     given = locals() | change
-    from kseg.output.changes.partitions import retention_printer
+    from kseg.output.partitions import retention_printer
     from kseg.retention.planner import RetainOptions, RetentionPlanner
 
     summaries = partial(retention_printer, "json", "never")

@@ -15,7 +15,7 @@ from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, 
 from kseg.errors import PathError
 from kseg.logdir.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
-from kseg.output.changes.plans import ChangeSummaryPrinter, PlanPrinter, plan_printer
+from kseg.output.changes import ChangeSummaryPrinter, PlanPrinter, plan_printer
 from kseg.output.notices import Color, Notices, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of

@@ -11,8 +11,8 @@ from kseg.cli.changing import changing_options, run_change
 from kseg.cli.help import Command
 from kseg.cli.options import Engine, engine_options, filled, paths_argument, spark_session
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.output.changes.partitions import CompactionPrinter
 from kseg.output.notices import Presentation
+from kseg.output.partitions import CompactionPrinter
 
 
 @click.command("compact", cls=Command)

@@ -19,8 +19,7 @@ from kseg.cli.options import filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import given_in, refuse
-from kseg.output.changes.plans import plan_printer
-from kseg.output.changes.rebuilds import RebuildPrinter
+from kseg.output.changes import CarvedTable, RebuildPrinter, plan_printer
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_report
 from kseg.quantities import plural
@@ -284,7 +283,6 @@ def _carve(
 ) -> int:
     """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
     from kseg.carving.directories import carve, image_bytes  # few recoveries carve
-    from kseg.output.changes.plans import CarvedTable
     from kseg.output.progress import Progress
 
     notices = presentation.notices()

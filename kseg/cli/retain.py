@@ -9,8 +9,8 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.help import Command
 from kseg.cli.options import filled, paths_argument
-from kseg.output.changes.partitions import retention_printer
 from kseg.output.notices import Presentation
+from kseg.output.partitions import retention_printer
 from kseg.retention.planner import RetainOptions, RetentionPlanner
 
 

@@ -13,7 +13,7 @@ from kseg.cli.help import Command
 from kseg.cli.options import paths_argument, with_options
 from kseg.options import values
 from kseg.options.declaration import CHANGES, CONTENTS, RULES, Number, Option, PathKind, options_of
-from kseg.output.changes.changes_list import show_changes, show_purged
+from kseg.output.changes import show_changes, show_purged
 from kseg.output.notices import Presentation
 from kseg.stores.no_follow import resolved
 

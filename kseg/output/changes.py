@@ -1,26 +1,29 @@
 """Prints plans and their results: text, or one JSON line for each action and a summary at the end.
 
-Plans go to standard output, messages to standard error.
+Plans go to standard output, messages to standard error. Also prints rebuilds from remote storage, with the remaining
+steps, and what ``kseg undo --list`` and ``--purge`` find: lines, JSON objects, or tables on a terminal.
 """
 
 import os
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 from kseg.changes.disk_space import PlanTotals, space_of
 from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.planner import Recording
-from kseg.changes.manifest import Change
+from kseg.changes.driver.undoing import KnownChange, Purged
+from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import Notices, Presentation, on_one_line
+from kseg.output.notices import Notices, Presentation, on_one_line, put_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
-from kseg.quantities import plural, shown_bytes
+from kseg.quantities import plural, shown_bytes, shown_time
 
 
 class PlanLine(NamedTuple):
@@ -512,3 +515,191 @@ def recorded_json(
     recording.replay(printer)
     printer.conclude(outcome)
     return sink.data.decode()
+
+
+_MAX_LEFT_OUT = 5
+
+
+class RebuildPrinter:
+    """Prints text, or one object per line, of which the last is the summary.
+
+    ``facts``: the request's, and its ``output``. ``totals``: of the partitions made.
+    """
+
+    def __init__(self, sink: Sink, notices: Notices, facts: Row, is_dry: bool, is_json: bool) -> None:
+        self._sink, self._notices, self._facts = sink, notices, facts
+        self._is_dry, self._is_json = is_dry, is_json
+        self._last_epoch = 0
+        self.totals = PlanTotals(actions=Counter(create=0))
+
+    def show(
+        self, row: Row, is_made: bool, is_deleted: bool, left_out: Sequence[Row], remarks: Sequence[str],
+        holes: Sequence[tuple[int, int]], damage: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Prints a partition, and its problems on standard error.
+
+        ``is_made`` is false if nothing was live; ``is_deleted``: because of an unfinished deletion. ``holes``: missing
+        offsets; ``remarks`` and ``damage``: sentences.
+        """
+        directory, totals = row["directory"], self.totals
+        totals.damage_remains |= bool(holes or damage) or not (is_made or is_deleted)
+        self._last_epoch = max(self._last_epoch, row["lastLeaderEpoch"])
+        totals.new_bytes += 0 if row["wasThere"] else row["newBytes"]
+        if is_made:
+            totals.names.add(directory)
+            totals.actions[CREATE] += 1
+            totals.has_changed |= not row["wasThere"] and not self._is_dry
+        if is_made or not self._is_json:
+            self._put(row, is_made)
+        self.left_out(left_out)
+        for text in remarks:
+            self._notices.warning(f"{directory}: {text}")
+        for first, last in holes:
+            totals.gaps.append((directory, first, last))
+            totals.missing_offsets += last - first + 1
+            self._notices.warning(f"{directory}: offsets {first} to {last} are missing: no segment holds them")
+        for text in damage:
+            self._notices.warning(f"{directory}: {text}")
+
+    def _put(self, row: Row, is_made: bool) -> None:
+        directory = row["directory"]
+        if self._is_json:
+            self._sink.put_row({"type": "rebuilt", **row, "directory": name_value(directory)})
+        elif not is_made:
+            self._notices.warning(f"{directory}: not created: remote storage has no live segment of it")
+        else:
+            made = "would be created" if self._is_dry else "exists already" if row["wasThere"] else "created"
+            text = f"{directory}: {made}: offsets {row['logStartOffset']} to {row['logEndOffset'] - 1}"
+            if not self._is_dry:
+                text += f", {plural(row['segments'], 'segment', 'segments')}, {row['newBytes']} bytes"
+            self._sink.put(on_one_line(text))
+
+    def left_out(self, found: Sequence[Row]) -> None:
+        """Prints segments that are not used."""
+        for left in found if self._is_json else found[:_MAX_LEFT_OUT]:
+            if self._is_json:
+                names = {name: name_value(left[name]) for name in ("directory", "from")}
+                self._sink.put_row({"type": "left", **left, **names})
+            else:
+                offsets = f"offsets {left['firstOffset']} to {left['lastOffset']}"
+                self._notices.warning(f"left out: {offsets} of {left['from']}: {left['reason']}")
+        if not self._is_json and len(found) > _MAX_LEFT_OUT:
+            self._notices.warning(f"left out: {len(found) - _MAX_LEFT_OUT} more segments; --format json lists all")
+
+    def finish(self, failed: list[str]) -> None:
+        """Prints the summary, or the remaining steps."""
+        if self._is_json:
+            self.totals.peak_bytes, self.totals.failed = self.totals.new_bytes, failed
+            self._sink.put_row(summary_row(self.totals, self._is_dry))
+        self._sink.flush()
+        if not self._is_json and not self._is_dry and self.totals.names and not self._notices.is_quiet:
+            for line in next_steps(self._facts, self._last_epoch):
+                put_line(line)
+
+
+def _log_start_step(facts: Row) -> list[str]:
+    file = f"{facts['output']}/log-start-offset-checkpoint"
+    if facts["newCluster"]:
+        return [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
+    return [
+        f"  4. Add the entries of {file}, if there are any after its second line, to the",
+        "     broker's file of that name, and their number to its second line. Leave its other files as they are.",
+    ]
+
+
+def next_steps(facts: Row, last_epoch: int) -> list[str]:
+    """Returns the text about the remaining steps."""
+    has_ids = bool(facts["newCluster"]) or facts["topicId"] is not None
+    lines = ["Remaining steps, for each topic:"]
+    if not has_ids:
+        lines += [
+            "  1. Create the topic in the new cluster, with the same number of partitions.",
+            "     It has a new id: repeat this command with --for-cluster LOGDIR, a log directory of a new broker, and",
+            "     another --output. Brokers rename directories with the old id to -stray.",
+        ]
+    else:
+        lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
+    place = facts["newCluster"] or "the log directory"
+    lines += [
+        "  2. Stop the broker cleanly.",
+        f"  3. Replace the empty partition directories in {place} by those in {facts['output']}.",
+        *_log_start_step(facts),
+        "  5. Give all files to the broker's user, and start the broker.",
+    ]
+    if last_epoch and not facts["resetEpochs"]:
+        lines += [
+            f"The batches have leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
+            "with a committed offset waits for ever after its start. Repeat this command with --reset-epochs, or",
+            "restart the broker until its leader epoch is higher.",
+        ]
+    return [on_one_line(line) for line in lines]
+
+
+_MIN_COMMAND_WIDTH = 8
+
+
+def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) -> None:
+    """Prints the changes, oldest first for each directory."""
+    if form == "json":
+        for change in found:
+            sink.put_row(_change_row(change))
+        kept = sum(change.kept_bytes for change in found)
+        sink.put_row({"type": "summary", "changed": False, "keptBytes": kept})
+        return
+    paint = Paint(color, sink.is_terminal)
+    for directory, changes in groupby(found, key=lambda change: change.directory):
+        rows = list(map(_change_row, changes))
+        sink.put(paint(on_one_line(directory), bold=True))
+        if sink.is_terminal:
+            sink.write(changes_table(rows, paint.is_on).encode())
+        else:
+            for number, time, state, size, command in map(_change_cells, rows):
+                sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
+
+
+def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
+    """Returns the table for a terminal as text. With ``is_colored``, changes in any state but DONE are yellow."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold")
+    table.add_column("change", justify="right")
+    table.add_column("time")
+    table.add_column("state")
+    table.add_column("kept", justify="right", no_wrap=True)
+    table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
+    for row in rows:
+        table.add_row(*map(Text, _change_cells(row)), style="" if row["state"] == DONE else "yellow")
+    return drawn(table, is_colored)
+
+
+def _change_cells(row: Row) -> tuple[str, ...]:
+    """Returns number, time, state, kept bytes and command as printable texts."""
+    partitions = f", {plural(row['partitions'], 'partition', 'partitions')}" if "partitions" in row else ""
+    command = on_one_line(row["command"]) + partitions
+    return str(row["number"]), shown_time(row["timeMs"]), row["state"], shown_bytes(row["keptBytes"]), command
+
+
+def _change_row(change: KnownChange) -> Row:
+    row: Row = {
+        "type": "change",
+        "directory": name_value(change.directory),
+        **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
+        "kept": name_value(change.kept) if change.kept else None,
+    }
+    return row if change.partitions is None else row | {"partitions": change.partitions}
+
+
+def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: Notices) -> None:
+    """Prints the result of `kseg undo --purge` for one path: a message, or a JSON object."""
+    if form == "json":
+        row = {
+            "type": "purge",
+            "path": name_value(purged.path),
+            **fields_of(purged, "changes", "freed_bytes"),
+            "dryRun": is_dry,
+        }
+        sink.put_row(row)
+        return
+    freed = f"{'would free' if is_dry else 'freed'} {shown_bytes(purged.freed_bytes)}"
+    notices.warning(f"{purged.path}: {freed} (changes: {purged.changes})")

@@ -10,8 +10,7 @@ import pytest
 
 from kseg.changes.driver.undoing import KnownChange
 from kseg.changes.plan import Plan, ReplicaOffsets, Step
-from kseg.output.changes.changes_list import show_changes
-from kseg.output.changes.plans import TextPlans
+from kseg.output.changes import TextPlans, show_changes
 from kseg.output.notices import Notices
 from output.feeding import MemorySink
 
@@ -75,8 +74,8 @@ def test_a_terminal_without_colors_gets_none() -> None:
 def test_a_pipe_needs_no_rich() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from output.changes import test_plans\nbefore = 'rich' in sys.modules\n"
-        "test_plans.shown(False)\nprint(before, 'rich' in sys.modules)"
+        "from output import test_changes\nbefore = 'rich' in sys.modules\n"
+        "test_changes.shown(False)\nprint(before, 'rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["False", "False"]

@@ -1,1 +1,0 @@
-"""Prints plans, and the results of changing commands."""

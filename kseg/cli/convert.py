@@ -18,9 +18,12 @@ from kseg.cli.options import (
     usage_errors,
 )
 from kseg.conversion.options import ConvertOptions
-from kseg.conversion.planner import check_output
+from kseg.conversion.partition import convert_segments
+from kseg.conversion.planner import ConversionPlanner, check_output, convert_to_new
+from kseg.conversion.rewriting import Conversion
 from kseg.errors import DamageError, PathError
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.logdir.topics import of_topics
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
@@ -102,10 +105,6 @@ def _convert(
     change: ChangeOptions,
     presentation: Presentation,
 ) -> int:
-    from kseg.conversion.partition import convert_segments
-    from kseg.conversion.planner import ConversionPlanner, convert_to_new
-    from kseg.conversion.rewriting import Conversion
-
     with spark_session(engine, options.jobs) as spark:
         conversion: Conversion = convert_segments
         if spark is not None:
@@ -134,7 +133,6 @@ def _export(
     without --skip-damage.
     """
     from kseg.conversion.record_files import CSV, check_form, export_records, export_to_new  # not for segments
-    from kseg.logdir.topics import of_topics
 
     paths = tuple(of_topics(paths, options.topics))
     if options.form is None or options.form == "jsonl":

@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from kseg.errors import RequestError
+from kseg.formats.compression import CODEC_NAMES
 from kseg.options.declaration import INPUT, OUTPUT, RESOURCES, Number, Option, PathKind, Value, default_of, options_of
 from kseg.options.values import BYTES
 from kseg.output.notices import Notices
+from kseg.segment.files import own_name, parse_partition_name
 from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.forms import REDPANDA_SEGMENT
@@ -66,8 +68,6 @@ def complete_codes(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 
 def complete_codecs(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from kseg.formats.compression import CODEC_NAMES
-
     return [codec for codec in CODEC_NAMES if codec.startswith(incomplete)]
 
 
@@ -76,8 +76,6 @@ def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str
 
     While an option is incomplete, click has the paths among ``args``.
     """
-    from kseg.segment.files import own_name, parse_partition_name
-
     found: set[str] = set()
     for path in (*(ctx.params.get("paths") or ()), *ctx.args) or (os.curdir,):
         try:

@@ -21,6 +21,7 @@ from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import given_in, refuse
 from kseg.output.changes import CarvedTable, RebuildPrinter, plan_printer
 from kseg.output.notices import Presentation, on_one_line
+from kseg.output.progress import Progress
 from kseg.output.sink import open_report
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
@@ -283,7 +284,6 @@ def _carve(
 ) -> int:
     """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
     from kseg.carving.directories import carve, image_bytes  # few recoveries carve
-    from kseg.output.progress import Progress
 
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:

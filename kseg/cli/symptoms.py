@@ -11,7 +11,7 @@ from kseg.cli.options import form, output_options, with_options
 from kseg.errors import PathError
 from kseg.output.notices import Color, Notices
 from kseg.output.sink import open_sink
-from kseg.symptoms.matching import print_symptoms, symptoms_in
+from kseg.symptoms.matching import print_symptoms, symptoms_in, symptoms_of_description
 
 MAX_LINE_BYTES = 1 << 20
 
@@ -30,8 +30,6 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
     given = "\n".join(_joined(text))
     found = symptoms_in(_lines_of_input() if is_log else given.splitlines())
     if not found and not is_log:
-        from kseg.symptoms.matching import symptoms_of_description
-
         found = symptoms_of_description(given)
     if not found:
         if not quiet:

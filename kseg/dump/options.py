@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.decoders import FOR_TOPIC
+from kseg.decoders import FOR_TOPIC, decoder, name_for
 from kseg.errors import RequestError
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.options import values
@@ -334,8 +334,6 @@ def decoder_of(options: DumpOptions) -> Any:
     Returns None for none, and if it depends on the file (`decoder_by_file`).
     """
     if options.decoder is not None:
-        from kseg.decoders import decoder
-
         return decoder(options.decoder, options.redact)
     if not options.has_content_format or options.needs_schemas:
         return None
@@ -352,7 +350,6 @@ def decoder_by_file(options: DumpOptions, warn: Callable[[str], None]) -> Callab
     """
     if not options.decode_by_topic and not options.needs_schemas:
         return None
-    from kseg.decoders import decoder, name_for
     from kseg.decoders.values import by_schemas
 
     made = cache(lambda name: decoder(name, options.redact))

@@ -26,10 +26,13 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
+from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
+from kseg.output.kafka_text import ends_silently
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import Style
 from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
+from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.batches import Batch, Message07, RowSpan, Spans, all_rows
 from kseg.segment.file_types import refuse_empty_pack
@@ -37,6 +40,7 @@ from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_
 from kseg.segment.items import Damage
 from kseg.segment.paths import partition_count, segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.segment.seek import message_sets, seek_position
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url
@@ -301,8 +305,6 @@ class Dump:
                     reader = self.reader(file, source, live)
                     self.filters.begin(reader, file)
                     if self.options.positions is not None and source.is_in_place:
-                        from kseg.segment.seek import seek_position
-
                         reader.begin_at(seek_position(reader, file, self.options.positions[0]) or 0)
                     self._items(file, reader)
                 self.printer.finish()
@@ -351,8 +353,6 @@ class Dump:
         )  # fmt: skip
 
     def _message_sets(self, file: SegmentFile, source: Source) -> None:
-        from kseg.segment.seek import message_sets
-
         for part in message_sets(source, self.scratch):
             if isinstance(part, Damage):
                 self.damaged_ranges += 1
@@ -392,8 +392,6 @@ class Dump:
 
     def damage(self, reader: SegmentReader, damage: Damage) -> None:
         """Counts and prints damage. Raises EndOfDumpError if the dump stops at damage."""
-        from kseg.output.kafka_text import ends_silently
-
         head = bytes(reader.buffer[damage.position : damage.position + 12])
         is_silent = damage.end == reader.end and not reader.is_07 and ends_silently(damage, head)
         if is_silent and reader.is_cut:
@@ -484,8 +482,6 @@ def printers_of(
         options.as_hex or options.summary or options.committed_offsets or options.form == TABLE
     ):
         return [_form_printer(options, sink, style, scratch, is_selective)]
-    from kseg.output.terminal import Paint, line_width
-
     paint = Paint(options.color, sink.is_terminal)
     if options.as_hex:
         from kseg.output.hex_view import HexPrinter
@@ -527,9 +523,6 @@ def _form_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scrat
 
 def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
     """Returns None if each partition has a summary of its own."""
-    from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
-    from kseg.output.terminal import line_width
-
     if options.form == JSON or options.what_if:
         return None
     find = partial(parts_of, options)

@@ -6,7 +6,7 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import click
 
@@ -235,14 +235,9 @@ def _end(status: int, message: object = None) -> NoReturn:
 
         Notices().error(message)
     for stream in (sys.stdout, sys.stderr):
-        _flush_or_drop(stream)
-    sys.exit(status)
-
-
-def _flush_or_drop(stream: TextIO | None) -> None:
-    """Flushes a stream; drops its output if that fails, because Python's own flush at exit would change the status."""
-    if stream is not None:
         try:
-            stream.flush()
-        except OSError:
+            if stream is not None:
+                stream.flush()
+        except OSError:  # its output is dropped: Python's own flush at exit would change the status
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(status)

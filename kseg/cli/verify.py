@@ -102,19 +102,14 @@ def command(
         archives_at(others, spool) as replicas,
     ):
         remote = RemoteChoice(read_private_keys(options.private_keys), options.topics, tuple(found))
-        takes_census = _takes_census(tuple(found), sort, form)
         if len(replicas) > 1:
             raise click.UsageError(f"--against matches {len(replicas)} paths")
         against = replicas[0] if replicas else None
+        # Facts about partitions are shown on request, on a page, and as text if there are many partitions.
+        takes_census = sort is not None or form == "html"
+        takes_census |= form == "text" and not takes_census and partition_count(found) > MAX_SEPARATE_PARTITIONS
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
         return _verify(options, output, presentation, spark, sort)
-
-
-def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
-    """Whether facts about partitions are shown: on request, on a page, and as text if there are many partitions."""
-    if form == "text" and sort is None:
-        return partition_count(paths) > MAX_SEPARATE_PARTITIONS
-    return sort is not None or form == "html"
 
 
 def _verify(

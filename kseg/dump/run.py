@@ -271,7 +271,11 @@ class Dump:
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:
-            self._side = side_printer(self.options, self.sink, self.scratch, self.notices.warning)
+            from kseg.output.side_files import SideJsonPrinter, SideStyle, SideTextPrinter
+
+            of, make = self.options, SideJsonPrinter if self.options.form == JSON else SideTextPrinter
+            style = SideStyle(of.verify_index_only, of.index_sanity_check, of.max_message_size, self.sink.is_terminal)
+            self._side = make(self.sink, style, self.scratch, self.notices.warning)
         errors = self._side.errors
         self._side.dump(file)
         if self.options.stop_on_damage and self._side.errors > errors:
@@ -529,14 +533,6 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
     if options.sort is None and partition_count(options.paths, find) <= MAX_SEPARATE_PARTITIONS:
         return None
     return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))
-
-
-def side_printer(options: DumpOptions, sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> "SidePrinter":
-    """Returns the printer of side files. ``warn`` receives lines for standard error."""
-    from kseg.output.side_files import SideJsonPrinter, SideStyle, SideTextPrinter
-
-    style = SideStyle(options.verify_index_only, options.index_sanity_check, options.max_message_size, sink.is_terminal)
-    return (SideJsonPrinter if options.form == JSON else SideTextPrinter)(sink, style, scratch, warn)
 
 
 def _backlogs(now_ms: int | None) -> "BacklogOf":

@@ -256,8 +256,11 @@ class TextPlans(PlanPrinter):
             )
             for directory in totals.left_alone:
                 notices.detail(f"{directory}: is not damaged and stays as it is")
-        if not totals.directories:
-            self._finish_undone(status)
+        if not totals.directories:  # if something is incomplete or could not be planned, errors have reported it
+            if self.undone.directories:
+                notices.warning(f"not done: {_totals_text(self.undone)}")
+            elif status <= 1:
+                notices.warning("nothing to change")
             return
         if self._is_dry:
             needed = f"; disk space needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
@@ -275,13 +278,6 @@ class TextPlans(PlanPrinter):
             notices.warning(
                 f"removed bytes are kept in {totals.kept[0]}{more} (kseg undo restores them, --purge deletes them)"
             )
-
-    def _finish_undone(self, status: int) -> None:
-        """Nothing was applied. If something is incomplete or could not be planned, errors have reported it."""
-        if self.undone.directories:
-            self.notices.warning(f"not done: {_totals_text(self.undone)}")
-        elif status <= 1:
-            self.notices.warning("nothing to change")
 
 
 _CARVED_COLUMNS = ("log", "batches", "records", "size", "offsets", "gaps", "named by")
@@ -444,7 +440,10 @@ def _reason(step: Step) -> str:
     """Returns the reason and the removed ranges; many ranges are summarized."""
     parts = [step.reason] if step.reason else []
     if len(step.removed) > 3:
-        parts.append(f"{len(step.removed)} ranges, {_removed_amount(step)}")
+        known = [removed.records for removed in step.removed if removed.records is not None]
+        records = f", {_records(sum(known))}" if known else ""
+        size = sum(removed.length for removed in step.removed)
+        parts.append(f"{len(step.removed)} ranges, {size} bytes{records}")
     else:
         for removed in step.removed:
             offsets = "" if removed.first_offset is None else f", offsets {removed.first_offset}..{removed.last_offset}"
@@ -457,13 +456,6 @@ def _reason(step: Step) -> str:
 
 def _records(count: int) -> str:
     return plural(count, "record", "records") if count else "no intact record"
-
-
-def _removed_amount(step: Step) -> str:
-    """Returns the removed bytes and intact records of all ranges of a step."""
-    size = sum(removed.length for removed in step.removed)
-    known = [removed.records for removed in step.removed if removed.records is not None]
-    return f"{size} bytes" + (f", {_records(sum(known))}" if known else "")
 
 
 def _removed(plan: Plan) -> str:
@@ -597,16 +589,6 @@ class RebuildPrinter:
                 put_line(line)
 
 
-def _log_start_step(facts: Row) -> list[str]:
-    file = f"{facts['output']}/log-start-offset-checkpoint"
-    if facts["newCluster"]:
-        return [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
-    return [
-        f"  4. Add the entries of {file}, if there are any after its second line, to the",
-        "     broker's file of that name, and their number to its second line. Leave its other files as they are.",
-    ]
-
-
 def next_steps(facts: Row, last_epoch: int) -> list[str]:
     """Returns the text about the remaining steps."""
     has_ids = bool(facts["newCluster"]) or facts["topicId"] is not None
@@ -619,11 +601,17 @@ def next_steps(facts: Row, last_epoch: int) -> list[str]:
         ]
     else:
         lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
-    place = facts["newCluster"] or "the log directory"
+    place, file = facts["newCluster"] or "the log directory", f"{facts['output']}/log-start-offset-checkpoint"
+    step = [
+        f"  4. Add the entries of {file}, if there are any after its second line, to the",
+        "     broker's file of that name, and their number to its second line. Leave its other files as they are.",
+    ]
+    if facts["newCluster"]:
+        step = [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
     lines += [
         "  2. Stop the broker cleanly.",
         f"  3. Replace the empty partition directories in {place} by those in {facts['output']}.",
-        *_log_start_step(facts),
+        *step,
         "  5. Give all files to the broker's user, and start the broker.",
     ]
     if last_epoch and not facts["resetEpochs"]:

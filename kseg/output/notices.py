@@ -35,7 +35,8 @@ class Notices:
         self.is_quiet = quiet
         self.before: Callable[[], None] | None = None
         """Called before each line."""
-        self.is_colored = color == "always" or (color == "auto" and _is_color_wanted())
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.is_colored = color == "always" or (color == "auto" and is_terminal and not os.environ.get("NO_COLOR"))
 
     def error(self, message: object) -> None:
         """Reports an error, even with ``quiet``."""
@@ -110,10 +111,6 @@ def on_one_line(message: str) -> str:
     if message.isprintable():
         return message
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-
-
-def _is_color_wanted() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,7 +272,10 @@ class SideTextPrinter(SidePrinter):
             return
         self._index_problems(file, snapshot.problems())  # kafka-dump-log ignores them
         for entry in snapshot:
-            self._put(_producer_line(entry))
+            first = entry.current_txn_first_offset
+            shown = f"OptionalLong[{first}]" if first >= 0 else "OptionalLong.empty"
+            row = fields(entry) | {"currentTxnFirstOffset": shown}
+            self._put(" ".join(f"{name}: {value}" for name, value in row.items() if value is not None))
 
     def _put(self, line: str) -> None:
         data = printable(line) if self.style.escape else os.fsencode(line)
@@ -313,12 +316,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(str, value))}]"
     return "null" if value is None else str(value)
-
-
-def _producer_line(entry: ProducerStateEntry) -> str:
-    first = entry.current_txn_first_offset
-    shown = fields(entry) | {"currentTxnFirstOffset": f"OptionalLong[{first}]" if first >= 0 else "OptionalLong.empty"}
-    return " ".join(f"{name}: {value}" for name, value in shown.items() if value is not None)
 
 
 _MISMATCH_KEYS = {

@@ -209,6 +209,7 @@ def _open_special(target: str, path: str) -> Iterator[Sink]:
 
 @contextmanager
 def _replace(target: str, path: str) -> Iterator[Sink]:
+    from kseg.changes.disk import umask
 
     with ExitStack() as stack:
         with errors_at(path):
@@ -217,18 +218,12 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
         sink.write_behind()
         yield sink
         sink.flush()
-        _put_in_place(temporary, target, path)
-
-
-def _put_in_place(temporary: "TemporaryFile", target: str, path: str) -> None:
-    from kseg.changes.disk import umask
-
-    with errors_at(path, StoppedHalfwayError):
-        if hasattr(os, "fchmod"):  # Windows has no permissions of that kind
-            os.fchmod(temporary.descriptor, 0o666 & ~umask())
-        os.fsync(temporary.descriptor)
-        temporary.close()
-        os.replace(temporary.path, target)
+        with errors_at(path, StoppedHalfwayError):
+            if hasattr(os, "fchmod"):  # Windows has no permissions of that kind
+                os.fchmod(temporary.descriptor, 0o666 & ~umask())
+            os.fsync(temporary.descriptor)
+            temporary.close()
+            os.replace(temporary.path, target)
 
 
 class TemporaryFile:

@@ -54,7 +54,9 @@ def _diagnose(
     buffer: Sliceable, position: int, stop: int, is_07: bool, last_offset: int, extent: Extent | None
 ) -> tuple[str, str]:
     length = stop - position
-    if _may_be_zero_block(length, is_07, last_offset) and is_zero(buffer, position, stop, extent):
+    # A few zero bytes may also be the start of an offset field.
+    least = 8 if is_07 or not offset_continues(0, last_offset) else 12
+    if length >= least and is_zero(buffer, position, stop, extent):
         return "zero-block", f"{length} zero bytes"
     if is_07:
         return _diagnose_07(buffer, position, stop, extent)
@@ -75,26 +77,17 @@ def _diagnose(
             f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop, extent)}",
         )
     for magic in range(3):
-        if continues(_with_magic(head, magic), last_offset):
+        if continues(head[:ENTRY_MAGIC] + bytes([magic]) + head[ENTRY_MAGIC + 1 :], last_offset):
             return "bad-magic", f"a batch whose magic is {head[ENTRY_MAGIC]}"
     if continues(whole, last_offset):
         return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, extent)}"
 
 
-def _may_be_zero_block(length: int, is_07: bool, last_offset: int) -> bool:
-    """A few zero bytes may also be the start of an offset field."""
-    return length >= (8 if is_07 or not offset_continues(0, last_offset) else 12)
-
-
 def _with_length(head: bytes, length: int) -> bytes:
     """Returns the header with the length of a batch of so many bytes; 0, which none has, if no field can hold it."""
     size = length - ENTRY_OVERHEAD if length <= _LARGEST else 0
     return head[:ENTRY_SIZE] + size.to_bytes(4, "big", signed=True) + head[ENTRY_OVERHEAD:]
-
-
-def _with_magic(head: bytes, magic: int) -> bytes:
-    return head[:ENTRY_MAGIC] + bytes([magic]) + head[ENTRY_MAGIC + 1 :]
 
 
 def _is_cut_header(head: bytes, last_offset: int) -> bool:

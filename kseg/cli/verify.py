@@ -23,7 +23,7 @@ from kseg.cli.options import (
 from kseg.findings.table import INFO, KINDS
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
-from kseg.output.findings import FindingsPrinter, FindingsReporter, JsonFindings, TextFindings, explain
+from kseg.output.findings import FindingsPrinter, FindingsReporter, JsonFindings, TextFindings, put_explanations
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Color, Presentation, on_one_line
 from kseg.output.progress import progress_over
@@ -40,7 +40,7 @@ _OPTIONS = {
         "Form of the output; junit: a report for CI servers; html: a page for people (needs kseg[report]).",
         "text", "json", "junit", "html",
     ),
-    "explained": Option(
+    "explain": Option(
         "--explain", CONTENTS, "Explain a finding ('all': all of them), and exit.", metavar="CODE"
     ),
     "sort": Option(
@@ -63,7 +63,7 @@ def command(
     options: VerifyOptions,
     engine: Engine,
     spool: Spool,
-    explained: str | None,
+    explain: str | None,
     sort: str | None,
     output: str | None,
     form: str,
@@ -78,9 +78,9 @@ def command(
     presentation = Presentation(form, color, quiet, verbose)
     if not options.paths and options.server is not None:
         options = replace(options, paths=tuple(options.server.log_dirs))
-    _check_codes([*options.ignored, *([explained] if explained not in (None, "all") else [])])
-    if explained:
-        return _explain(explained, output, presentation)
+    _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
+    if explain:
+        return _explain(explain, output, presentation)
     if sort is not None and form in ("junit", "html"):
         raise click.UsageError(f"--sort has no {form} form")
     if not options.paths:
@@ -157,5 +157,5 @@ def _explain(code: str, output: str | None, presentation: Presentation) -> int:
     if presentation.form in ("junit", "html"):
         raise click.UsageError(f"--explain has no {presentation.form} form")
     with open_sink(output) as sink:
-        explain(KINDS if code == "all" else [code], presentation.form, sink, presentation.color)
+        put_explanations(KINDS if code == "all" else [code], presentation.form, sink, presentation.color)
     return 0

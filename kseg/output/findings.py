@@ -357,7 +357,7 @@ def needs_of(kind: Kind) -> str:
     return f"Needs {NEEDED[kind.needs]}." if kind.needs else ""
 
 
-def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
+def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
     """Writes the entries of the codes, as text or, for form json, as one object per line."""
     if form == "json":
         for code in codes:

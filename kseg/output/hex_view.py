@@ -542,12 +542,12 @@ def show_header(
     seen: dict[str, int] = {}
     for name, kind in fields_of(head, is_07):
         width = calcsize(">" + kind)
-        data = head[at : at + width]
-        if len(data) < width:
-            if data:
-                lines.field(position + at, data, name, f"cut off: {len(data)} of {width} bytes", "red")
+        raw = head[at : at + width]
+        if len(raw) < width:
+            if raw:
+                lines.field(position + at, raw, name, f"cut off: {len(raw)} of {width} bytes", "red")
             return len(head)
-        number = int.from_bytes(data, "big", signed=kind.islower())
+        number = int.from_bytes(raw, "big", signed=kind.islower())
         seen[name] = number
         if name == "crc":
             start, stop = _checksummed(seen, is_07)
@@ -555,7 +555,7 @@ def show_header(
             value, color = _crc(number, covered, "batchLength" in seen)
         else:
             value, color = _meaning(name, number, seen, position, is_07)
-        lines.field(position + at, data, name, value, color)
+        lines.field(position + at, raw, name, value, color)
         at += width
     return at
 

@@ -73,7 +73,7 @@ def test_a_terminal_without_colors_gets_none() -> None:
 
 def test_a_pipe_needs_no_rich() -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
         "from output import test_changes\nbefore = 'rich' in sys.modules\n"
         "test_changes.shown(False)\nprint(before, 'rich' in sys.modules)"
     )

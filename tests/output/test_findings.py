@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.findings.table import KINDS
-from kseg.output.findings import TextFindings, explain, show_totals
+from kseg.output.findings import TextFindings, put_explanations, show_totals
 from kseg.output.notices import Color, Notices
 from kseg.verification.report import Finding, Report
 from output.feeding import MemorySink
@@ -127,7 +127,7 @@ def test_quiet_totals_are_left_out() -> None:
 
 def explained(codes: list[str], is_terminal: bool, color: str = "auto") -> list[str]:
     sink: Any = MemorySink(is_terminal)
-    explain(codes, "text", sink, color)
+    put_explanations(codes, "text", sink, color)
     lines: list[str] = sink.lines
     return lines
 

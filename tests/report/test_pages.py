@@ -126,7 +126,7 @@ def test_a_count_has_a_color_unless_it_is_zero(
     kseg("verify", "--format", "html", "-o", tmp_path / "report.html", partition)
     (summary,) = kseg("verify", "--format", "json", partition).of_type("summary")
     cards = re.findall(
-        r'<div class="card ([a-z]*)"><dt>(\w+)</dt><dd>([0-9,]+)<', (tmp_path / "report.html").read_text()
+        r'<div class="card ([a-z]*)"><dt[^>]*>(\w+)</dt><dd>([0-9,]+)<', (tmp_path / "report.html").read_text()
     )
     shown = {label: (int(value.replace(",", "")), tone) for tone, label, value in cards}
     for label, tone in tones.items():

@@ -151,7 +151,7 @@ def test_a_log_directory_is_named_as_such(kseg: Kseg, tmp_path: Path, logs: Path
     logs = logs.rename(logs.with_name(name))
     dom = dom_of(page_of(kseg, tmp_path, "verify", logs))
     row = dom[dom.index(f'<div class="name">{name}</div>') :]
-    assert re.findall(r'<div class="note">(.*?)</div>', row)[:1] == ["log directory"]
+    assert re.findall(r'<div class="soft">(.*?)</div>', row)[:1] == ["log directory"]
 
 
 def test_paper_has_all_next_steps(kseg: Kseg, tmp_path: Path) -> None:

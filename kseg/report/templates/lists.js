@@ -23,7 +23,7 @@ const lazy = (list, rows, make, whenEmpty, withButton = false) => {
     },
     { rootMargin: "800px" },
   );
-  if (!rows.length) list.append(el("p", "empty", whenEmpty));
+  if (!rows.length) list.append(el("p", "empty soft", whenEmpty));
   more();
   addEventListener("beforeprint", () => {
     while (list.contains(sentinel) && done < Math.min(rows.length, PRINTED)) more();
@@ -32,13 +32,13 @@ const lazy = (list, rows, make, whenEmpty, withButton = false) => {
   if (done < rows.length && !withButton) watcher.observe(sentinel);
 };
 const section = (id, title, count, ...content) => {
-  const heading = el("h2", "", title, count === null ? null : el("span", "count", count));
+  const heading = el("h2", "", title, count === null ? null : el("span", "count soft", count));
   heading.id = id + "-title";
   const made = el("section", "", heading, ...content);
   made.id = id;
   made.setAttribute("aria-labelledby", heading.id);
   app.append(made);
-  return { made, heading };
+  return heading;
 };
 const search = (label, change) => {
   const box = el("input");
@@ -48,31 +48,28 @@ const search = (label, change) => {
     clearTimeout(waiting);
     waiting = setTimeout(() => change(box.value.toLowerCase()), 120);
   });
-  return { label: el("label", "", label, box), box };
+  return el("label", "soft small", label, box);
 };
 
+// An entry of a legend.
+const sampled = (color, text, className) => {
+  const sample = el("span", className);
+  sample.style.background = color;
+  return el("li", "", sample, text);
+};
 const legend = (...entries) => {
-  const list = el("ul", "legend");
-  for (const [className, text, isLine] of entries) {
-    const sample = el("span", isLine ? "line" : "");
-    sample.style.background = `var(--${className})`;
-    list.append(el("li", "", sample, text));
-  }
-  return list;
+  const items = entries.map(([color, text, isLine]) => sampled(`var(--${color})`, text, isLine ? "line" : ""));
+  return el("ul", "legend soft small", ...items);
 };
 const pill = (severity, text) => el("span", "pill " + severity, text);
 
 // Columns are [key or function, title, shown, class]: 1 is that of a number. Null stands last in either order.
 // The label tells a screen reader which table it is.
 // Roles are set, because browsers take them from tables that are no longer laid out as such on narrow screens.
-const asRole = (role, made) => {
-  made.setAttribute("role", role);
-  return made;
-};
 const classOf = (column) => (column[3] === 1 ? "number" : (column[3] ?? ""));
 const table = (columns, rows, label) => {
-  const head = asRole("row", el("tr")),
-    body = asRole("rowgroup", el("tbody"));
+  const head = described(el("tr"), "row"),
+    body = described(el("tbody"), "rowgroup");
   const value = (row, column) => (typeof column[0] === "function" ? column[0](row) : row[column[0]]);
   let sorted = rows;
   const show = () => {
@@ -81,10 +78,10 @@ const table = (columns, rows, label) => {
     const more = () => {
       const end = Math.min(done + CHUNK * 4, sorted.length);
       for (; done < end; done += 1) {
-        const line = asRole("row", el("tr"));
+        const line = described(el("tr"), "row");
         for (const column of columns) {
           const className = column[3] ? classOf(column) : column[2] === time || column[2] === minute ? "time" : "";
-          const cell = asRole("cell", el("td", className, column[2](value(sorted[done], column), sorted[done])));
+          const cell = described(el("td", className, column[2](value(sorted[done], column), sorted[done])), "cell");
           cell.dataset.label = column[1];
           line.append(cell);
         }
@@ -95,9 +92,9 @@ const table = (columns, rows, label) => {
           line.remove();
           more();
         });
-        const cell = asRole("cell", el("td", "", left));
+        const cell = described(el("td", "", left), "cell");
         cell.colSpan = columns.length;
-        const line = asRole("row", el("tr", "", cell));
+        const line = described(el("tr", "", cell), "row");
         body.append(line);
       }
     };
@@ -119,13 +116,13 @@ const table = (columns, rows, label) => {
       });
       show();
     });
-    const cell = asRole("columnheader", el("th", classOf(column), sorting));
+    const cell = described(el("th", classOf(column), sorting), "columnheader");
     cell.scope = "col";
     head.append(cell);
   }
   show();
-  const headRows = asRole("rowgroup", el("thead", "", head));
-  const box = el("div", "table", asRole("table", el("table", "", headRows, body)));
+  const headRows = described(el("thead", "", head), "rowgroup");
+  const box = el("div", "table", described(el("table", "", headRows, body), "table"));
   box.tabIndex = 0;
   return described(box, "region", "table: " + label);
 };
@@ -134,13 +131,13 @@ const stack = (parts) => {
   const total = parts.reduce((sum, part) => sum + part[1], 0) || 1;
   const shares = parts.map((part) => `${part[0]} ${((100 * part[1]) / total).toFixed(1)} %`);
   const bar = described(el("div", "stack"), "img", shares.join(", ")),
-    list = el("ul", "legend");
+    list = el("ul", "legend soft small");
   parts.forEach(([label, size, text], i) => {
     const part = piece("", size / total),
-      sample = el("span");
-    part.style.background = sample.style.background = COLORS[i % COLORS.length];
+      color = COLORS[i % COLORS.length];
+    part.style.background = color;
     bar.append(part);
-    list.append(el("li", "", sample, `${label}: ${text}`));
+    list.append(sampled(color, `${label}: ${text}`));
   });
   return el("div", "", bar, list);
 };

@@ -64,7 +64,7 @@ const summary = () => {
     false,
   );
   const untold = rows.reduce((sum, row) => sum + row.otherHeaders, 0);
-  if (untold) app.append(el("p", "note", `${number(untold)} headers with further keys were only counted.`));
+  if (untold) app.append(el("p", "soft", `${number(untold)} headers with further keys were only counted.`));
   const largestOf = (field, title) =>
     tableSection(field, title, [PARTITION, ["offset", "Offset", number, 1], SIZE], bySize(listed(field)), false);
   largestOf("largestRecords", "Largest records");
@@ -236,7 +236,7 @@ const retention = () => {
         el("h3", "", name(row.directory)),
         el(
           "p",
-          "note",
+          "soft",
           `${bytes(row.bytes)} now, ${bytes(row.bytesAfter)} after; ` +
             Object.entries(settings)
               .map(([key, v]) =>
@@ -317,12 +317,7 @@ const plan = () => {
     .filter((row) => row.type === "compaction")
     .flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
   tableSection("stops", "Not cleaned", [DIRECTORY, ["reason", "Reason", name, "wide"]], stops);
-  const groups = new Map();
-  for (const row of actions) {
-    const place = holder(row.file);
-    if (!groups.has(place)) groups.set(place, []);
-    groups.get(place).push(row);
-  }
+  const groups = grouped(actions, (row) => holder(row.file));
   const cuts = ofType("cut");
   tableSection(
     "cuts",

@@ -46,15 +46,9 @@ const layout = (strip) => {
 };
 const positionOf = (map, wanted) => {
   const offset = Number(wanted);
-  let before = null,
-    after = null;
-  for (const anchor of map.anchors) {
-    if (anchor[1] <= offset) before = anchor;
-    else {
-      after = anchor;
-      break;
-    }
-  }
+  const at = map.anchors.findIndex((anchor) => anchor[1] > offset),
+    before = map.anchors[(at < 0 ? map.anchors.length : at) - 1],
+    after = map.anchors[at];
   if (!before) return 0;
   if (!after) return before[1] === offset ? before[0] : map.total;
   return before[0] + ((after[0] - before[0]) * (offset - before[1])) / (after[1] - before[1]);
@@ -124,11 +118,7 @@ const stripOf = (partition, findings) => {
     const at = Math.max(0, Math.min(1, (event.clientX - area.left) / area.width)) * map.total;
     const near = (map.total * 5) / area.width;
     const segment = map.segments.findLast((each) => each.start <= at) ?? map.segments[0];
-    let anchor = null;
-    for (const each of map.anchors) {
-      if (each[0] <= at) anchor = each;
-      else break;
-    }
+    const anchor = map.anchors.findLast((each) => each[0] <= at);
     const lines = [name(segment.name), `position ${number(Math.floor(at - segment.start))}`];
     if (anchor) lines.push(`offset ${number(anchor[1])} or a little later`, time(anchor[2]));
     for (const [from, to, title] of marks) if (from - near <= at && at <= to + near) lines.push(title);

@@ -66,10 +66,10 @@ const button = (className, text, click) => {
   if (click) made.addEventListener("click", click);
   return made;
 };
-// What a screen reader says of an element: its role and a label.
+// What a screen reader says of an element: its role and perhaps a label.
 const described = (made, role, label) => {
   made.setAttribute("role", role);
-  made.setAttribute("aria-label", label);
+  if (label) made.setAttribute("aria-label", label);
   return made;
 };
 const press = (made, isOn) => made.setAttribute("aria-pressed", String(isOn));
@@ -77,6 +77,15 @@ const piece = (className, share) => {
   const made = el("span", className);
   made.style.width = 100 * share + "%";
   return made;
+};
+const grouped = (rows, keyOf) => {
+  const groups = new Map();
+  for (const row of rows) {
+    const key = keyOf(row);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(row);
+  }
+  return groups;
 };
 const base = (path) => name(path).replace(/\/+$/, "").split("/").pop();
 const holder = (path) => name(path).replace(/\/+$/, "").split("/").slice(0, -1).join("/");

@@ -6,7 +6,7 @@ const hexLines = (finding) => {
   box.setAttribute("aria-label", "bytes around position " + finding.position);
   const end = finding.position + Math.max(1, finding.length ?? 1);
   for (let at = 0; at < digits.length; at += 32) {
-    const line = el("div", "", el("span", "pos", String(start + at / 2).padStart(10) + "  "));
+    const line = el("div", "", el("span", "soft", String(start + at / 2).padStart(10) + "  "));
     let ascii = "";
     for (let i = at; i < at + 32; i += 2) {
       const two = digits.slice(i, i + 2);
@@ -25,10 +25,10 @@ const hexLines = (finding) => {
   return box;
 };
 const factsList = (facts) => {
-  const list = el("dl", "facts-list");
+  const list = el("dl", "facts-list small");
   for (const [key, value] of Object.entries(facts)) {
     const text = typeof value === "object" ? JSON.stringify(value) : String(value);
-    list.append(el("dt", "", key), el("dd", "mono", visible(text)));
+    list.append(el("dt", "soft", key), el("dd", "mono", visible(text)));
   }
   return list;
 };
@@ -42,7 +42,7 @@ const findingRow = (finding, partitions) => {
     "",
     el("span", "", pill(finding.severity, finding.severity)),
     el("span", "code mono", finding.code),
-    el("span", "at", name(place.name) + ": " + where.join(", ")),
+    el("span", "at soft small", name(place.name) + ": " + where.join(", ")),
     el("span", "message", visible(finding.message)),
   );
   const row = el("details", "finding", head);
@@ -50,12 +50,12 @@ const findingRow = (finding, partitions) => {
     if (!row.open || row.children.length > 1) return;
     const told = data.codes[finding.code] ?? { sentence: "", means: "" };
     const body = el("div", "body", el("p", "", told.sentence), el("p", "", told.means));
-    const part = (title, found, make) => found && body.append(el("h3", "", title), make(found));
+    const part = (title, found, make) => found && body.append(el("h3", "soft small", title), make(found));
     body.append(el("p", "mono", name(finding.file)));
     part("Repair", finding.repair, command);
     part("Other repair", finding.otherRepair, command);
     part("To abort the transaction, on a live cluster", finding.abort, command);
-    if (finding.needs) body.append(el("p", "note", "Needs " + finding.needs + "."));
+    if (finding.needs) body.append(el("p", "soft", "Needs " + finding.needs + "."));
     part("Bytes", finding.hex && finding, hexLines);
     part("Facts", Object.keys(finding.details).length && finding.details, factsList);
     row.append(body);
@@ -65,11 +65,7 @@ const findingRow = (finding, partitions) => {
 
 const verify = () => {
   const { partitions, findings } = data;
-  const byPlace = new Map();
-  for (const finding of findings) {
-    if (!byPlace.has(finding.place)) byPlace.set(finding.place, []);
-    byPlace.get(finding.place).push(finding);
-  }
+  const byPlace = grouped(findings, (finding) => finding.place);
   const order = partitions.map((partition, i) => ({ ...partition, i }));
   order.sort(
     (a, b) =>
@@ -111,18 +107,18 @@ const verify = () => {
       findings.length ? "No finding fits the filters." : "No findings.",
     );
   };
-  const counted = el("span", "count", "");
+  const counted = el("span", "count soft", "");
 
   const shownPartitions = el("div", "list");
   const severities = ["error", "warning", "info"];
   const facts = (partition) => {
     const strip = partition.strip;
-    if (!strip) return el("div", "facts", "");
+    if (!strip) return el("div", "facts soft small", "");
     const size = strip.segments.reduce((sum, each) => sum + each.size, 0);
     const many = strip.segments.length + strip.segmentsLeftOut;
     const text = `${bytes(size)}, ` + (many === 1 ? "1 segment" : `${number(many)} segments`);
     const waits = partition.cleaner ? el("div", "cleaner", "cleaner: " + visible(partition.cleaner)) : null;
-    return el("div", "facts", text, waits);
+    return el("div", "facts soft small", text, waits);
   };
   const partitionRow = (partition) => {
     const pills = el("span", "pills");
@@ -141,9 +137,9 @@ const verify = () => {
     });
     if (!partition.counts.some(Boolean)) pills.append(pill("good", "clean"));
     const title = el("div", "name", name(partition.name));
-    const head = el("div", "", title, el("div", "where", holder(partition.path)), pills);
+    const head = el("div", "", title, el("div", "where soft", holder(partition.path)), pills);
     const strip = partition.strip && stripOf(partition, byPlace.get(partition.i) ?? []);
-    return el("div", "partition", head, strip || el("div", "note", partition.note), facts(partition));
+    return el("div", "partition", head, strip || el("div", "soft", partition.note), facts(partition));
   };
   let filter = "",
     onlyBad = false;
@@ -172,7 +168,7 @@ const verify = () => {
         search("Name", (text) => {
           filter = text;
           showPartitions();
-        }).label,
+        }),
         bad,
       ),
       legend(
@@ -211,11 +207,11 @@ const verify = () => {
     wanted.code = codes.selectedIndex ? codes.value : "";
     show();
   });
-  const { heading } = section(
+  const heading = section(
     "findings",
     "Findings",
     null,
-    el("div", "tools", ...chips, el("label", "", "Code", codes), found.label, chosen),
+    el("div", "tools", ...chips, el("label", "soft small", "Code", codes), found, chosen),
     list,
   );
   heading.append(counted);
@@ -224,7 +220,7 @@ const verify = () => {
   const hidden = data.findingsLeftOut + data.omitted.reduce((sum, each) => sum + each[2], 0);
   if (hidden)
     app.append(
-      el("p", "note", `${number(hidden)} further findings were counted; kseg verify --format json prints them.`),
+      el("p", "soft", `${number(hidden)} further findings were counted; kseg verify --format json prints them.`),
     );
   tableSection(
     "replicas",

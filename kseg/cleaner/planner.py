@@ -31,9 +31,8 @@ from kseg.cleaner.settings import (
     shown_settings,
 )
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, is_system_error, text_of
-from kseg.logdir.index_interval import TopicIntervals
 from kseg.logdir.server_properties import with_server
-from kseg.logdir.topics import MOVED, Topics, warn_left_alone
+from kseg.logdir.topics import MOVED, TopicIntervals, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores

@@ -20,8 +20,7 @@ from kseg.conversion import rewriting
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.errors import PathError
-from kseg.logdir.index_interval import TopicIntervals
-from kseg.logdir.topics import KnownTopics, Topics
+from kseg.logdir.topics import KnownTopics, TopicIntervals, Topics
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,

@@ -1,19 +1,36 @@
-"""Reads topics with their settings, registered nodes and partitions from a node's __cluster_metadata.
+"""Reads topics with their settings, registered nodes, partitions and the quorum from a node's __cluster_metadata.
 
 All that can be read and replayed counts. Most records are of other types; of these only two bytes are looked at.
 """
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
-from kseg.errors import KsegError
-from kseg.formats.suffixes import LOG
+from kseg.errors import KsegError, PathError, errors_at
+from kseg.formats.control import ControlRecord, parse_control
+from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS
+from kseg.formats.rows import UndecodableError
+from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
-from kseg.logdir.metadata_replay import LoadedImage, load_image, load_readable, snapshots_among
-from kseg.logdir.server_properties import SYNONYMS
-from kseg.segment.files import SegmentFile, list_segments
+from kseg.logdir.metadata_replay import LoadedImage, intact_batches, load_image, load_readable, snapshots_among
+from kseg.logdir.server_properties import SYNONYMS, ServerProperties
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import QUORUM_STATE, SegmentFile, list_segments
+from kseg.sidefiles.text_files import (
+    MAX_PROPERTIES_BYTES,
+    MAX_TEXT_BYTES,
+    META_PROPERTIES,
+    MetaProperties,
+    QuorumState,
+    read_meta_properties,
+    read_quorum_state,
+)
 from kseg.stores import trees
+from kseg.stores.regular_files import read_regular
 
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
@@ -99,3 +116,106 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
         return None  # verification of the metadata partition itself reports the error
     lacking = str(errors[0]) if errors else "" if logs else "no .log file is left"
     return TopicSettings(loaded.image, lacking, files)
+
+
+# What a node's copy of __cluster_metadata says about the quorum, and whether the node is its only voter.
+#
+# Sources: KRaftControlRecordStateMachine, QuorumState and MetaProperties of Kafka 4.4.0; KIP-630, KIP-853.
+
+
+class Raft(NamedTuple):
+    """What a copy of the log says about the quorum: offset and epoch that none of its files exceeds, the newest
+    timestamp, kraft.version, and the voters as the newest KRAFT_VOTERS has them."""
+
+    offset: int
+    epoch: int
+    timestamp: int
+    version: int
+    voters: list[dict[str, Any]]
+
+    @property
+    def voter_directories(self) -> Mapping[int, str | None]:
+        """The directory.id of each voter, by its id."""
+        return {voter["voterId"]: voter.get("voterDirectoryId") for voter in self.voters}
+
+
+def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
+    """Reads the control records of all snapshots, also of the bootstrap snapshot, and logs. Raises KsegError."""
+    offset = epoch = version = 0
+    timestamp, voters, newest = -1, list[dict[str, Any]](), -1
+    read = [file for file in files if not file.leftover and (file.kind == LOG or file.epoch is not None)]
+    for file in sorted(read, key=lambda file: file.kind == LOG):
+        is_snapshot = file.kind == CHECKPOINT
+        base, file_epoch = file.base_offset or 0, file.epoch or 0
+        offset, epoch = max(offset, base), max(epoch, file_epoch)
+        with suppress(KsegError):  # a snapshot that is not readable
+            for batch in intact_batches(file.path):
+                if batch is None:
+                    continue
+                at = base if is_snapshot else batch.base_offset
+                timestamp = max(timestamp, batch.header.max_timestamp)
+                if not is_snapshot:
+                    offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
+                for control in _control_records(batch) if at >= newest else ():
+                    if control.type_id == KRAFT_VERSION:
+                        version = control.fields["kRaftVersion"]
+                    elif control.type_id == KRAFT_VOTERS:
+                        newest, voters = at, control.fields["voters"]
+    epoch = max(epoch, quorum_state_in(directory).leader_epoch or 0)
+    return Raft(offset, epoch, timestamp, version, voters)
+
+
+def _control_records(batch: RecordBatch) -> list[ControlRecord]:
+    """Returns the control records of a batch that can be read."""
+    if not batch.is_control:
+        return []
+    try:
+        found = [parse_control(record.key, record.value) for record in batch]
+    except UndecodableError:
+        return []
+    return [control for control in found if control.error is None]
+
+
+def quorum_state_in(directory: str) -> QuorumState:
+    """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
+    with suppress(KsegError, OSError):
+        state = next(read_quorum_state(read_regular(os.path.join(directory, QUORUM_STATE), MAX_TEXT_BYTES)))
+        if isinstance(state, QuorumState):
+            return state
+    return QuorumState(*(None for _ in QuorumState._fields))
+
+
+def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
+    """Whether this copy of the log is that of the only voter of its quorum; None if its files do not tell.
+
+    Voters are those of the newest KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state; the node is that of
+    meta.properties.
+    """
+    if server is not None and not server.may_be_controller:
+        return False
+    try:
+        own = properties_of(os.path.dirname(os.path.abspath(directory)))
+        number, directory_id = own.number, own.directory_id
+    except PathError:
+        number, directory_id = None, None
+    number = server.node_id if number is None and server is not None else number
+    voters = read_raft(directory, list_segments(directory)).voter_directories
+    if not voters:
+        static = server.quorum_voters if server is not None else frozenset()
+        voters = dict.fromkeys(static or quorum_state_in(directory).current_voters or ())
+    if not voters or number is None:
+        return None if len(voters) < 2 else False
+    ids = {directory_id, voters.get(number)} - {None}
+    if set(voters) != {number}:
+        return False
+    return True if len(ids) < 2 else None  # of the voter under another directory.id nobody has a copy for sure
+
+
+def properties_of(directory: str) -> MetaProperties:
+    """Reads the meta.properties of a log directory. Raises PathError."""
+    path = os.path.join(directory, META_PROPERTIES)
+    with errors_at(path):
+        found = next(read_meta_properties(read_regular(path, MAX_PROPERTIES_BYTES)))
+    if not isinstance(found, MetaProperties):
+        raise PathError(f"{path}: cannot be read")
+    return found

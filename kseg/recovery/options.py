@@ -42,7 +42,7 @@ EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
-    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.logdir.index_interval`);
+    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.logdir.topics`);
     ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
     EPOCHS_KEPT, EPOCHS_REPAIRED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
     partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments to

@@ -17,9 +17,8 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOG, LOGS
 from kseg.logdir.belonging import foreign_segments
-from kseg.logdir.index_interval import Interval, IntervalMessages, chosen_interval
 from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.topics import KnownTopics, Topics
+from kseg.logdir.topics import Interval, IntervalMessages, KnownTopics, Topics, chosen_interval
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.losses import Cut, Loss, Remaining
 from kseg.recovery.broker.partition_plans import Outcome, Recovery, outcome_of, plan_partition, plan_partitions

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
-from kseg.logdir.index_interval import FilesOnDisk
+from kseg.logdir.topics import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import is_disk_error

@@ -411,7 +411,7 @@ class _Node:
         KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state."""
         if self.metadata is None or (self.metadata.topics is not None and self.metadata.topics.lacking):
             return  # the newest voters may be in what is lacking
-        from kseg.logdir.quorum import quorum_state_in, read_raft  # few nodes' directories are checked
+        from kseg.logdir.cluster_metadata import quorum_state_in, read_raft  # few nodes' directories are checked
 
         directory = os.path.join(self.metadata.path, METADATA_PARTITION)
         path, state = os.path.join(directory, QUORUM_STATE), quorum_state_in(directory)
@@ -477,7 +477,7 @@ class _Node:
         if self.metadata is None or topics is None:
             return None
         if not topics.knows_partitions:
-            from kseg.logdir.quorum import is_only_voter  # few metadata logs are damaged
+            from kseg.logdir.cluster_metadata import is_only_voter  # few metadata logs are damaged
 
             with suppress(KsegError, OSError):
                 is_alone = is_only_voter(os.path.join(self.metadata.path, METADATA_PARTITION), self.server)

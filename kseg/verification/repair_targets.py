@@ -115,7 +115,7 @@ class RepairTarget:
     @cached_property
     def is_only_voter(self) -> bool | None:
         """Of the metadata log: whether no other node has it for sure (None: unknown)."""
-        from kseg.logdir.quorum import is_only_voter
+        from kseg.logdir.cluster_metadata import is_only_voter
 
         try:
             return is_only_voter(self.path, self.root.server)

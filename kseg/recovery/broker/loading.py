@@ -33,7 +33,7 @@ from kseg.formats.suffixes import (
 )
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be64
-from kseg.logdir.index_interval import chosen_interval
+from kseg.logdir.topics import chosen_interval
 from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerReplay, ProducerStateManager
 from kseg.recovery.broker.segments import (

@@ -15,7 +15,7 @@ from kseg.changes.plan import Content, Plan, Removed
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG, LOG_07
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
-from kseg.logdir.index_interval import Interval
+from kseg.logdir.topics import Interval
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.losses import Cut, Loss, Remaining, remaining
 from kseg.recovery.options import BrokerStart

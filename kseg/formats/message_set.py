@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import decompress_limited, leading_bytes
-from kseg.formats.decompressed import Remarks
+from kseg.formats.compression import Remarks, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
     CODEC,

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import check_beginning, codec_name, decompress_limited, leading_bytes
-from kseg.formats.decompressed import Remarks
+from kseg.formats.compression import Remarks, check_beginning, codec_name, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import (

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kseg.formats.compression import KAFKA_0_7, decompress
-from kseg.formats.decompressed import Remarks
+from kseg.formats.compression import KAFKA_0_7, Remarks, decompress
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.layout.headers import V07_CODEC, V07_FIELDS, V07_MAGIC, V07_MIN_BYTES, V07_SIZE_BYTES, struct_of

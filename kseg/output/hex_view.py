@@ -15,9 +15,8 @@ from struct import calcsize
 from typing import Any
 
 from kseg.formats import message_set, v07
-from kseg.formats.compression import KAFKA_0_7, codec_name, decompress
+from kseg.formats.compression import KAFKA_0_7, DecompressionError, codec_name, decompress
 from kseg.formats.control import control_text, parse_control
-from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header
 from kseg.formats.rows import BytesFrom, BytesLike, Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout.headers import (

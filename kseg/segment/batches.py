@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kseg.formats import message_set, record_batch, v07
-from kseg.formats.compression import codec_name
-from kseg.formats.decompressed import Remarks
+from kseg.formats.compression import Remarks, codec_name
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from kseg.formats import message_set, record_batch
 from kseg.formats.compressing import Target, compress
-from kseg.formats.compression import CODEC_NAMES, allows, decompress
-from kseg.formats.decompressed import DecompressionError
+from kseg.formats.compression import CODEC_NAMES, DecompressionError, allows, decompress
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import BytesLike, UndecodableError
 from kseg.runtime.threads import Pipeline

@@ -7,8 +7,7 @@ import lz4.frame
 import snappy
 import zstandard
 
-from kseg.formats.compression import decompress
-from kseg.formats.decompressed import DecompressionError
+from kseg.formats.compression import DecompressionError, decompress
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MIB = 1 << 20

@@ -36,8 +36,7 @@ from formats.streams import (
 )
 from kseg.formats import codec_libraries
 from kseg.formats.compressing import compress, parse_target
-from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, decompress
-from kseg.formats.decompressed import DecompressionError
+from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, DecompressionError, decompress
 
 TESTDATA = Path(__file__).parents[2] / "testdata" / "compression"
 CASES = list(csv.DictReader((TESTDATA / "cases.tsv").read_text(encoding="ascii").splitlines(), delimiter="\t"))
@@ -482,8 +481,7 @@ BOMBS = bombs()
 DECOMPRESS_IN_CHILD = """
 import sys
 import cramjam, lz4.frame, snappy, zstandard
-from kseg.formats.compression import decompress
-from kseg.formats.decompressed import DecompressionError
+from kseg.formats.compression import DecompressionError, decompress
 
 def highest_rss_mib():
     with open("/proc/self/status") as status:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from formats.streams import LZ4, LZ4_HEADER, MIB, SKIPPABLE, TEXT, ZSTD, ZSTD_MAGIC, lz4_frame, zstd_frame
 from kseg import kernel
 from kseg.formats import codec_libraries
-from kseg.formats.compression import decompress
-from kseg.formats.decompressed import DecompressionError
+from kseg.formats.compression import DecompressionError, decompress
 from kseg.kernel.codecs.expand import ExpansionBuffer
 
 compiled = pytest.mark.skipif(not kernel.COMPILED, reason="the interpreted kernel leaves all to the libraries")

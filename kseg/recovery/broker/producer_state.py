@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kseg.errors import UnsupportedError
+from kseg.formats.compression import DecompressionError
 from kseg.formats.control import parse_control
-from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG, SNAPSHOT

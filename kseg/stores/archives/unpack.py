@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any, cast
 
-from kseg.formats.zstd_stream import BLOCK_HEADER_BYTES, CHECKSUM_BYTES, block_header, header_widths
+from kseg.formats.compression import BLOCK_HEADER_BYTES, CHECKSUM_BYTES, block_header, header_widths
 from kseg.stores.archives.forms import GZIP, LZ4, XZ, ZSTD, UnpackError, is_skippable, packing_name
 from kseg.stores.extent import Extent
 

@@ -13,10 +13,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kseg.errors import PathError, errors_at
-from kseg.formats.decompressed import DecompressedBytes, DecompressionError
+from kseg.formats.compression import DecompressedBytes, DecompressionError, unzstd
 from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
-from kseg.formats.zstd_stream import unzstd
 from kseg.limits import (
     MAX_CHUNK_BYTES,
     MAX_CHUNKS,

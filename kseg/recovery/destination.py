@@ -98,7 +98,11 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == METADATA_TOPIC:
         return ""
     if new_name:
-        _write_new_id(workspace, ids, partition[0], parse_partition_name(old_name))
+        old = parse_partition_name(old_name)
+        if (found := ids.find(partition[0])) is not None:
+            _write_id(workspace, *found)
+        elif old is None or old[0] != partition[0]:
+            workspace.delete(PARTITION_METADATA, f"is the id of another topic than {partition[0]}")
         return ""
     has_file = PARTITION_METADATA in workspace
     current = topic_id_in(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES)) if has_file else None
@@ -126,15 +130,6 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
 def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
     content = build_partition_metadata(PartitionMetadata(0, topic_id))
     workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
-
-
-def _write_new_id(workspace: Workspace, ids: TopicIds, topic: str, old_place: tuple[str, int] | None) -> None:
-    """Writes the id of the topic that a directory with a new name belongs to, or removes that of another topic."""
-    found = ids.find(topic)
-    if found is not None:
-        _write_id(workspace, *found)
-    elif old_place is None or old_place[0] != topic:
-        workspace.delete(PARTITION_METADATA, f"is the id of another topic than {topic}")
 
 
 class LogBounds(NamedTuple):

@@ -603,7 +603,11 @@ class NewQuorum:
         """Writes the directory, whole or not at all. Raises KsegError."""
         output, directory = str(change.output), None
         if self.source is not None:
-            directory = _metadata_partition(self.source)
+            if not trees.isdir(self.source):
+                raise PathError(f"{self.source}: is no directory: give a log directory")
+            inside = os.path.join(self.source, METADATA_PARTITION)
+            is_partition = os.path.basename(os.path.abspath(self.source)) == METADATA_PARTITION
+            directory = inside if trees.isdir(inside) else self.source if is_partition else None
             if directory is None and not self.topics_from:
                 raise PathError(f"{self.source}: holds no {METADATA_PARTITION}")
             if directory is None:
@@ -633,16 +637,6 @@ class NewQuorum:
                     Disk().write_file(os.path.join(folder, name), data, folder)
                 Disk().write_file(os.path.join(made.folder, META_PROPERTIES), properties, made.folder)
         return plan, snapshot
-
-
-def _metadata_partition(source: str) -> str | None:
-    """Returns the metadata partition that a PATH names or holds, None if it holds none. Raises PathError."""
-    if not trees.isdir(source):
-        raise PathError(f"{source}: is no directory: give a log directory")
-    inside = os.path.join(source, METADATA_PARTITION)
-    if trees.isdir(inside):
-        return inside
-    return source if os.path.basename(os.path.abspath(source)) == METADATA_PARTITION else None
 
 
 def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
-from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Progress, Reporter
+from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
@@ -623,7 +623,10 @@ class RecoveryPlanner(Planner):
         plans = []
         with closing(outcomes), self.reporter.progress([directory for directory, _ in tasks]) as progress:
             for (directory, _), outcome in zip(tasks, outcomes, strict=True):
-                _advance(progress, directory)
+                if progress.is_on:
+                    progress.at(directory)
+                    with suppress(KsegError, OSError):  # reported as a failure of the partition
+                        progress.advance(segment_bytes(directory))
                 if not isinstance(outcome, KsegError):
                     plans.append(outcome if isinstance(outcome, Plan) else self._reported(outcome))
                 elif self._options.is_salvage or isinstance(outcome, PathError):
@@ -700,13 +703,6 @@ def with_known_interval(start: BrokerStart, topics: KnownTopics, partition: str)
         return start
     known, source = topics.interval_bytes(partition)
     return start if known is None else replace(start, interval_bytes=known, interval_source=source)
-
-
-def _advance(progress: Progress, directory: str) -> None:
-    if progress.is_on:
-        progress.at(directory)
-        with suppress(KsegError, OSError):  # reported as a failure of the partition
-            progress.advance(segment_bytes(directory))
 
 
 # Rebuilds the index files of partitions from the .log alone, as a broker's recovery does (`kseg reindex`).

@@ -9,7 +9,7 @@ import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -104,27 +104,24 @@ class Cursor:
     ``behind``: the part after ``part``, None for the last.
     """
 
-    def __init__(self, parts: Iterator[SalvagedBatches], stack: ExitStack) -> None:
+    def __init__(self, parts: Iterator[SalvagedBatches]) -> None:
         self._parts = parts
-        self._stack = stack
         self._opened: tuple[str, Source] | None = None
         self._batch: SalvagedBatches | None = None
         self._records: dict[int, Record] | None = None
         self.is_at_end = False
         self.part = SalvagedBatches(0, 0, -1, -1)
         self.behind = next(self._parts, None)
-        self._stack.callback(self._close)
         self._next_part()
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self._opened:
             self._opened[1].close()
             self._opened = None
 
     def _next_part(self) -> None:
         part, self.behind = self.behind, next(self._parts, None)
-        self._batch = None
-        self._records = None
+        self._batch = self._records = None
         self.is_at_end = part is None
         if part is not None:
             self.part = part
@@ -133,7 +130,7 @@ class Cursor:
     def source(self) -> Source:
         """The file of the part."""
         if self._opened is None or self._opened[0] != self.part.path:
-            self._close()
+            self.close()
             self._opened = (self.part.path, open_source(self.part.path))
         return self._opened[1]
 
@@ -189,8 +186,7 @@ class Agreement:
     """
 
     def __init__(self, here: Iterator[SalvagedBatches], there: Iterator[SalvagedBatches], scratch: Scratch) -> None:
-        self._stack = ExitStack()
-        self._a, self._b = Cursor(here, self._stack), Cursor(there, self._stack)
+        self._a, self._b = Cursor(here), Cursor(there)
         self._scratch = scratch
         self._before: tuple[SalvagedBatches, bool] | None = None
         """The last batches of A passed so far, and whether B has the last one, too."""
@@ -202,7 +198,7 @@ class Agreement:
     def holes(self) -> Iterator[MissingBatches]:
         """Yields the holes: batches that only B has, in order."""
         a, b = self._a, self._b
-        with self._stack:
+        with closing(a), closing(b):
             while not b.is_at_end:
                 if b.part.first <= self._reached and (a.is_at_end or b.batch.last < a.part.first):
                     b.step()  # A has a part of it
@@ -504,7 +500,12 @@ class ReplicaFilling(Filling):
                     self._list(offer.part, why)
                 else:
                     self._put(drafts, offer.part)
-        self._delete_later_snapshots()
+        # Snapshots after a hole may have been taken without its batches: the state is rebuilt.
+        firsts, workspace = [one.first_offset for one in self.offsets if not one.why], self._attempt.workspace
+        for name in workspace.names(SNAPSHOT) if firsts else ():
+            offset = leading_offset(name)
+            if offset is None or offset > min(firsts):
+                workspace.delete(name, "may lack the batches that come from the replica")
 
     def _compared(
         self, drafts: list[SegmentDraft]
@@ -524,14 +525,6 @@ class ReplicaFilling(Filling):
                     draft.edit(heads, lambda _source, batch: batch._replace(head=heads[batch.first]))
             return self._compared(drafts)
         return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
-
-    def _delete_later_snapshots(self) -> None:
-        """Removes snapshots after a hole, which may have been taken without its batches: the state is rebuilt."""
-        firsts = [one.first_offset for one in self.offsets if not one.why]
-        for name in self._attempt.workspace.names(SNAPSHOT) if firsts else ():
-            offset = leading_offset(name)
-            if offset is None or offset > min(firsts):
-                self._attempt.workspace.delete(name, "may lack the batches that come from the replica")
 
     def _here(self, drafts: list[SegmentDraft]) -> Iterator[SalvagedBatches]:
         for draft in drafts:

@@ -783,13 +783,10 @@ class RetentionPlanner(Planner):
 
 def _summary(changed: list[Amounts]) -> str:
     """Describes partitions before and after."""
-    segments, sizes = (_sums([getattr(each, name) for each in changed]) for name in ("segments", "sizes"))
+    segments = [sum(counts) for counts in zip(*(each.segments for each in changed), strict=True)]
+    sizes = [sum(sizes) for sizes in zip(*(each.sizes for each in changed), strict=True)]
     text = f"segments: {segments[0]} -> {segments[1]}, their size: {shown_bytes(sizes[0])} -> {shown_bytes(sizes[1])}"
     records = [each.records for each in changed if each.records is not None]
     if len(records) < len(changed):
         return text
-    return f"{text}, records: {' -> '.join(map(str, _sums(records)))}"
-
-
-def _sums(pairs: list[tuple[int, int]]) -> tuple[int, int]:
-    return sum(before for before, _ in pairs), sum(after for _, after in pairs)
+    return f"{text}, records: {' -> '.join(str(sum(counts)) for counts in zip(*records, strict=True))}"

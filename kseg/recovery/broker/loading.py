@@ -287,7 +287,11 @@ def _parts(segment: BrokerSegment, outside: int) -> list[tuple[int, int]]:
     for headers in segment.claimed(0):
         for last_offset, size, magic in zip(headers.lasts, headers.sizes, headers.magics, strict=True):
             if not parts or not 0 <= last_offset - parts[-1][0] <= LARGEST_DELTA:
-                base = _base_of(segment, position, size, magic, scratch)
+                data = segment.read(position, 8 if magic >= MAGIC_V2 else size)
+                if magic >= MAGIC_V2:
+                    base = be64(data, 0)
+                else:
+                    base = first_offset_of(data, position, magic, scratch, segment.path)
                 if not 0 <= last_offset - base <= LARGEST_DELTA or base < 0:
                     raise _refusal(segment, outside, f"and the batch at position {position} fits none")
                 parts.append((base, position))
@@ -295,12 +299,6 @@ def _parts(segment: BrokerSegment, outside: int) -> list[tuple[int, int]]:
     if position < segment.size:
         raise _refusal(segment, outside, f"and no batch begins at position {position}, where a broker looks for one")
     return parts
-
-
-def _base_of(segment: BrokerSegment, position: int, size: int, magic: int, scratch: Scratch) -> int:
-    if magic >= MAGIC_V2:
-        return be64(segment.read(position, 8), 0)
-    return first_offset_of(segment.read(position, size), position, magic, scratch, segment.path)
 
 
 def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesError:

@@ -8,6 +8,7 @@ finds nothing more to truncate, and builds all side files.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from kseg.changes.accepted_gaps import accepted_gaps
@@ -129,11 +130,12 @@ class Rejected:
 
 
 class SalvagedSegment(BrokerSegment):
-    """A segment that is kept whole, however large its batches are; ``draft``: None for an unchanged file."""
+    """A segment that is kept whole, however large its batches are. ``drafts``: the changed segments by base offset; any
+    other is an unchanged file."""
 
-    def __init__(self, workspace: Workspace, stem: str, base_offset: int, draft: SegmentDraft | None) -> None:
+    def __init__(self, workspace: Workspace, drafts: Mapping[int, SegmentDraft], stem: str, base_offset: int) -> None:
         super().__init__(workspace, stem, base_offset)
-        self._draft = draft
+        self._draft = drafts.get(base_offset)
 
     def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[HeaderRows]:
         yield from super().headers(position) if self._draft is None else self._draft.headers(position)
@@ -186,7 +188,9 @@ class Attempt:
         # No producer expires: here the contents of snapshots matter more than their age.
         epochs = max(start.epochs, EPOCHS_REPAIRED)
         start = replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs, topic_ids=None)
-        self.load = PartitionLoad(self.workspace, start, self._segment)
+        self._written: dict[int, SegmentDraft] = {}
+        """Changed segments by base offset."""
+        self.load = PartitionLoad(self.workspace, start, partial(SalvagedSegment, self.workspace, self._written))
         self._filter = batch_filter
         self._rejected = rejected.batches
         self._may_be_compacted = is_compacted
@@ -196,8 +200,6 @@ class Attempt:
         """The segments, sorted."""
         self.others: list[SegmentDraft] = []
         """Files that make no segment."""
-        self._written: dict[int, SegmentDraft] = {}
-        """Changed segments by base offset."""
         self._removed: dict[SegmentDraft, list[Removed]] = {}
         """The removed ranges of its file, for each segment: a new one may have the name of another's file."""
         self._result = Salvage(directory, Plan(directory), 0)
@@ -447,12 +449,15 @@ class Attempt:
                     for batch in batches_of(source, part):
                         yield batch_of(source, batch, self.scratch)
 
-    def _segment(self, stem: str, base: int) -> BrokerSegment:
-        return SalvagedSegment(self.workspace, stem, base, self._written.get(base))
-
     def _finished(self, gaps: list[tuple[int, int]]) -> Salvage:
         found, load, directory = self._result, self.load, self.workspace.directory
-        topic_problem = self._repair_topic_id()
+        topic_problem = ""
+        try:
+            if self._topic_ids:
+                topic_problem = repair_topic_id(self.workspace, self._topic_ids, load.start.name)
+        except BrokerRefusesError as error:  # the log is salvaged even if the topic id is lost
+            self.workspace.delete(PARTITION_METADATA, "cannot be read: a broker does not start with it")
+            topic_problem = str(error).removeprefix(f"{directory}/")
         found.plan, found.next_offset = self.workspace.plan(), load.next_offset
         accepted = accepted_gaps(directory).among(gaps, min(load.segments, default=0))
         found.plan.gaps = [gap for gap in gaps if gap not in accepted]
@@ -461,15 +466,6 @@ class Attempt:
         found.unrepaired = "; ".join(filter(None, (load.unrepaired, topic_problem)))
         found.not_dropped = sorted(self._filter.offsets - self._filter.dropped_offsets)
         return found
-
-    def _repair_topic_id(self) -> str:
-        """Returns the remaining problem: the log is salvaged even if the topic id is lost."""
-        workspace = self.workspace
-        try:
-            return repair_topic_id(workspace, self._topic_ids, self.load.start.name) if self._topic_ids else ""
-        except BrokerRefusesError as error:
-            workspace.delete(PARTITION_METADATA, "cannot be read: a broker does not start with it")
-            return str(error).removeprefix(f"{workspace.directory}/")
 
 
 def _is_odd(drafts: list[SegmentDraft], others: list[SegmentDraft]) -> bool:

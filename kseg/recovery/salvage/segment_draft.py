@@ -552,23 +552,18 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
 
 def repair_epochs(draft: SegmentDraft) -> None:
     """Gives wrong batches of a segment the epoch of the batches around them."""
-    epochs = dict(_wrong_epochs(draft))
-
-    def with_epoch(source: Source, batch: SalvagedBatches) -> SalvagedBatches:
-        head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
-        head = head[:V2_LEADER_EPOCH] + epochs[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
-        return batch._replace(head=head)
-
-    if epochs:
-        draft.edit(epochs, with_epoch)
-
-
-def _wrong_epochs(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
-    """Yields first offset and right epoch of each batch with a wrong epoch."""
+    right: dict[int, int] = {}  # by first offset
     before, epoch, first = -1, -1, -1
     for headers in draft.headers():
         for next_first, next_epoch, magic in zip(headers.firsts, headers.epochs, headers.magics, strict=True):
             if 0 <= before == next_epoch != epoch and first >= 0:
-                yield first, before
-                epoch = before
+                right[first] = epoch = before
             before, epoch, first = epoch, next_epoch, next_first if magic == MAGIC_V2 else -1
+
+    def with_epoch(source: Source, batch: SalvagedBatches) -> SalvagedBatches:
+        head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
+        head = head[:V2_LEADER_EPOCH] + right[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
+        return batch._replace(head=head)
+
+    if right:
+        draft.edit(right, with_epoch)

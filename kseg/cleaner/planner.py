@@ -31,7 +31,6 @@ from kseg.cleaner.settings import (
     shown_settings,
 )
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, is_system_error, text_of
-from kseg.logdir.server_properties import with_server
 from kseg.logdir.topics import MOVED, TopicIntervals, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
@@ -181,7 +180,12 @@ class CompactionPlanner(Planner):
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        settings = settings_for(self._base, asked, with_server(of_topic, server), self._limits_records)
+
+        def lookup(name: str) -> str | None:
+            found = of_topic(name)
+            return server.setting(name) if found is None and server is not None else found
+
+        settings = settings_for(self._base, asked, lookup, self._limits_records)
         self.reporter.detail(f"{directory}: {shown_settings(settings, asked, of_topic, server)}")
         return settings
 

@@ -4,6 +4,7 @@ A transaction counts when it has ended. The bootstrap snapshot of offset 0 is no
 log. Sources: MetadataLoader, MetadataBatchLoader, KafkaRaftLog of Kafka 4.4.0; KIP-630, KIP-868.
 """
 
+import os
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
@@ -211,23 +212,22 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
     found = image_of_snapshot(snapshots[-1]) if snapshots else LoadedImage(MetadataImage())
     start, loader = found.offset, BatchLoader(found.image)
     try:
-        for file in (file for file in files if file.kind == LOG and not file.leftover):
-            for batch in intact_batches(file.path):
-                if batch is None:
-                    found.lacking = f"{file.name} is damaged behind offset {found.offset - 1}"
-                    found.is_cut = True
-                    return found
-                if batch.last_offset < start:
-                    continue
-                if end is not None and batch.base_offset >= end:
-                    return found
-                if batch.base_offset > found.offset:
-                    found.lacking = f"the log lacks offsets {found.offset} to {batch.base_offset - 1}"
-                    return found
-                if not batch.is_control:
-                    loader.load(file.path, batch, end)
-                found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
-                found.epoch = batch.header.partition_leader_epoch
+        for path, batch in _batches_of_log(files):
+            if batch is None:
+                found.lacking = f"{os.path.basename(path)} is damaged behind offset {found.offset - 1}"
+                found.is_cut = True
+                return found
+            if batch.last_offset < start:
+                continue
+            if end is not None and batch.base_offset >= end:
+                return found
+            if batch.base_offset > found.offset:
+                found.lacking = f"the log lacks offsets {found.offset} to {batch.base_offset - 1}"
+                return found
+            if not batch.is_control:
+                loader.load(path, batch, end)
+            found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
+            found.epoch = batch.header.partition_leader_epoch
     except (RefusedRecordError, UndecodableError) as error:
         found.lacking = str(error)
     finally:
@@ -321,10 +321,10 @@ def _first_readable(
     return found, unread
 
 
-def _transaction_markers(logs: list[SegmentFile]) -> list[tuple[int, int]]:
+def _transaction_markers(files: list[SegmentFile]) -> list[tuple[int, int]]:
     """Returns the offsets and types of all markers of transactions."""
     found = []
-    for _, batch in _batches_of_log(logs):
+    for _, batch in _batches_of_log(files):
         if batch is not None and not batch.is_control:
             with suppress(UndecodableError):
                 values = record_values(batch)
@@ -332,10 +332,11 @@ def _transaction_markers(logs: list[SegmentFile]) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _batches_of_log(logs: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
-    """Yields the intact batches of .log files with the path of each, None for each damaged range or batch."""
-    for file in logs:
-        yield from ((file.path, batch) for batch in intact_batches(file.path))
+def _batches_of_log(files: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
+    """Yields the intact batches of the .log files with the path of each, None for each damaged range or batch."""
+    for file in files:
+        if file.kind == LOG and not file.leftover:
+            yield from ((file.path, batch) for batch in intact_batches(file.path))
 
 
 def replay_log(files: list[SegmentFile]) -> ReplayedLog:
@@ -344,24 +345,22 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
     found, at = ReplayedLog(), 0
     unread = {file.base_offset: file for file in snapshots_among(files)}
     loader: BatchLoader | None = BatchLoader(MetadataImage())
-    for file in (file for file in files if file.kind == LOG and not file.leftover):
-        for batch in intact_batches(file.path):
-            if batch is None:
-                loader = None
-                continue
-            if batch.base_offset != at:
-                loader = None
-            loader = _at_snapshot(loader, unread.pop(batch.base_offset, None), found)
-            at = batch.last_offset + 1
-            if loader is None or batch.is_control:
-                continue
-            try:
-                loader.load(file.path, batch)
-            except RefusedRecordError as error:
-                found.refused = found.refused or error
-                loader = None
-            except UndecodableError:  # a finding of its own
-                loader = None
+    for path, batch in _batches_of_log(files):
+        if batch is None or batch.base_offset != at:
+            loader = None
+        if batch is None:
+            continue
+        loader = _at_snapshot(loader, unread.pop(batch.base_offset, None), found)
+        at = batch.last_offset + 1
+        if loader is None or batch.is_control:
+            continue
+        try:
+            loader.load(path, batch)
+        except RefusedRecordError as error:
+            found.refused = found.refused or error
+            loader = None
+        except UndecodableError:  # a finding of its own
+            loader = None
     _at_snapshot(loader, unread.pop(at, None), found)
     for snapshot in unread.values():  # no batch of the log begins where it ends
         _at_snapshot(None, snapshot, found)

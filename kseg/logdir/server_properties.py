@@ -3,7 +3,6 @@
 Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from kseg.errors import PathError, errors_at
@@ -108,15 +107,3 @@ def read_server_properties(path: str) -> ServerProperties:
     if len(data) > MAX_TEXT_BYTES:
         raise PathError(f"{path}: is too large for a file of properties")
     return ServerProperties(path, {found.key: found.value for found in properties(data)})
-
-
-def with_server(lookup: Callable[[str], str | None], server: ServerProperties | None) -> Callable[[str], str | None]:
-    """Returns ``lookup`` with the broker's file as fallback: it is searched if ``lookup`` returns None."""
-    if server is None:
-        return lookup
-
-    def find(name: str) -> str | None:
-        found = lookup(name)
-        return server.setting(name) if found is None else found
-
-    return find

@@ -264,7 +264,10 @@ class Source:
         The caller must then read them again, from a new ``buffer``. From then on ``unreadable`` holds the ranges; the
         file is read through for them, once. Raises PathError if that fails for another reason.
         """
-        has_failed = self._buffer.has_failed if isinstance(self._buffer, FileBytes) else self.has_lost_pages
+        if isinstance(self._buffer, FileBytes):
+            has_failed = self._buffer.has_failed
+        else:
+            has_failed = self._mapping is not None and system.was_cut(self._mapping)
         if self._was_looked_through or not has_failed or self.current_size() < self.size:
             return False
         self._look_through()
@@ -324,11 +327,6 @@ class Source:
             before = len(self._mapping) - self.size
             first = (before + start) // mmap.PAGESIZE * mmap.PAGESIZE
             self._mapping.madvise(mmap.MADV_DONTNEED, first, before + end - first)
-
-    @property
-    def has_lost_pages(self) -> bool:
-        """Whether ``buffer`` has zeros for bytes that could not be read, after truncation or a disk failure."""
-        return self._mapping is not None and system.was_cut(self._mapping)
 
     def close(self) -> None:
         if isinstance(self._buffer, memoryview):

@@ -5,13 +5,13 @@ earlier. The frames of a window are checked while it is in the processor's cache
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import local
 from typing import Any, TypeVar
 
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Scratch, int64s
-from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
 from kseg.kernel.scan.frames import find
@@ -100,17 +100,10 @@ BATCHES_PER_CALL = 8192
 
 
 class _Scratch(local):
-    """Header rows of a thread, which are copied after each call of the kernel: zeroing new ones takes longer than
-    reading a small file.
-    """
+    """Buffers of a thread for header rows, which are copied after each call of the kernel."""
 
     def __init__(self) -> None:
-        self._rows = int64s(0)
-
-    def header_rows(self, width: int) -> memoryview:
-        if len(self._rows) < width:
-            self._rows = int64s(width)
-        return self._rows
+        self.buffers = Buffers()
 
 
 _scratch = _Scratch()
@@ -151,7 +144,10 @@ class Windows:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
         self._scan = WindowedScan(extent.descriptor, position, end, walk, extent.start)
-        self._expansion = _expansion_buffer(max_batch_bytes, buffers) if walk & WALK_RECORDS else None
+        self._expansion = None
+        if walk & WALK_RECORDS:
+            new = partial(expansion_buffer, max_batch_bytes)
+            self._expansion = new() if buffers is None else buffers.kept(f"records of {max_batch_bytes} bytes", new)
 
     @property
     def position(self) -> int:
@@ -183,7 +179,7 @@ class Windows:
         these batches, valid until the next item.
         """
         width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_BYTES + 1) * BATCH_WIDTH
-        rows, status = int64s(0) if take else _scratch.header_rows(width), PAUSED
+        rows, status = int64s(0) if take else _scratch.buffers.int64s("headers", width), PAUSED
         while status != ENDED:
             if take:
                 rows = take(width)[:width]
@@ -222,12 +218,6 @@ class Windows:
         self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
         self._scan.refill()
         return True
-
-
-def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> ExpansionBuffer:
-    if buffers is None:
-        return expansion_buffer(max_batch_bytes)
-    return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: expansion_buffer(max_batch_bytes))
 
 
 def claimed_bytes(frame: bytes | bytearray) -> int:

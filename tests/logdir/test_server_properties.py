@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import PathError
-from kseg.logdir.server_properties import read_server_properties, with_server
+from kseg.logdir.server_properties import read_server_properties
 
 
 def settings(tmp_path: Path, text: str):
@@ -42,13 +42,6 @@ def test_log_directories(tmp_path: Path) -> None:
     assert settings(tmp_path, "log.dirs=/a, /b,,\nlog.dir=/c").log_dirs == ["/a", "/b"]
     assert settings(tmp_path, "log.dir=/c").log_dirs == ["/c"]
     assert settings(tmp_path, "node.id=1").log_dirs == []
-
-
-def test_topics_come_first(tmp_path: Path) -> None:
-    server = settings(tmp_path, "log.retention.ms=4\nlog.segment.bytes=5")
-    lookup = with_server({"retention.ms": "1"}.get, server)
-    assert [lookup(name) for name in ("retention.ms", "segment.bytes", "retention.bytes")] == ["1", "5", None]
-    assert with_server({"retention.ms": "1"}.get, None)("segment.bytes") is None
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
 """Memory goes by the largest batch, not by the file, whatever the command."""
 
 import random
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fuzz.batches import GZIP, NONE, ZSTD, packed, sealed, varint
+from fuzz.batches import GZIP, NONE, ZSTD, packed
 from fuzz.programs import Program
+from kernel.rendering import batch, message, record
 from kseg.kernel import COMPILED
 
 BATCHES = 16
@@ -51,22 +51,15 @@ def values(number: int) -> list[bytes]:
 
 
 def batch_v2(number: int, codec: int) -> bytes:
-    area, count = bytearray(), 0
-    for count, value in enumerate(values(number), 1):
-        body = b"\0\0" + varint(count - 1) + varint(4) + b"%04d" % (count % 10000) + varint(len(value)) + value + b"\0"
-        area += varint(len(body)) + body
-    head = struct.pack(">qiibI", number * 100_000, 0, 0, 2, 0)
-    head += struct.pack(">hiqqqhii", codec, count - 1, 1000, 1000, -1, -1, -1, count)
-    return sealed(head + packed(codec, bytes(area)))
+    area = [record(k, 0, b"%04d" % (k % 10000), value) for k, value in enumerate(values(number))]
+    count = len(area)
+    return batch([packed(codec, b"".join(area))], number * 100_000, codec, count=count, last_delta=count - 1)
 
 
 def set_v1(number: int, codec: int) -> bytes:
-    def entry(offset: int, attributes: int, key: bytes, value: bytes) -> bytes:
-        body = struct.pack(">bbqi", 1, attributes, 1000, len(key)) + key + struct.pack(">i", len(value)) + value
-        return sealed(struct.pack(">qiI", offset, 0, 0) + body)
-
-    inner = [entry(k, 0, b"%04d" % (k % 10000), value) for k, value in enumerate(values(number))]
-    return entry(number * 100_000 + len(inner) - 1, codec, b"", packed(codec, b"".join(inner)))
+    inner = [message(k, 1, b"%04d" % (k % 10000), value) for k, value in enumerate(values(number))]
+    last = number * 100_000 + len(inner) - 1
+    return message(last, 1, b"", packed(codec, b"".join(inner)), attributes=codec)
 
 
 @pytest.fixture(scope="module")

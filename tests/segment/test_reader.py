@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import kseg
+from kernel.rendering import batch, message
 from kseg.kernel import COMPILED
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from segment.segments import SAMPLES, TESTDATA, entries, name_of, sample
@@ -194,40 +195,21 @@ def test_any_bytes(data: bytes, suffix: str, tmp_path: Path) -> None:
 
 def hostile(kind: str, size: int) -> bytes:
     """Bytes with a plausible header at every step, which claims all remaining bytes, or half of them if nested."""
-    out = bytearray()
-    rng = random.Random(kind)
-    real = entries(sample("v2"))
+    out, real = bytearray(), entries(sample("v2"))[0]
+    v2 = batch([], count=1, last_delta=0)
+    v0 = message(0, 0, None, b"")
     while len(out) < size:
         left = size - len(out)
         claim = max((left // 2 // 61 * 61 if kind == "nested" else left) - 12, 0).to_bytes(4, "big")
         offset = (len(out) + 1).to_bytes(8, "big")
         if kind in ("v2-headers", "nested"):
-            out += (
-                offset
-                + claim
-                + bytes(4)
-                + b"\2"
-                + rng.randbytes(4)
-                + bytes(2)
-                + bytes(4)
-                + bytes(16)
-                + b"\xff" * 14
-                + bytes(3)
-                + b"\1"
-            )
+            out += offset + claim + v2[12:]
         elif kind == "v0-headers":
-            out += (
-                offset
-                + claim
-                + rng.randbytes(4)
-                + bytes(2)
-                + b"\xff" * 4
-                + max(size - len(out) - 26, 0).to_bytes(4, "big")
-            )
+            out += offset + claim + v0[12:-4] + max(left - 26, 0).to_bytes(4, "big")
         elif kind == "batch-then-claim":
-            out += real[0] + offset + claim + bytes(4) + b"\2" + rng.randbytes(4) + bytes(38)
+            out += real + offset + claim + v2[12:]
         elif kind == "wrong-batches":
-            out += offset + real[0][8:-1] + bytes([real[0][-1] ^ 1])
+            out += offset + real[8:-1] + bytes([real[-1] ^ 1])
         else:
             out += {"ones": b"\1", "twos": b"\2", "zeros": b"\0"}[kind] * 4096
     return bytes(out[:size])

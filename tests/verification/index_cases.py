@@ -19,11 +19,6 @@ NOW_MS = 4_000_000_000_000
 STEM = "00000000000000000000"
 
 
-def real_partitions() -> list[Path]:
-    """The partitions of real brokers that have a .log and an .index."""
-    return sorted({index.parent for index in TESTDATA.glob("kafka-*/**/*.index") if index.with_suffix(".log").exists()})
-
-
 def closed(partition: Path) -> Path:
     """The partition with one more, empty segment, so that the one before it counts as closed."""
     (partition / f"{1 << 40:020}.log").touch()

@@ -23,12 +23,6 @@ START_MS = 1_700_000_000_000
 ABORT, COMMIT = 0, 1
 
 
-def real_partitions() -> list[Path]:
-    """Every partition of a real broker after a clean stop."""
-    logs = [*TESTDATA.glob("kafka-*/**/*.log"), *TESTDATA.glob("kafka-*/**/*.kafka"), *TESTDATA.glob("verify/**/*.log")]
-    return sorted({log.parent for log in logs})
-
-
 def findings(
     partition: Path,
     level: int = FULL,

@@ -1,4 +1,5 @@
-"""Each finding has a case in testdata/damaged/findings: committed files, and all that must be told of them."""
+"""Each finding has a case in testdata/damaged/findings: committed files, and all that must be told of them. What
+brokers wrote has none."""
 
 import gzip
 import json
@@ -12,13 +13,14 @@ import pytest
 
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
-from kseg.segment.survey import DEEP, FULL
+from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
 from kseg.verification.log_directories import judge_nodes
 from kseg.verification.manifest import check_manifest
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.run import judge_path
+from verification.index_cases import NOW_MS as LATER_MS
 from verification.log_directories import NOW_MS
 from verification.partitions import TESTDATA, Found
 
@@ -79,6 +81,22 @@ def test_a_case_is_told_and_nothing_else(code: str, tmp_path: Path, monkeypatch:
         CONDITIONS[case["condition"]](monkeypatch, folder)
     assert told_of(folder) == in_order(case["findings"])
     assert (code, KINDS[code].severity) in {(finding["code"], finding["severity"]) for finding in case["findings"]}
+
+
+LOGS = ("kafka-*/**/*.log", "kafka-*/**/*.kafka", "verify/**/*.log")
+BROKERS = sorted({log.parent for logs in LOGS for log in TESTDATA.glob(logs)})
+ODD = {"tsedge-0": {"future-timestamp"}, "attribute-bits-0": {"unused-attributes"}, "e-plain-0": {"gap-unexplained"}}
+"""Times and attributes that a client chose, and a log whose first batches a cleaner took: nothing tells that it did."""
+
+
+@pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
+@pytest.mark.parametrize("partition", BROKERS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_nothing_is_wrong_with_what_brokers_wrote(partition: Path, level: int) -> None:
+    """0.7 to 4.4, compacted or not, of leaders and followers: batches, indexes, snapshots, epochs."""
+    found = Found()
+    judge_path(str(partition), CheckSettings(level, LATER_MS), found.report, lambda _: None)
+    assert {finding.code for finding in found.findings if finding.severity != INFO} == ODD.get(partition.name, set())
+    assert not any("index" in code for code in found.codes)
 
 
 def test_a_case_tells_of_little_else() -> None:

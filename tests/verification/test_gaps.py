@@ -52,10 +52,6 @@ def test_compacted_partitions_of_a_broker_are_clean(tmp_path: Path, partition: s
     assert check(logs, DEEP).serious == []
 
 
-CLEANED = [
-    "kafka-0.8.2.2/codecs/compact-0", "kafka-0.10.2.2/codecs/compact-lz4-0",
-    "kafka-0.10.2.2/codecs/compact-lat-snappy-0", "kafka-0.11.0.3/txn/compact-txn-0",
-]  # fmt: skip
 LEVELS = pytest.mark.parametrize("level", [QUICK, FULL, DEEP], ids=["quick", "full", "deep"])
 
 
@@ -74,13 +70,6 @@ def log_of(target: Path, *segments: bytes) -> Path:
 
 def gaps(found: Checked) -> list[tuple[str, str]]:
     return [(finding.code, finding.severity) for finding in found.findings if finding.code.startswith("gap-")]
-
-
-@LEVELS
-@pytest.mark.parametrize("place", CLEANED)
-def test_what_cleaners_left_is_no_loss(place: str, level: int, tmp_path: Path) -> None:
-    """v0 and v1 show no holes: segments thinned out, and segments with nothing left."""
-    assert check(alone(place, tmp_path), level).serious == []
 
 
 def test_nothing_tells_of_the_first_batches(tmp_path: Path) -> None:

@@ -20,11 +20,6 @@ CONTEXT = (
     b'{"type":"record","file":"o/0.log","position":',
     b',"topic":"o","partition":0,"offset":',
 )
-BATCH_KEYS = (
-    "type file position size magic baseOffset lastOffset count baseSequence lastSequence producerId producerEpoch "
-    "partitionLeaderEpoch isTransactional isControl deleteHorizonMs compression timestampType baseTimestamp "
-    "maxTimestamp crc isValid problems"
-).split()
 LEGACY_KEYS = (
     "type file position size magic baseOffset lastOffset count compression timestampType maxTimestamp crc "
     "isValid problems"
@@ -74,47 +69,6 @@ def printed_value(value):
     line = printed_rows(b"..." + value + b"\xbf", rows, 2, CREATE_TIME, CONTENTS)
     assert line.endswith(b"}\n")
     return line.split(b'"key":null,"value":')[1][:-2]
-
-
-def test_a_batch_with_every_field():
-    whole = batch(
-        [record(0), record(3)],
-        base_offset=2**40,
-        attributes=0x18,
-        sequence=2147483646,
-        producer=2**62,
-        epoch=7,
-        leader_epoch=4,
-        last_delta=3,
-    )
-    (only,) = objects(whole, 0)
-    assert list(only) == BATCH_KEYS
-    assert {**only, "crc": 0} == {
-        "type": "batch",
-        "file": "o/0.log",
-        "position": 0,
-        "size": len(whole),
-        "magic": 2,
-        "baseOffset": 2**40,
-        "lastOffset": 2**40 + 3,
-        "count": 2,
-        "baseSequence": 2147483646,
-        "lastSequence": 1,
-        "producerId": 2**62,
-        "producerEpoch": 7,
-        "partitionLeaderEpoch": 4,
-        "isTransactional": True,
-        "isControl": False,
-        "deleteHorizonMs": None,
-        "compression": "none",
-        "timestampType": "LogAppendTime",
-        "baseTimestamp": 1000,
-        "maxTimestamp": 9000,
-        "crc": 0,
-        "isValid": True,
-        "problems": [],
-    }
-    assert only["crc"] == int.from_bytes(whole[17:21], "big")
 
 
 def test_what_is_unset_is_null_but_times_stay_numbers():

@@ -60,10 +60,6 @@ def events_of(rows, base=0):
     return followed(rows, fresh_state(base))
 
 
-def test_a_sound_chain_has_no_event():
-    assert events_of([row(0, 4), row(5, 5, epoch=2), row(6, 9, epoch=2)]) == []
-
-
 @pytest.mark.parametrize(
     "rows, base, expected",
     [
@@ -233,10 +229,6 @@ def test_a_log_that_is_cleared_has_no_events():
 def test_short_buffers_are_refused():
     with pytest.raises(ValueError):
         chain.follow(int64s(BATCH_WIDTH - 1), 1, chain.Chain())
-
-
-def test_nothing_to_follow():
-    assert chain.follow(int64s(0), 0, chain.Chain()) == 0
 
 
 offsets = st.integers(-5, 60) | st.sampled_from([1 << 31, (1 << 63) - 1, (1 << 62) + 1, -(1 << 62), -(1 << 63)])

@@ -286,29 +286,3 @@ def test_prefix_tables_that_are_too_short_are_refused():
         frames.scan(scan, data, len(data), int64s(FRAME_WIDTH))
     scan.forget_prefixes()
     assert frames.find(scan, data, 0, 1, len(data)) == 0
-
-
-SIZES = st.integers(600, 4000)
-
-
-@given(
-    sizes=st.lists(SIZES, min_size=2, max_size=6),
-    gaps=st.lists(st.integers(0, 300), min_size=6, max_size=6),
-    magic=st.sampled_from([0, 2]),
-)
-def test_prefix_crcs_tell_right_from_wrong_wherever_frames_lie(sizes, gaps, magic):
-    """Long frames, whose CRCs come out of tables and of the CRCs computed last; each second one is broken."""
-    data, right = bytearray(), []
-    for k, (size, gap) in enumerate(zip(sizes, gaps, strict=False)):
-        data += b"\xff" * gap
-        value = bytes([k + 3]) * (size + 1024)
-        frame = message(k, 0, None, value) if magic == 0 else batch([record(0, value=value)], base_offset=k)
-        if k % 2:
-            right.append(len(data))
-        data += frame if k % 2 else wrong(frame)
-    found, at = [], 0
-    scan = scan_of(data)
-    while (at := frames.find(scan, bytes(data), at, len(data), len(data))) >= 0:
-        found.append(at)
-        at += 1
-    assert found == right

@@ -44,7 +44,3 @@ def test_what_does_not_fit_is_refused(rows, out, position):
     table[BATCH_POSITION], table[BATCH_SIZE], table[BATCH_LAST_OFFSET] = position, 60, 5
     with pytest.raises(ValueError):
         fingerprints.pack(bytes(100), table, 1, 0, bytearray(out))
-
-
-def test_nothing_to_pack():
-    assert fingerprints.pack(b"", int64s(0), 0, 0, bytearray(0)) == 0

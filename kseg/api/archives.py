@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from threading import Lock
 
-from kseg.changes.driver.planner import Reporter
+from kseg.changes.driver.command import Reporter
 from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at

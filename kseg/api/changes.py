@@ -20,8 +20,16 @@ from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Codec, Isolation, Path, Paths, checked, paths_of, words_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.path_run import MakePlanner, Outcome, check_unchanged, places_at, run
-from kseg.changes.driver.planner import ChangeOptions, Recording, Reporter
+from kseg.changes.driver.command import (
+    ChangeOptions,
+    MakePlanner,
+    Outcome,
+    Recording,
+    Reporter,
+    check_unchanged,
+    places_at,
+    run,
+)
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError

@@ -13,7 +13,7 @@ from kseg.carving.names import name_logs
 from kseg.carving.side_files import SideFiles, SideFileSearch
 from kseg.changes.apply import free_bytes
 from kseg.changes.disk import Disk
-from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.command import ChangeOptions
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
-from kseg.changes.driver.planner import ChangeOptions, Progress, Reporter
+from kseg.changes.driver.command import ChangeOptions, Progress, Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging
 from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between

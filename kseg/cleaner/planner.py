@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
-from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
+from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import staging

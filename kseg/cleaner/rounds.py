@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from kseg.changes.driver.planner import Progress
+from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import (
     CleanerSegment,
     CleaningThreads,

@@ -8,8 +8,7 @@ from itertools import chain
 import click
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.path_run import MakePlanner, Outcome, places_at, run
-from kseg.changes.driver.planner import ChangeOptions, Messages
+from kseg.changes.driver.command import ChangeOptions, MakePlanner, Messages, Outcome, places_at, run
 from kseg.changes.plan import Plan
 from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, report_problems, usage_errors
 from kseg.errors import PathError

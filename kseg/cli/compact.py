@@ -4,7 +4,7 @@ from functools import partial
 
 import click
 
-from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.command import ChangeOptions
 from kseg.cleaner.planner import CompactionPlanner
 from kseg.cleaner.settings import CompactOptions
 from kseg.cli.changing import changing_options, run_change

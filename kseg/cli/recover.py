@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.planner import ChangeOptions, Failures
+from kseg.changes.driver.command import ChangeOptions, Failures
 from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
 from kseg.cli.help import Command

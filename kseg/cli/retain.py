@@ -5,7 +5,7 @@ from functools import partial
 
 import click
 
-from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.help import Command
 from kseg.cli.options import filled, paths_argument

@@ -5,8 +5,7 @@ from functools import partial
 
 import click
 
-from kseg.changes.driver.path_run import Outcome
-from kseg.changes.driver.planner import Reporter
+from kseg.changes.driver.command import Outcome, Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.cli.changing import DRY_AND_LOCK, open_plans, open_printer, presentation_options
 from kseg.cli.help import Command

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
-from kseg.changes.driver.planner import ChangeOptions, Messages
+from kseg.changes.driver.command import ChangeOptions, Messages
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
 from kseg.conversion.grouping import GROUP_BYTES

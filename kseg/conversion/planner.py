@@ -10,8 +10,7 @@ from kseg.changes.accepted_gaps import all_accepted, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.copies import write_root_files
 from kseg.changes.disk import Disk
-from kseg.changes.driver.path_run import Outcome, is_partition
-from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Reporter
+from kseg.changes.driver.command import ChangeOptions, Messages, Outcome, Planner, Reporter, is_partition
 from kseg.changes.journal import Known
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step

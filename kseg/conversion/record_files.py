@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 from kseg.changes.disk import Disk
-from kseg.changes.driver.planner import ChangeOptions, Messages
+from kseg.changes.driver.command import ChangeOptions, Messages
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.changes.plan import Plan
 from kseg.conversion.options import ConvertOptions

@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
-from kseg.changes.driver.planner import ChangeOptions, Messages
+from kseg.changes.driver.command import ChangeOptions, Messages
 from kseg.changes.plan import Plan
 from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, nothing_written, open_input
 from kseg.conversion.options import ConvertOptions

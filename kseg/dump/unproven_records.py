@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kseg.changes.driver.planner import Messages
+from kseg.changes.driver.command import Messages
 from kseg.errors import RequestError
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.jsonl import JsonLinesPrinter

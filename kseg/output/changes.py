@@ -12,8 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 from kseg.changes.disk_space import PlanTotals, space_of
-from kseg.changes.driver.path_run import Outcome
-from kseg.changes.driver.planner import Recording
+from kseg.changes.driver.command import Outcome, Recording
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
@@ -72,7 +71,7 @@ class ChangeSummaryPrinter(Protocol):
 
 
 class PlanPrinter:
-    """A `kseg.changes.driver.planner.Reporter` that prints; `finish` ends it.
+    """A `kseg.changes.driver.command.Reporter` that prints; `finish` ends it.
 
     ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
     `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.

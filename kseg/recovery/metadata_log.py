@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk
-from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
+from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known
 from kseg.changes.lock import is_locked
 from kseg.changes.new_directories import new_directories

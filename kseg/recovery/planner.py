@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
-from kseg.changes.driver.planner import ChangeOptions, Messages, Planner, Reporter
+from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
+from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg import __version__
-from kseg.changes.driver.planner import Progress
+from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import CleanerSegment, CleaningThreads, aborted_between, segments_between
 from kseg.cleaner.producers import CleanedTransactions, Producers, Trace, read_trace
 from kseg.cleaner.ranges import CleanableRange

@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from kseg.changes.driver.path_run import run
-from kseg.changes.driver.planner import ChangeOptions, Recording
+from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kseg.changes.driver.planner import Recording
+from kseg.changes.driver.command import Recording
 from kseg.changes.driver.undoing import UndoOptions, known_changes, purge_changes, undo
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.cli.main import main

@@ -8,10 +8,10 @@ import pytest
 from changes.failing import CountingDisk, Killed
 from cli.command import files
 from kseg.changes import apply, journal, quarantine, undo
-from kseg.changes.driver import path_run, undoing
+from kseg.changes.driver import command, undoing
 from kseg.cli.main import run
 
-MODULES = (apply, journal, path_run, quarantine, undo, undoing)
+MODULES = (apply, journal, command, quarantine, undo, undoing)
 """Modules that write to the disk."""
 
 

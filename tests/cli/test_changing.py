@@ -11,7 +11,7 @@ from changes.driver.cutting import SIZE, Cutting
 from cli.command import TESTDATA, Kseg, unchanged
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.disk import Disk
-from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.command import ChangeOptions
 from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
 from kseg.cli import main as commands

@@ -252,7 +252,7 @@ def test_paths_that_hold_no_table(kseg: Kseg, tmp_path: Path, made: Callable[[Pa
 
 @pytest.mark.parametrize("form", FORMS)
 def test_damaged_files_give_an_error_or_rows(tmp_path: Path, form: str) -> None:
-    from kseg.changes.driver.planner import ChangeOptions, Recording
+    from kseg.changes.driver.command import ChangeOptions, Recording
     from kseg.conversion.options import ConvertOptions
 
     table = package.scan(TESTDATA / SOURCES[0]).to_arrow()

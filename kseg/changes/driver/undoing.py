@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
-from kseg.changes.driver.path_run import (
+from kseg.changes.driver.command import (
     CLEAN_SHUTDOWN_REASON,
+    Failures,
+    Messages,
     Outcome,
+    Reporter,
     RunState,
     interrupted_changes,
     is_partition,
@@ -18,7 +21,6 @@ from kseg.changes.driver.path_run import (
     partitions_of_topics,
     paths_of_topics,
 )
-from kseg.changes.driver.planner import Failures, Messages, Reporter
 from kseg.changes.journal import Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change

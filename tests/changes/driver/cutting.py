@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cli.test_undo import LOG, POINTS
-from kseg.changes.driver.planner import ChangeOptions, Planner, Reporter
+from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError

@@ -10,8 +10,7 @@ import pytest
 from changes.driver.cutting import Cutting
 from cli.test_undo import CLEAN, files
 from kseg.changes import apply
-from kseg.changes.driver.path_run import run
-from kseg.changes.driver.planner import ChangeOptions, Recording
+from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.driver.undoing import UndoOptions, complete, undo
 from kseg.errors import StoppedHalfwayError
 

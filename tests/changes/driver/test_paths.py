@@ -8,7 +8,7 @@ from changes.failing import QUICK
 from changes.trees import make
 from kseg.changes import manifest
 from kseg.changes.apply import apply
-from kseg.changes.driver.path_run import interrupted_changes
+from kseg.changes.driver.command import interrupted_changes
 from kseg.changes.journal import DONE, UNDOING, Journal
 from kseg.changes.manifest import COMMITTED
 from kseg.changes.plan import Plan

@@ -9,8 +9,7 @@ import pytest
 from changes.driver.cutting import SIZE, Cutting
 from changes.holding import held
 from cli.test_undo import CLEAN, LOG, POINTS, files
-from kseg.changes.driver.path_run import run
-from kseg.changes.driver.planner import ChangeOptions, Recording
+from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.journal import Known
 from kseg.changes.lock import locked
 from kseg.changes.plan import Plan

@@ -18,7 +18,7 @@ from kseg.kernel.layout.headers import (
     V2_HEADER_BYTES,
     V2_MAX_TIMESTAMP,
 )
-from kseg.logdir.log_directory import LogDirectory, directory_around
+from kseg.logdir.log_directory import BrokerState, LogDirectory, directory_around
 from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
@@ -51,41 +51,30 @@ MAX_TXNINDEX_BYTES = 1 << 20
 _INT64 = Struct(">q")
 
 
-class Strips:
-    """Makes strips; log directories are read once."""
-
-    def __init__(self) -> None:
-        self._roots: dict[str, LogDirectory | None] = {}
-
-    def of(self, directory: str) -> dict[str, Any] | None:
-        """Returns the strip of a partition directory; None if it cannot be listed or has no segment."""
-        try:
-            found = [file for file in list_segments(directory) if file.is_segment and not file.leftover]
-        except (KsegError, OSError):
-            return None
-        drawn = found[:MAX_SEGMENTS]
-        if not drawn:
-            return None
-        max_anchors = max(2, MAX_ANCHORS // len(drawn))
-        strip: dict[str, Any] = {
-            "segments": [segment for file in drawn if (segment := _segment(file, max_anchors)) is not None],
-            "segmentsLeftOut": len(found) - len(drawn),
-            "aborted": list(_aborted(drawn)),
-        }
-        return strip | self._checkpoints(directory)
-
-    def _checkpoints(self, directory: str) -> dict[str, int | None]:
-        root = os.path.dirname(os.path.abspath(directory))
-        if root not in self._roots:
-            self._roots[root] = directory_around(directory)
-        around = self._roots[root]
-        if around is None:
-            return {"logStartOffset": None, "highWatermark": None, "recoveryPoint": None}
-        state = around.broker_state(os.path.basename(os.path.abspath(directory)))
-        return {
-            "logStartOffset": state.log_start_offset, "highWatermark": state.high_watermark,
-            "recoveryPoint": state.recovery_point,
-        }  # fmt: skip
+def strip_of(directory: str, roots: dict[str, LogDirectory | None]) -> dict[str, Any] | None:
+    """Returns the strip of a partition directory; None if it cannot be listed or has no segment. ``roots``: the log
+    directories that were read so far, by path."""
+    try:
+        found = [file for file in list_segments(directory) if file.is_segment and not file.leftover]
+    except (KsegError, OSError):
+        return None
+    drawn = found[:MAX_SEGMENTS]
+    if not drawn:
+        return None
+    root, name = os.path.split(os.path.abspath(directory))
+    if root not in roots:
+        roots[root] = directory_around(directory)
+    around = roots[root]
+    state = BrokerState() if around is None else around.broker_state(name)
+    max_anchors = max(2, MAX_ANCHORS // len(drawn))
+    return {
+        "segments": [segment for file in drawn if (segment := _segment(file, max_anchors)) is not None],
+        "segmentsLeftOut": len(found) - len(drawn),
+        "aborted": list(_aborted(drawn)),
+        "logStartOffset": state.log_start_offset,
+        "highWatermark": state.high_watermark,
+        "recoveryPoint": state.recovery_point,
+    }
 
 
 def _segment(file: SegmentFile, max_anchors: int) -> dict[str, Any] | None:
@@ -240,13 +229,13 @@ class FindingsPage(FindingsPrinter):
 
     def _partitions(self, cleaners: dict[str, str]) -> list[dict[str, Any]]:
         """``cleaners``: what the log cleaner waits for, by the path of a compacted partition."""
-        strips, found = Strips(), []
+        roots, found = dict[str, LogDirectory | None](), []
         for directory, place in self._places.items():
             counts = self._counts[place]
             row: dict[str, Any] = {
                 "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
                 "counts": [counts[severity] for severity in _SEVERITIES],
-                "strip": strips.of(directory) if os.path.isdir(directory) else None,
+                "strip": strip_of(directory, roots) if os.path.isdir(directory) else None,
                 "cleaner": cleaners.get(directory),
             }  # fmt: skip
             if row["strip"] is None:

@@ -389,7 +389,9 @@ class SegmentCheck:
                 if differences.last and left > 0:
                     left -= max(block.count, 1)
                     kept.append(block)
-            if differences.last and differences.last.end == end and _has_moved(source, entry, differences):
+            is_cut = all(batch.end > source.size for batch in differences.batches)
+            if differences.last and differences.last.end == end and source.size != entry.size and not is_cut:
+                # Bytes were removed or inserted before the end.
                 self._align(source, kept, differences, left > 0)
                 return
             self._report_in_place(source, differences)
@@ -475,19 +477,10 @@ def _changed(source: Source, block: Block) -> Iterator[ManifestBatch]:
         yield ManifestBatch(block.position, block.size, block.last_offset, -1)
 
 
-def _has_moved(source: Source, entry: ManifestSegment, differences: _Differences) -> bool:
-    """Whether the bytes up to the end differ because bytes were removed or inserted before them."""
-    is_cut = all(batch.end > source.size for batch in differences.batches)
-    return source.size != entry.size and not is_cut
-
-
-@dataclass(slots=True)
-class _Found:
-    """A segment below a PATH; ``is_last``: whether it is the last of its directory. ``name`` is relative to the
-    PATH."""
+class _Found(NamedTuple):
+    """A segment below a PATH; ``is_last``: whether it is the last of its directory."""
 
     file: SegmentFile
-    name: bytes
     is_last: bool
 
 
@@ -498,11 +491,11 @@ def write_manifest(
     lines, scratch = ManifestLines(), Scratch(settings.max_batch_bytes)
     put(lines.head())
     with Pipeline(settings.jobs) as pipeline:
-        for found in _segments(paths).values():
-            with open_source(found.file.path) as source:
-                put(lines.segment(found.name, source.size))
-                is_live = settings.is_live and found.is_last
-                for block in blocks_of(source, settings.is_07 or found.file.is_07, is_live, scratch, pipeline):
+        for name, (file, is_last) in _segments(paths).items():
+            with open_source(file.path) as source:
+                put(lines.segment(name, source.size))
+                is_live = settings.is_live and is_last
+                for block in blocks_of(source, settings.is_07 or file.is_07, is_live, scratch, pipeline):
                     put(lines.block(block))
                     advance(block.size)
     put(lines.total())
@@ -548,13 +541,12 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
             raise PathError("a manifest is of files, not of standard input")
         root = path if trees.isdir(path) else os.path.dirname(path) or "."
         for part in expand_path(path):
-            files = segments_at(part)
-            for file in files:
+            for file in (files := segments_at(part)):
                 name = os.fsencode(os.path.relpath(file.path, root))
                 if name in found:
                     text = f"{file.path} and {found[name].file.path} would have the same name in the manifest"
                     raise PathError(f"{text}: make one of each PATH")
-                found[name] = _Found(file, name, file is files[-1])
+                found[name] = _Found(file, file is files[-1])
     return found
 
 
@@ -599,9 +591,6 @@ def _report_new(known: set[bytes], present: dict[bytes, _Found], report: Report)
         report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
 
 
-_STANDARD_OUTPUT = "-"
-
-
 class ManifestOutput(Protocol):
     """A sequential output."""
 
@@ -614,7 +603,7 @@ OpenOutput = Callable[[str], AbstractContextManager[ManifestOutput]]
 
 def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
     """Raises RequestError if the manifest cannot be written to its path, or the paths cannot have one."""
-    if manifest == _STANDARD_OUTPUT:
+    if manifest == "-":
         raise RequestError("--manifest needs the name of a file")
     if STANDARD_INPUT in paths:
         raise RequestError("--manifest is of files, not of standard input")
@@ -624,11 +613,6 @@ def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
     for path in filter(os.path.isdir, paths):
         if os.path.commonpath([folder, os.path.realpath(path)]) == os.path.realpath(path):
             raise RequestError(f"nothing is written into {path}: keep the manifest elsewhere")
-
-
-def _differences(report: Report) -> int:
-    """Returns the number of findings so far about differences from a manifest."""
-    return sum(count for code, count in report.totals.codes.items() if code.startswith("manifest-"))
 
 
 def keep_manifest(
@@ -641,9 +625,8 @@ def keep_manifest(
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""
     if os.path.lexists(manifest):
-        before = _differences(report)
         compared = check_manifest(manifest, paths, settings, report, advance)
-        differing = _differences(report) - before
+        differing = sum(count for code, count in report.totals.codes.items() if code.startswith("manifest-"))
         result = "they match" if not differing else f"differences: {differing}"
         return f"{manifest}: compared, {compared} files; {result}"
     with open_output(manifest) as output:

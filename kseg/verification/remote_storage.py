@@ -93,7 +93,11 @@ def judge_segment(
             found = side_file(stem + suffix) if suffix in contents else None
             if found is not None:
                 judge_side_file(partition_for_file(partition, names), found, lambda _: None)
-    _add_chunks(segment, source.failures, report)
+    positions = segment.chunks.positions
+    for number, reason in sorted(source.failures.items()):
+        start, size = positions[number], positions[number + 1] - positions[number]
+        text, details = f"chunk {number}: {reason}", {"chunk": number}
+        report.add("remote-chunk-damaged", path, text, start, size, segment.start_offset, details=details)
     judged = partition.segments[0]
     metadata = segment.metadata
     if metadata is not None and judged.last_offset > metadata.end_offset:
@@ -119,23 +123,14 @@ def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
     return found
 
 
-def _add_chunks(segment: RemoteSegment, failures: dict[int, str], report: Report) -> None:
-    positions = segment.chunks.positions
-    for number, reason in sorted(failures.items()):
-        start, end = positions[number], positions[number + 1]
-        report.add(
-            "remote-chunk-damaged", segment.path(), f"chunk {number}: {reason}", start, end - start,
-            segment.start_offset, details={"chunk": number},
-        )  # fmt: skip
-
-
 def judge_storage(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
     """Checks all partitions of wanted topics at a path. Raises PathError if there is no remote storage.
 
     Segments that cannot be decrypted are added to ``report.failures``, once for each reason.
     """
     storage = open_storage(path, settings.remote.keys)
-    logs = [LocalLogs(other) for other in settings.remote.log_directories if _is_log_directory(other)]
+    others = [other for other in settings.remote.log_directories if os.path.isdir(other)]
+    logs = [LocalLogs(other) for other in others if read_log_directory(other) is not None]
     judge = _Judge(settings, report, progress, logs)
     for partition in storage.partitions:
         if settings.remote.wants(partition.topic):
@@ -146,10 +141,6 @@ def judge_storage(path: str, settings: CheckSettings, report: Report, progress: 
         report.add("remote-other-objects", path, text, details={"count": len(storage.others)})
         report.totals.not_judged += len(storage.others)
     report.failures += judge.failures
-
-
-def _is_log_directory(path: str) -> bool:
-    return os.path.isdir(path) and read_log_directory(path) is not None
 
 
 class _Judge:

@@ -20,7 +20,6 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.scan import chain
 from kseg.kernel.state import replicas as kernel
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.log_directory import COMPACTED_TOPICS, checkpoint_offsets
 from kseg.quantities import plural
 from kseg.segment.batches import Message, RecordBatch
@@ -32,6 +31,7 @@ from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
 from kseg.stores import trees
 from kseg.stores.source import Source
 from kseg.stores.windows import WINDOW_BYTES, equal_bytes
+from kseg.verification.partition import Advance, CheckSettings
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
 # Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
@@ -438,19 +438,19 @@ def _listed(names: list[str]) -> str:
 def compare_path(
     path: str,
     against: str,
+    settings: CheckSettings,
     report: Report,
     compared: Callable[[Comparison], None],
-    jobs: int = 1,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    advance: Callable[[int], None] = lambda _: None,
-    wants: Callable[[str], bool] = lambda _: True,
+    advance: Advance = lambda _: None,
 ) -> None:
-    """Compares the files at ``path`` and ``against``: of log directories the partitions of topics that ``wants``
-    accepts. Raises PathError if there are no files of Kafka."""
-    for here, there in _pairs(path, against, report, wants):
-        comparison, done_bytes = _compare(here, there, report, jobs, max_batch_bytes)
-        compared(comparison)
-        advance(done_bytes)
+    """Compares the files at ``path`` and ``against``: of log directories the partitions of topics that the settings
+    want. Raises PathError if there are no files of Kafka."""
+    for here, there in _pairs(path, against, report, settings.remote.wants):
+        with ExitStack() as stack:
+            ours, theirs = _opened(here, settings, stack), _opened(there, settings, stack)
+            is_compacted = _is_compacted(here) or _is_compacted(there)
+            compared(ReplicaComparison((here, there), ours, theirs, is_compacted, report).run())
+            advance(ours.bytes)
 
 
 def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]) -> list[tuple[str, str]]:
@@ -489,22 +489,15 @@ def _named(path: str, mine: list[str], against: str, others: list[str]) -> tuple
     return {os.path.relpath(p, path): p for p in mine}, {os.path.relpath(p, against): p for p in others}
 
 
-def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> tuple[Comparison, int]:
-    with ExitStack() as stack:
-        sides = []
-        for path in (here, there):
-            files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
-            if not files and not _is_partition(path):
-                raise PathError(f"{path}: holds no segment")
-            sides.append(Replica(files, jobs, max_batch_bytes))
-            stack.callback(sides[-1].close)
-        is_compacted = _is_compacted(here) or _is_compacted(there)
-        comparison = ReplicaComparison((here, there), sides[0], sides[1], is_compacted, report).run()
-        return comparison, sides[0].bytes
-
-
-def _is_partition(path: str) -> bool:
-    return trees.isdir(path) and parse_partition_name(os.path.basename(os.path.abspath(path))) is not None
+def _opened(path: str, settings: CheckSettings, stack: ExitStack) -> Replica:
+    """Opens one side, which the stack closes. Raises PathError if it is neither a segment nor a partition."""
+    files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
+    name = os.path.basename(os.path.abspath(path))
+    if not files and not (trees.isdir(path) and parse_partition_name(name)):
+        raise PathError(f"{path}: holds no segment")
+    replica = Replica(files, settings.jobs, settings.max_batch_bytes)
+    stack.callback(replica.close)
+    return replica
 
 
 def _is_compacted(path: str) -> bool:

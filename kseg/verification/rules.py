@@ -54,17 +54,11 @@ def judge_file(path: str, settings: CheckSettings, report: Report, progress: Adv
         if is_snapshot(file):
             judge_snapshot(path, report, settings.level)
             return
-    if not file.is_segment and path != "-" and _judge_if_side_file(partition, path, progress):
-        return
+    if not file.is_segment and path != "-":
+        from kseg.sidefiles.kinds import side_file
+        from kseg.verification.side_files import judge_side_file
+
+        if (side := side_file(path)) is not None:
+            judge_side_file(partition, side, progress)
+            return
     judge_segments(partition, [file], rules_of(partition), progress)
-
-
-def _judge_if_side_file(partition: Partition, path: str, progress: Advance) -> bool:
-    """Checks a side file. Returns False if the name is not one of a side file."""
-    from kseg.sidefiles.kinds import side_file
-    from kseg.verification.side_files import judge_side_file
-
-    side = side_file(path)
-    if side is not None:
-        judge_side_file(partition, side, progress)
-    return side is not None

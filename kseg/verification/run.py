@@ -108,9 +108,8 @@ class Check:
             self._show_held()
             self._reporter.compared(comparison)
 
-        settings, advance = self.settings, self._reporter.advance
-        wants, limit = settings.remote.wants, settings.max_batch_bytes
-        self._attempt(path, lambda: compare_path(path, other, self.report, show, settings.jobs, limit, advance, wants))
+        advance = self._reporter.advance
+        self._attempt(path, lambda: compare_path(path, other, self.settings, self.report, show, advance))
 
     def keep_manifest(self, path: str, open_output: "OpenOutput") -> None:
         """Compares all paths with a manifest, or writes it."""

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from kernel.rendering import varint
 from kseg.errors import PathError
+from kseg.segment.survey import FULL
 from kseg.verification import replicas
+from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.report import Comparison
 from segment.segments import sealed, spans
@@ -28,7 +30,8 @@ class Compared(Found):
     def __init__(self, here: Path, there: Path, jobs: int = 1) -> None:
         super().__init__()
         self.comparisons: list[Comparison] = []
-        compare_path(str(here), str(there), self.report, self.comparisons.append, jobs)
+        settings = CheckSettings(FULL, 0, jobs)
+        compare_path(str(here), str(there), settings, self.report, self.comparisons.append)
 
     @property
     def only(self) -> Comparison:

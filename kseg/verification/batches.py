@@ -95,7 +95,9 @@ class GoodOffsets:
         if good and self._is_one_range(headers):
             good = [(good[0][0], good[0][1], good[-1][2])]
         if good:
-            self._complete_waiting(_first(*good[0][1:]))
+            for details in self._waiting:
+                details["nextGoodOffset"] = _first(*good[0][1:])
+            self._waiting.clear()
         for position, details in self._pending:
             behind = bisect_left(good, (position,))
             details["lastGoodOffset"] = good[behind - 1][2] if behind else self._last
@@ -113,11 +115,6 @@ class GoodOffsets:
         asked = (*self._bad, *(position for position, _ in self._pending))
         is_asked = any(headers[0].position <= position < headers.end for position in asked)
         return not is_asked and all(state & self._right == self._right for state in set(headers.states))
-
-    def _complete_waiting(self, offset: int) -> None:
-        for details in self._waiting:
-            details["nextGoodOffset"] = offset
-        self._waiting.clear()
 
 
 _NO_HEADERS = HeaderRows(memoryview(b"").cast("q"), 0)

@@ -73,15 +73,14 @@ class PendingChangeRule(Rule):
     """Reads the quarantine of a partition, if there is one."""
 
     def finish(self) -> None:
-        directory, others = self.partition.directory, self.partition.others
-        if directory is None or not self.partition.is_whole:
-            return
-        if others is not None and not any(name.startswith(OWN_PREFIX) for name in others):
+        if not any(name.startswith(OWN_PREFIX) for name in self.partition.others or ()):
             return
         from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
         from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
 
-        directory = resolved(directory)  # a log directory may be a link; nothing follows links in the quarantine
+        directory = resolved(
+            self.partition.name
+        )  # a log directory may be a link; nothing follows links in the quarantine
         if not trees.lexists(folder_of(directory)):
             return
         try:
@@ -107,11 +106,9 @@ class CheckpointRule(Rule):
 
     def finish(self) -> None:
         partition, broker = self.partition, self.partition.broker
-        if not partition.is_whole or not partition.segments or partition.segments[-1].is_unread:
+        if partition.extent is None:
             return
-        end = partition.segments[-1].next_offset
-        if end is None:
-            return
+        _, end = partition.extent
         for code, name, offset in (
             ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
             ("log-start-beyond-end", "the log start offset", broker.log_start_offset),

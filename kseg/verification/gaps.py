@@ -98,7 +98,7 @@ class GapCause(Enum):
 def cause_of_gaps(partition: Partition, before: int, are_scattered: bool) -> GapCause:
     """Returns the cause of a partition's gaps. ``before``: offset at which the last one begins; ``are_scattered``: see
     `is_scattered`."""
-    if reach_in(partition, before) < before:
+    if cleaner_reach(_batches(partition, before), before) < before:
         return GapCause.DAMAGE
     if are_scattered or _was_replaced(partition):
         return GapCause.CLEANER
@@ -154,11 +154,6 @@ def _is_indexed(segment: CheckedSegment) -> bool:
         except KsegError:
             continue
     return False
-
-
-def reach_in(partition: Partition, before: int) -> int:
-    """Returns the `cleaner_reach` of a partition's segments."""
-    return cleaner_reach(_batches(partition, before), before)
 
 
 def _batches(partition: Partition, before: int) -> Iterator[Batch]:
@@ -372,7 +367,7 @@ class Gaps:
         that of the last gap."""
         before = max((gap.first for gap in gaps), default=0)
         is_known = self._partition.settings.level == DEEP and self._partition.is_compacted
-        return reach_in(self._partition, before) if is_known else before
+        return cleaner_reach(_batches(self._partition, before), before) if is_known else before
 
     def _is_active(self, gap: Gap) -> bool:
         """Whether the gap is in the active segment, which the cleaner never changes."""

@@ -164,7 +164,7 @@ class RemoteMetadataRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != REMOTE_METADATA_TOPIC or partition.settings.level != DEEP or not partition.is_whole:
+        if partition.topic != REMOTE_METADATA_TOPIC or partition.settings.level != DEEP:
             return
         from kseg.decoders.framed import read_framed
         from kseg.decoders.schemas import REMOTE_LOG_METADATA
@@ -213,8 +213,6 @@ class TopicIdRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if not partition.is_whole or partition.directory is None:
-            return
         if is_moved(partition.own_name):
             return
         if PARTITION_METADATA not in partition.names:
@@ -222,7 +220,7 @@ class TopicIdRule(Rule):
                 text = f"the log holds records, but there is no {PARTITION_METADATA}"
                 self.report.add("no-partition-metadata", partition.name, text)
             return
-        path = os.path.join(partition.directory, PARTITION_METADATA)
+        path = os.path.join(partition.name, PARTITION_METADATA)
         found: PartitionMetadata | SideFileProblem | None = None
         try:
             for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
@@ -268,7 +266,7 @@ class MetadataLogRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != METADATA_TOPIC or not partition.is_whole:
+        if partition.topic != METADATA_TOPIC:
             return
         files = segments_among(partition.name, partition.names)
         level = partition.settings.level

@@ -58,7 +58,10 @@ class CheckSettings:
 
 
 class Rule:
-    """Base of the rules of a partition. All methods are optional; state is kept from segment to segment."""
+    """Base of the rules of a partition. All methods are optional; state is kept from segment to segment.
+
+    `kseg.verification.rules` tells which rules are only for whole partitions: these have a ``directory``.
+    """
 
     def __init__(self, partition: "Partition") -> None:
         self.partition = partition

@@ -70,7 +70,7 @@ class LeftoverRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if not partition.is_whole or partition.topic is None:
+        if partition.topic is None:
             return
         odd = [name for name in partition.odd_names if not _is_usual(name)]
         if not odd:

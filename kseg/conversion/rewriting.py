@@ -49,7 +49,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
     for number, segment in enumerate(segments):
         if number and has_producers:
             yield segment.name(SNAPSHOT), _snapshot(states)
-        states.begin()
+        states.state.clear()
         aborted = []
         with open_source(segment.paths[LOG]) as source:
             for rows, count in batch_rows(source.buffer, 0):

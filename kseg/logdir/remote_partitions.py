@@ -222,15 +222,12 @@ def newest_partitions(
 
 def last_event_ms(partition: RemotePartition) -> int:
     """Returns when the newest segment was copied, by the manifests; -1 without one."""
-    return max(map(_event_ms, partition.segments), default=-1)
-
-
-def _event_ms(segment: RemoteSegment) -> int:
-    try:
-        metadata = segment.metadata
-    except (ManifestError, PathError):
-        return -1
-    return -1 if metadata is None else metadata.event_timestamp_ms
+    found = -1
+    for segment in partition.segments:
+        with suppress(ManifestError, PathError):
+            if segment.metadata is not None:
+                found = max(found, segment.metadata.event_timestamp_ms)
+    return found
 
 
 def candidates_of(partition: RemotePartition) -> tuple[list[Candidate], list[Unusable]]:

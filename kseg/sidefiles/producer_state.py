@@ -245,9 +245,10 @@ class ProducerStates:
     """The producer state before the next batch.
 
     ``entries`` are those of an earlier snapshot, in its order. Timestamps after ``now_ms`` are ignored when the newest
-    timestamp is determined. Per segment (see `begin`) at most ``limit`` events of each kind are listed; all are
-    counted. ``columns(name, count)`` returns int64 scratch columns; instances that are never active at the same time
-    may share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay
+    timestamp is determined. Per segment at most ``limit`` events of each kind are listed; all are counted in ``state``,
+    the kernel's table, whose ``clear`` begins a segment, and whose ``is_after_damage`` records that unreadable bytes
+    precede the next batch. ``columns(name, count)`` returns int64 scratch columns; instances that are never active at
+    the same time may share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay
     (`kseg.kernel.state.producers`).
     """
 
@@ -306,18 +307,6 @@ class ProducerStates:
         """Whether all batches were accepted and tracked without a gap."""
         state = self.state
         return state.after_damage < 0 and state.after_hole < 0 and not state.is_after_damage and not self.is_full
-
-    def begin(self) -> None:
-        """Starts a segment: resets its event counts."""
-        self.state.clear()
-
-    def mark_damaged(self) -> None:
-        """Records that unreadable bytes precede the next batch."""
-        self.state.is_after_damage = True
-
-    def count_of(self, kind: int) -> int:
-        """Number of events of a kind in the current segment."""
-        return int(self.state.total_of(kind))
 
     def replay(
         self, rows: memoryview, count: int, start: int = 0, until: int | None = None
@@ -380,10 +369,6 @@ class ProducerStates:
     def next_offset(self) -> int:
         """Offset after the last replayed batch, 0 if there is none."""
         return int(self.state.largest_offset) + 1
-
-    @property
-    def open_count(self) -> int:
-        return int(self.state.open)
 
     @property
     def first_unstable_offset(self) -> int | None:

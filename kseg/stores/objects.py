@@ -20,10 +20,12 @@ from kseg.stores.stored_object import StoredObject, shown, store_root
 
 # Globs in URLs of mounted stores: ``s3://bucket/logs/*-0``.
 
+_MAGIC = frozenset("*[")
+
 
 def has_glob(url: str) -> bool:
     """Whether a URL may be a glob: ``?`` begins its query, and matches nothing."""
-    return any(map(_is_magic, shown(url).split("/")))
+    return not _MAGIC.isdisjoint(shown(url))
 
 
 def expand_url(url: str) -> list[str]:
@@ -39,7 +41,7 @@ def expand_url(url: str) -> list[str]:
         return [url.rstrip("/")]
     found = [root]
     for pattern in patterns:
-        if _is_magic(pattern):
+        if not _MAGIC.isdisjoint(pattern):
             found = [posixpath.join(place, name) for place in found for name in _names(place, pattern)]
         else:
             found = [posixpath.join(place, pattern) for place in found]
@@ -57,10 +59,6 @@ def _ask(url: str) -> None:
             place.node()
     except OSError as error:
         raise PathError(error.strerror or str(error)) from error
-
-
-def _is_magic(part: str) -> bool:
-    return any(sign in part for sign in "*[")
 
 
 def _names(directory: str, pattern: str) -> list[str]:

@@ -140,7 +140,7 @@ class ProducerSnapshots:
             if text := self._misfit(entry, index):
                 offset = entry.last_offset if entry.last_offset >= 0 else None
                 self._found.add(path, text, HEADER_BYTES + number * ENTRY.size, None, offset)
-        if self._states.open_in_snapshot < self._states.open_count:
+        if self._states.open_in_snapshot < self._states.state.open:
             # Up to 2.3 a broker dropped transactions below the log start, too.
             log_start = self._partition.broker.log_start_offset or 0
             listed = {entry.producer_id for entry in snapshot}
@@ -380,7 +380,7 @@ class ProducerRule(Rule):
         # 0.7 has neither producers nor logical offsets.
         self._is_on_segment = self.partition.settings.level != QUICK and not segment.file.is_07
         if self._is_on_segment:
-            self._states.begin()
+            self._states.state.clear()
             self._aborts = []
             if any(self._shown):
                 self._shown = [0] * kernel.KINDS
@@ -432,16 +432,16 @@ class ProducerRule(Rule):
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         if self._is_on_segment:
-            self._states.mark_damaged()
+            self._states.state.is_after_damage = True
 
     def unread(self, segment: CheckedSegment) -> None:
-        self._states.mark_damaged()
+        self._states.state.is_after_damage = True
 
     def end(self, segment: CheckedSegment) -> None:
         if not self._is_on_segment:
             return
         for kind, code in _CODES.items() if any(self._shown) else ():
-            more = self._states.count_of(kind) - self._shown[kind]
+            more = self._states.state.total_of(kind) - self._shown[kind]
             if kind == kernel.SEQUENCE:
                 self._gaps.more += more
             else:
@@ -466,7 +466,7 @@ class ProducerRule(Rule):
         bases = [segment.base_offset or 0 for segment in self.partition.segments]
         for number, transaction in enumerate(self._states.ongoing()):
             if number >= _SHOWN_TRANSACTIONS:
-                more = self._states.open_count - number
+                more = self._states.state.open - number
                 self.report.more("open-transaction", self.partition.name, more)
                 break
             segment = self.partition.segments[max(0, bisect_right(bases, transaction.first_offset) - 1)]

@@ -148,9 +148,9 @@ def test_more_aborts_and_events_than_fit_one_call() -> None:
     states = ProducerStates(limit=10)
     stopped, events, aborts = states.replay(rows_of(batches), 4000)
     assert (stopped, len(events), len(aborts)) == (4000, 10, 2000)
-    assert states.count_of(kernel.SEQUENCE) == 1999
-    states.begin()
-    assert states.count_of(kernel.SEQUENCE) == 0
+    assert states.state.total_of(kernel.SEQUENCE) == 1999
+    states.state.clear()
+    assert states.state.total_of(kernel.SEQUENCE) == 0
 
 
 def test_it_stops_before_an_offset() -> None:
@@ -248,7 +248,7 @@ def test_the_replay_agrees_with_the_model(batches: list[BatchRow], step: int) ->
     assert [(found.first_offset, found.producer_id) for found in states.ongoing()] == sorted(
         (offset, who) for who, offset in model.open.items()
     )
-    assert states.open_count == len(model.open)
+    assert states.state.open == len(model.open)
     snapshot = build_producer_snapshot(states.entries())
     assert list(states.differing(ProducerSnapshot(snapshot), snapshot)) == []
     assert states.open_in_snapshot == len(model.open)
@@ -264,14 +264,14 @@ def test_no_rows_raise(data: st.DataObject) -> None:
     states = ProducerStates()
     assert states.replay(rows, count)[0] == count
     assert len(list(states.entries())) == len(states)
-    assert len(list(states.ongoing())) == states.open_count
+    assert len(list(states.ongoing())) == states.state.open
 
 
 def test_damage_makes_open_transactions_uncertain() -> None:
     states = ProducerStates()
     states.replay(rows_of([data(0, 1, 0, 0, 1, True, 5)]), 1)
     assert [found.is_certain for found in states.ongoing()] == [True]
-    states.mark_damaged()
+    states.state.is_after_damage = True
     assert [found.is_certain for found in states.ongoing()] == [False]
     states.replay(rows_of([data(3, 2, 0, 0, 1, True, 5)]), 1)
     assert [found.is_certain for found in states.ongoing()] == [False, True]

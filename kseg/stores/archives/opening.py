@@ -314,19 +314,29 @@ _PIECE_BYTES = 256 << 10
 
 
 class MemberTree(Tree):
-    """A packed file, or the members of a tar file, which are parts of it; sparse ones are written to the spool."""
+    """A packed file, or the members of an archive, which are parts of its file.
 
-    is_archive = is_shared = True
+    Sparse members of a tar file, and packed ones of a zip file, are written to the spool when they are opened; packed
+    ones once.
+    """
+
+    is_archive = True
 
     def __init__(
-        self, extent: Extent, owner: int, members: Members, spool: Spool, omitted: Omitted | None = None
-    ) -> None:
+        self, extent: Extent, owner: int, members: Members, spool: Spool, omitted: Omitted | None = None,
+        is_shared: bool = True,
+    ) -> None:  # fmt: skip
         """``omitted``: what ``extent`` lacks of an unpacked file."""
         super().__init__(owner, members.problems)
+        self.is_shared = is_shared
         self._extent, self._members, self._spool, self._omitted = extent, members, spool, omitted
+        self._unpacked: dict[str, Extent] = {}
 
     def node(self, inner: str) -> Node | None:
-        return self._members.node(inner)
+        found = self._members.node(inner)
+        if found is not None and (made := self._unpacked.get(inner)) is not None:
+            return found._replace(size=made.size or 0)  # a damaged member has less than its header says
+        return found
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
         return self._members.nodes(inner)
@@ -339,6 +349,14 @@ class MemberTree(Tree):
         found = self._members.at(inner)
         if not isinstance(found, Member):
             raise FileNotFoundError(inner)
+        if isinstance(found.data, Packed):
+            if found.data.method == STORED:
+                return self._part(found)
+            if inner not in self._unpacked:
+                self._unpacked[inner] = self._spool.add(self._whole(found))
+            made = self._unpacked[inner].again()
+            made.modified_ns = found.modified_ns
+            return made
         if isinstance(found.data, tuple):
             made = self._spool.add_ranges(found.size, self._stored(found, found.data))
             made.modified_ns = found.modified_ns
@@ -363,49 +381,17 @@ class MemberTree(Tree):
                 yield position + done, self._extent.pread(piece, at + done)
             at += size
 
-    def close(self) -> None:
-        self._extent.close()
-        if self._omitted is not None:
-            self._omitted.close()
-
-
-class ZipTree(MemberTree):
-    """A zip file. Stored members are parts of it; others are unpacked into the spool, each once."""
-
-    is_shared = False
-
-    def __init__(self, extent: Extent, owner: int, members: Members, spool: Spool) -> None:
-        super().__init__(extent, owner, members, spool)
-        self._unpacked: dict[str, Extent] = {}
-
-    def node(self, inner: str) -> Node | None:
-        found = super().node(inner)
-        if found is not None and (made := self._unpacked.get(inner)) is not None:
-            return found._replace(size=made.size or 0)  # a damaged member has less than its header says
-        return found
-
-    def open(self, inner: str) -> Extent:
-        found = self._members.at(inner)
-        if not isinstance(found, Member) or not isinstance(found.data, Packed):
-            raise FileNotFoundError(inner)
-        if found.data.method == STORED:
-            return self._part(found)
-        made = self._unpacked.get(inner)
-        if made is None:
-            made = self._unpacked[inner] = self._spool.add(self._whole(found))
-        return Extent(os.dup(made.descriptor), made.start, made.size, found.modified_ns)
-
     def _whole(self, member: Member) -> Iterator[bytes]:
-        """Yields the bytes of a member; ends early if it is damaged, which is recorded."""
+        """Yields the bytes of a packed member; ends early if it is damaged, which is recorded."""
         try:
             yield from unpacked_member(self._extent, member)
         except DamagedMemberError as error:
             self.problems.append(ArchiveProblem(DAMAGED, member.position, str(error), True))
 
     def close(self) -> None:
-        for made in self._unpacked.values():
-            made.close()
-        super().close()
+        for each in (*self._unpacked.values(), self._extent, self._omitted):
+            if each is not None:
+                each.close()
 
 
 def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | None:
@@ -464,7 +450,7 @@ def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omi
     if form == TAR:
         return MemberTree(extent, owner, tar_members(extent), spool, omitted)
     if form == ZIP:
-        return ZipTree(extent, owner, zip_members(extent), spool)
+        return MemberTree(extent, owner, zip_members(extent), spool, is_shared=False)
     return None
 
 

@@ -73,22 +73,14 @@ def private_keys(given: Iterable[str]) -> PrivateKeys:
     return PrivateKeys(files)
 
 
-def check_installed() -> None:
-    """Raises UnsupportedError if the library for encrypted segments is missing."""
-    try:
-        import cryptography  # noqa: F401
-    except ImportError as error:
-        raise UnsupportedError(
-            "encrypted segments need the package cryptography: pip install 'kseg[remote]'"
-        ) from error
-
-
 def _private_key(path: str) -> "RSAPrivateNumbers":
-    check_installed()
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError as error:
+        text = "encrypted segments need the package cryptography: pip install 'kseg[remote]'"
+        raise UnsupportedError(text) from error
     try:
         # A key that is not valid opens nothing; to check its primes takes longer than to use it.
         key = load_pem_private_key(read_regular(path, _MAX_PEM_BYTES), None, unsafe_skip_rsa_key_validation=True)

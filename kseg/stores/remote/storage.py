@@ -1,6 +1,7 @@
 """Lists the objects of remote storage by partition and segment."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kseg.errors import PathError
@@ -94,9 +95,6 @@ def _name_topics(partitions: Iterable[RemotePartition]) -> None:
 def _topics_in(partition: RemotePartition) -> Iterator[str]:
     """Yields the topics that manifests name."""
     for segment in partition.segments:
-        try:
-            metadata = segment.metadata
-        except (ManifestError, PathError):
-            continue
-        if metadata is not None and metadata.topic_id == partition.topic_id:
-            yield metadata.topic
+        with suppress(ManifestError, PathError):
+            if segment.metadata is not None and segment.metadata.topic_id == partition.topic_id:
+                yield segment.metadata.topic

@@ -17,7 +17,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging
 from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between
 from kseg.cleaner.producers import Producers, read_producers
-from kseg.cleaner.ranges import Checkpoints, CleanableRange, LargeRecord, cleanable_range, large_record, log_limits
+from kseg.cleaner.ranges import Checkpoints, CleanableRange, LargeRecord, cleanable_range, large_record
 from kseg.cleaner.rounds import CleanedGroup, Round, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError, UnsupportedError
@@ -261,10 +261,9 @@ class Compactor:
             return
         buffers = Buffers()
         producers = read_producers(self._directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
-        limits = log_limits(self._checkpoints, original[0].base_offset, producers, settings.heeds_high_watermark)
-        checkpoint = self._checkpoints.cleaner
+        checkpoints = self._checkpoints
         while True:
-            found = cleanable_range(self._segments, checkpoint, limits, settings)
+            found = cleanable_range(self._segments, checkpoints, producers, settings)
             result.found = result.found or found
             if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
                 break
@@ -276,7 +275,7 @@ class Compactor:
                 if self._commits_each:
                     yield self._plan([group])
                     self._mark_committed(group)
-            checkpoint = result.end
+            checkpoints = replace(checkpoints, cleaner=result.end)
             if result.is_whole or not settings.until_clean or self._staging is None or self._large:
                 break
         result.bytes_after = sum(segment.size for segment in self._segments)

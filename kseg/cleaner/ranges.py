@@ -83,55 +83,36 @@ class CleanableRange:
     kept_end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogLimits:
-    """``start`` and ``end``: the log start and log end offsets; ``last_stable``: the first offset that is unstable.
-
-    ``code``: TRANSACTION or WATERMARK, which makes it so. ``high_watermark``: None if it is unknown.
-    """
-
-    start: int
-    end: int
-    last_stable: int
-    code: str = TRANSACTION
-    high_watermark: int | None = None
-
-
 _UNSTABLE = {
     TRANSACTION: ("open transaction at", "an open transaction begins there"),
     WATERMARK: ("high watermark", "above the high watermark: replicas may not have it"),
 }
 
 
-def log_limits(known: Checkpoints, first_base: int, producers: Producers, heeds_high_watermark: bool) -> LogLimits:
-    """Returns the limits of a log. ``first_base``: base offset of the first segment.
-
-    ``heeds_high_watermark``: see `CleanerSettings`.
-    """
-    stable, code = producers.end_offset, TRANSACTION
-    if heeds_high_watermark and known.high_watermark is not None and known.high_watermark < stable:
-        stable, code = known.high_watermark, WATERMARK
-    if producers.first_unstable is not None and producers.first_unstable < stable:
-        stable, code = producers.first_unstable, TRANSACTION
-    return LogLimits(max(known.log_start or 0, first_base), producers.end_offset, stable, code, known.high_watermark)
-
-
 def cleanable_range(
-    segments: Sequence[CleanerSegment], checkpoint: int | None, limits: LogLimits, settings: CleanerSettings
+    segments: Sequence[CleanerSegment], known: Checkpoints, producers: Producers, settings: CleanerSettings
 ) -> CleanableRange:
     """Returns the range of a log that has at least one segment."""
-    start = limits.start if checkpoint is None or not limits.start <= checkpoint <= limits.end else checkpoint
+    start, log_end = max(known.log_start or 0, segments[0].base_offset), producers.end_offset
+    if known.cleaner is not None and start <= known.cleaner <= log_end:
+        start = known.cleaner
+    # The first offset that is unstable, and what makes it so.
+    last_stable, code = log_end, TRANSACTION
+    if settings.heeds_high_watermark and known.high_watermark is not None and known.high_watermark < last_stable:
+        last_stable, code = known.high_watermark, WATERMARK
+    if producers.first_unstable is not None and producers.first_unstable < last_stable:
+        last_stable, code = producers.first_unstable, TRANSACTION
     inactive = list(segments) if settings.includes_active else list(segments[:-1])
-    active_base = limits.end if settings.includes_active else segments[-1].base_offset
+    active_base = log_end if settings.includes_active else segments[-1].base_offset
     dirty = [s for s in segments_between(segments, start, 1 << 63) if s.base_offset < active_base]
     uncleanable, stops = active_base, []
-    if start < limits.end and start >= active_base:
+    if active_base <= start < log_end:
         text = f"offsets from {start} on are in the active segment, which is not cleaned (--include-active)"
         stops.append(Stop(ACTIVE, "segment roll", text))
-    if limits.last_stable < uncleanable:
-        uncleanable = limits.last_stable
-        short, why = _UNSTABLE[limits.code]
-        stops.append(Stop(limits.code, f"{short} {uncleanable}", f"offset {uncleanable} and above: {why}"))
+    if last_stable < uncleanable:
+        uncleanable = last_stable
+        short, why = _UNSTABLE[code]
+        stops.append(Stop(code, f"{short} {uncleanable}", f"offset {uncleanable} and above: {why}"))
     if settings.min_lag_ms > 0:
         for segment in dirty:
             largest = segment.largest_timestamp()
@@ -150,7 +131,7 @@ def cleanable_range(
     total = clean_bytes + dirty_bytes
     found = CleanableRange(start, end, clean_bytes, dirty_bytes, dirty_bytes / total if total else 0.0, False, stops)
     if settings.kept_end == HIGH_WATERMARK:
-        found.kept_end = limits.end if limits.high_watermark is None else min(limits.high_watermark, limits.end)
+        found.kept_end = log_end if known.high_watermark is None else min(known.high_watermark, log_end)
     elif settings.kept_end == RANGE_END:
         found.kept_end = end
     _judge(found, dirty, settings)
@@ -323,8 +304,7 @@ def backlog_of(
         expiration_ms = settings.producer_expiration_ms
         producers = producers or read_producers(directory, segments, now_ms, expiration_ms, Buffers())
         known = Checkpoints(broker.cleaner_offset, broker.log_start_offset, broker.high_watermark)
-        limits = log_limits(known, segments[0].base_offset, producers, settings.heeds_high_watermark)
-        found = cleanable_range(segments, known.cleaner, limits, settings)
+        found = cleanable_range(segments, known, producers, settings)
     except DamagedError as error:
         return _unreadable(Stop(DAMAGE, "damaged", str(error)))
     except (KsegError, OSError) as error:

@@ -1,5 +1,6 @@
 """The range to clean: LogCleanerManager's rules on artificial segments."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from kseg.cleaner.ranges import (
     TRANSACTION,
     WATERMARK,
     Backlog,
-    LogLimits,
+    Checkpoints,
+    CleanableRange,
     backlog_of,
     cleanable_range,
 )
@@ -35,8 +37,17 @@ def segments(*bases: int, size: int = 100) -> list[CleanerSegment]:
     ]
 
 
-def limits(end: int, last_stable: int | None = None, start: int = 0) -> LogLimits:
-    return LogLimits(start, end, end if last_stable is None else last_stable)
+Limits = tuple[Checkpoints, Producers]
+
+
+def limits(end: int, last_stable: int | None = None, start: int = 0) -> Limits:
+    return Checkpoints(log_start=start), Producers(end, last_stable)
+
+
+def cleanable(
+    found: list[CleanerSegment], checkpoint: int | None, known: Limits, settings: CleanerSettings
+) -> CleanableRange:
+    return cleanable_range(found, replace(known[0], cleaner=checkpoint), known[1], settings)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +63,19 @@ def limits(end: int, last_stable: int | None = None, start: int = 0) -> LogLimit
     ],
 )
 def test_the_checkpoint_divides_clean_from_dirty(checkpoint: int | None, start: int, dirty: int, clean: int) -> None:
-    found = cleanable_range(segments(0, 10, 20, 30), checkpoint, limits(40), CleanerSettings(0))
+    found = cleanable(segments(0, 10, 20, 30), checkpoint, limits(40), CleanerSettings(0))
     assert (found.start, found.dirty_bytes, found.clean_bytes) == (start, dirty, clean)
     assert found.end == max(30, found.end)
 
 
 def test_a_checkpoint_below_the_log_start_is_moved_there() -> None:
-    found = cleanable_range(segments(10, 20, 30), 5, limits(40, start=12), CleanerSettings(0))
+    found = cleanable(segments(10, 20, 30), 5, limits(40, start=12), CleanerSettings(0))
     assert (found.start, found.end) == (12, 30)
 
 
 @pytest.mark.parametrize(("last_stable", "end"), [(40, 30), (30, 30), (29, 20), (20, 20), (15, 10), (0, 0)])
 def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -> None:
-    found = cleanable_range(segments(0, 10, 20, 30), None, limits(40, last_stable), CleanerSettings(0, min_ratio=0.0))
+    found = cleanable(segments(0, 10, 20, 30), None, limits(40, last_stable), CleanerSettings(0, min_ratio=0.0))
     assert found.end == end
     assert found.is_due == (end > 0)
     assert any(stop.code == TRANSACTION for stop in found.stops) == (last_stable < 30)
@@ -72,20 +83,20 @@ def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(0, 30), (1, 30), (1000, 20), (2000, 10), (9000, 0)])
 def test_segments_younger_than_the_lag_are_not_cleaned(lag_ms: int, end: int) -> None:
-    found = cleanable_range(segments(0, 10, 20, 30), None, limits(40), CleanerSettings(2001, min_lag_ms=lag_ms))
+    found = cleanable(segments(0, 10, 20, 30), None, limits(40), CleanerSettings(2001, min_lag_ms=lag_ms))
     assert found.end == end
 
 
 def test_the_ratio_has_to_be_exceeded() -> None:
     for ratio, is_due in [(0.5, False), (0.49, True)]:
-        found = cleanable_range(segments(0, 10, 20), 10, limits(30), CleanerSettings(0, min_ratio=ratio))
+        found = cleanable(segments(0, 10, 20), 10, limits(30), CleanerSettings(0, min_ratio=ratio))
         assert (found.ratio, found.is_due) == (0.5, is_due)
 
 
 def test_the_active_segment_is_cleaned_only_on_request() -> None:
     alone = segments(0)
-    assert not cleanable_range(alone, None, limits(40), CleanerSettings(0)).is_due
-    found = cleanable_range(alone, None, limits(40), CleanerSettings(0, includes_active=True))
+    assert not cleanable(alone, None, limits(40), CleanerSettings(0)).is_due
+    found = cleanable(alone, None, limits(40), CleanerSettings(0, includes_active=True))
     assert (found.is_due, found.end) == (True, 40)
 
 
@@ -121,7 +132,7 @@ def test_offsets_that_overflow_an_index_start_another_group() -> None:
     [(2000, "1.000 s old"), (1000, "0.000 s old"), (999, "0.001 s in the future"), (0, "1.000 s in the future")],
 )
 def test_the_age_of_a_segment_that_is_too_recent(now_ms: int, age: str) -> None:
-    (stop,) = cleanable_range(segments(0, 10, 20)[1:], None, limits(40), CleanerSettings(now_ms, 10_000)).stops
+    (stop,) = cleanable(segments(0, 10, 20)[1:], None, limits(40), CleanerSettings(now_ms, 10_000)).stops
     assert f"its newest record is {age}, " in stop.text
 
 

@@ -242,14 +242,12 @@ def _new_quorum(
     paths: tuple[str, ...], options: RecoverOptions, change: ChangeOptions, presentation: Presentation
 ) -> int:
     """Writes the log directory of a new controller. Returns the exit status: 1 if something was left out."""
-    from kseg.recovery.metadata_log import NewQuorum
+    from kseg.recovery.metadata_log import write_new_quorum
 
     node, listener = options.new_quorum, options.listener
-    assert node is not None
     assert listener is not None
-    quorum = NewQuorum(node, listener, next(iter(paths), None), options.topics_from, options.as_of)
     with open_printer(presentation, change.is_dry) as printer:
-        plan, snapshot = quorum.write(change, printer.warning)
+        plan, snapshot = write_new_quorum(next(iter(paths), None), options, change, printer.warning)
         snapshot.report(printer.warning)
         printer.created([plan], damage_remains=bool(snapshot.left_out))
     if not change.is_dry:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from kseg.changes.journal import TopicPartition
@@ -58,19 +59,22 @@ class TopicIds:
         self.given = given
         self._by_metadata = by_metadata
         self._root = root
-        self._partitions: Partitions | None = None
-        self._is_kraft: bool | None = None
 
-    @property
+    @cached_property
     def is_kraft(self) -> bool:
         """Whether a KRaft node has written the log directory; then each partition has the file."""
-        if self._is_kraft is None:
-            self._is_kraft = trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0"))
-            with suppress(OSError):  # no log directory, or none with readable properties
-                with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
-                    items = read_meta_properties(stream.read(_MAX_BYTES))
-                self._is_kraft |= any(isinstance(item, MetaProperties) and item.version == 1 for item in items)
-        return self._is_kraft
+        with suppress(OSError):  # no log directory, or none with readable properties
+            with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
+                items = read_meta_properties(stream.read(_MAX_BYTES))
+            if any(isinstance(item, MetaProperties) and item.version == 1 for item in items):
+                return True
+        return trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0"))
+
+    @cached_property
+    def _partitions(self) -> Partitions:
+        partitions = Partitions(Scratch())
+        partitions.add(self._root)
+        return partitions
 
     def find(self, topic: str) -> tuple[str, str] | None:
         """Returns an id and its source; None if no partition has one, or if they disagree."""
@@ -78,9 +82,6 @@ class TopicIds:
             return given, "as it is given"
         if (known := self._by_metadata(topic)) is not None:
             return known, f"as in {METADATA_TOPIC}-0"
-        if self._partitions is None:
-            self._partitions = Partitions(Scratch())
-            self._partitions.add(self._root)
         found = self._partitions.topic_ids(topic)
         ids = set(found.values())
         return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None

@@ -50,7 +50,7 @@ from kseg.logdir.metadata_image import (
 )
 from kseg.logdir.metadata_replay import load_readable, snapshot_image
 from kseg.quantities import plural
-from kseg.recovery.options import Listener, RecoverOptions
+from kseg.recovery.options import RecoverOptions
 from kseg.recovery.planner import has_records
 from kseg.segment.files import (
     BOOTSTRAP,
@@ -588,55 +588,48 @@ class MetadataSnapshotPlanner(Planner):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NewQuorum:
-    """A request for the log directory of a new, single controller. ``source``: a node's log directory or its
-    __cluster_metadata-0, None if no copy is left; ``topics_from``: log directories whose topics are added."""
-
-    node: int
-    listener: Listener
-    source: str | None = None
-    topics_from: tuple[str, ...] = ()
-    end: int | None = None
-
-    def write(self, change: ChangeOptions, warn: Callable[[str], None]) -> tuple[Plan, NewSnapshot]:
-        """Writes the directory, whole or not at all. Raises KsegError."""
-        output, directory = str(change.output), None
-        if self.source is not None:
-            if not trees.isdir(self.source):
-                raise PathError(f"{self.source}: is no directory: give a log directory")
-            inside = os.path.join(self.source, METADATA_PARTITION)
-            is_partition = os.path.basename(os.path.abspath(self.source)) == METADATA_PARTITION
-            directory = inside if trees.isdir(inside) else self.source if is_partition else None
-            if directory is None and not self.topics_from:
-                raise PathError(f"{self.source}: holds no {METADATA_PARTITION}")
-            if directory is None:
-                warn(f"{self.source}: holds no {METADATA_PARTITION}: all is taken from the log directories")
-        of_copy = [] if directory is None else [os.path.dirname(os.path.abspath(directory))]
-        of_topics = _metas(self.topics_from)
-        metas = _metas([*of_copy, *self.topics_from])
-        cluster_id, read = _cluster_id(metas), list(metas)
-        _check_places(output, read, change, warn)
-        topics = DirectoryTopics(of_topics) if of_topics else None
-        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
-        endpoint = {"name": self.listener.name, "host": self.listener.host, "port": self.listener.port}
-        voter = {
-            "voterId": self.node, "voterDirectoryId": directory_id, "endpoints": [endpoint],
-            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
-        }  # fmt: skip
-        snapshot = new_snapshot(directory, self.end, [voter], topics)
-        properties = f"version=1\ncluster.id={cluster_id}\nnode.id={self.node}\ndirectory.id={directory_id}\n".encode()
-        files = {f"{METADATA_PARTITION}/{name}": file for name, file in snapshot.files.items()}
-        files[META_PROPERTIES] = properties, "the node of the new quorum"
-        steps = [Step(CREATE, name, reason, None, len(data)) for name, (data, reason) in files.items()]
-        plan = Plan(output, steps, facts=snapshot.facts(output))
-        with new_directories(output, change.takes_lock, change.is_dry, model=read[0]) as made:
-            if not change.is_dry:
-                folder = made.add(METADATA_PARTITION, model=directory or read[0])
-                for name, (data, _) in snapshot.files.items():
-                    Disk().write_file(os.path.join(folder, name), data, folder)
-                Disk().write_file(os.path.join(made.folder, META_PROPERTIES), properties, made.folder)
-        return plan, snapshot
+def write_new_quorum(
+    source: str | None, options: RecoverOptions, change: ChangeOptions, warn: Callable[[str], None]
+) -> tuple[Plan, NewSnapshot]:
+    """Writes the log directory of a new, single controller, whole or not at all. ``source``: a node's log directory or
+    its __cluster_metadata-0, None if no copy is left. Raises KsegError."""
+    node, listener, output, directory = options.new_quorum, options.listener, str(change.output), None
+    assert listener is not None
+    if source is not None:
+        if not trees.isdir(source):
+            raise PathError(f"{source}: is no directory: give a log directory")
+        inside = os.path.join(source, METADATA_PARTITION)
+        is_partition = os.path.basename(os.path.abspath(source)) == METADATA_PARTITION
+        directory = inside if trees.isdir(inside) else source if is_partition else None
+        if directory is None and not options.topics_from:
+            raise PathError(f"{source}: holds no {METADATA_PARTITION}")
+        if directory is None:
+            warn(f"{source}: holds no {METADATA_PARTITION}: all is taken from the log directories")
+    of_copy = [] if directory is None else [os.path.dirname(os.path.abspath(directory))]
+    of_topics = _metas(options.topics_from)
+    metas = _metas([*of_copy, *options.topics_from])
+    cluster_id, read = _cluster_id(metas), list(metas)
+    _check_places(output, read, change, warn)
+    topics = DirectoryTopics(of_topics) if of_topics else None
+    directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+    endpoint = {"name": listener.name, "host": listener.host, "port": listener.port}
+    voter = {
+        "voterId": node, "voterDirectoryId": directory_id, "endpoints": [endpoint],
+        "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+    }  # fmt: skip
+    snapshot = new_snapshot(directory, options.as_of, [voter], topics)
+    properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={directory_id}\n".encode()
+    files = {f"{METADATA_PARTITION}/{name}": file for name, file in snapshot.files.items()}
+    files[META_PROPERTIES] = properties, "the node of the new quorum"
+    steps = [Step(CREATE, name, reason, None, len(data)) for name, (data, reason) in files.items()]
+    plan = Plan(output, steps, facts=snapshot.facts(output))
+    with new_directories(output, change.takes_lock, change.is_dry, model=read[0]) as made:
+        if not change.is_dry:
+            folder = made.add(METADATA_PARTITION, model=directory or read[0])
+            for name, (data, _) in snapshot.files.items():
+                Disk().write_file(os.path.join(folder, name), data, folder)
+            Disk().write_file(os.path.join(made.folder, META_PROPERTIES), properties, made.folder)
+    return plan, snapshot
 
 
 def _metas(directories: Iterable[str]) -> dict[str, MetaProperties]:

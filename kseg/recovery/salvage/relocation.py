@@ -19,7 +19,6 @@ from kseg.recovery.salvage.header_repair import (
     with_first_offset,
 )
 from kseg.recovery.salvage.segment_draft import MisplacedRun, SalvagedBatches, SegmentDraft, batch_of, batches_of
-from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source
 
 MAX_SINGLES = 250_000
@@ -275,8 +274,7 @@ class Relocation:
 
     def _cut_out(self, run: MisplacedRun, why: str = "are kept elsewhere") -> None:
         part = run.part
-        text = f"offsets {part.first} to {part.last} {why}"
-        run.own.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+        run.own.cut_out("batch-out-of-order", part.start, part.size, f"offsets {part.first} to {part.last} {why}")
 
     def _fill_gap(self, run: MisplacedRun) -> bool:
         """Puts a batch into a gap of exactly its size that its offsets overlap."""

@@ -312,7 +312,7 @@ class Attempt:
             self.load_parts(draft)
             for part in draft.leave_out(mine):
                 why = mine[part.first]
-                owners[part.path or draft.path].cuts.add(Damage(why.code, part.start, part.size, why.message))
+                owners[part.path or draft.path].cut_out(why.code, part.start, part.size, why.message)
 
     def transaction_conflicts(self) -> dict[int, Rejection]:
         """Returns the batches to leave out, by first offset, after `plan` has raised TransactionConflictError."""
@@ -328,7 +328,7 @@ class Attempt:
         if (stranger := self._foreign.get(name)) is not None:
             kept = SegmentDraft(os.path.abspath(stranger.path), base, behind, file=name)
             text = f"{stranger.records} records of another partition: {stranger.reason}"
-            kept.cuts.add(Damage(FOREIGN_BATCHES, 0, stranger.size, text))
+            kept.cut_out(FOREIGN_BATCHES, 0, stranger.size, text)
             return kept
         with open_source(self.workspace.path(name)) as source:
             kept = scan_segment(source, base, behind, self.scratch, self.load.start.jobs, self._evidence, self._filter)
@@ -379,8 +379,8 @@ class Attempt:
         recorded = self._recorded(draft)
         removed = recorded if draft.file == name else []  # otherwise the old file is removed later
         reason = self._reason(draft)
-        if draft.cuts.more:
-            reason += f" ({draft.cuts.more} more than are listed)"
+        if draft.more_cuts:
+            reason += f" ({draft.more_cuts} more than are listed)"
         if draft.is_empty and not draft.is_last:
             for suffix in SEGMENT_SUFFIXES:
                 workspace.delete(name.removesuffix(LOG) + suffix, reason, removed if suffix == LOG else ())
@@ -407,14 +407,13 @@ class Attempt:
         """Adds a segment to the result, once. Returns the removed ranges of its file."""
         if draft in self._removed:
             return self._removed[draft]
-        found, cuts = self._result, draft.cuts
-        listed = sorted(cuts.listed, key=lambda cut: cut.position)
+        found, listed = self._result, sorted(draft.cuts, key=lambda cut: cut.position)
         losses = intact_in(draft.path, listed, self.scratch)
         found.cuts += [(draft.file, cut) for cut in listed]
         found.intact |= {
             (draft.file, cut.position): loss for cut, loss in zip(listed, losses, strict=True) if loss.batches
         }
-        found.more_cuts += cuts.more
+        found.more_cuts += draft.more_cuts
         found.ambiguous += draft.ambiguous
         found.moved += sum(not (part.head or self.filling.has(part.path)) for part in draft.extra)
         found.repaired += draft.repaired if draft.name else 0

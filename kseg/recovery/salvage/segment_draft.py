@@ -5,7 +5,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from heapq import merge
 from typing import NamedTuple
@@ -228,23 +228,6 @@ _SMALL_BYTES = 1 << 18
 """Parts up to this size are gathered in memory and read together; one pass for each would take longer."""
 
 
-@dataclass(slots=True)
-class Cuts:
-    """The removed ranges: the first ones, and the number of ``more``."""
-
-    listed: list[Damage] = field(default_factory=list)
-    more: int = 0
-
-    def add(self, damage: Damage) -> None:
-        if len(self.listed) < MAX_CUTS:
-            self.listed.append(damage)
-        else:
-            self.more += 1
-
-    def __bool__(self) -> bool:
-        return bool(self.listed)
-
-
 @dataclass(slots=True, eq=False)
 class MisplacedRun:
     """Intact ``batches`` of a file, ``own``, that seem to be in the wrong place. ``expected``: the first offset that
@@ -282,7 +265,9 @@ class SegmentDraft:
         self.file = file or name
         self.parts = Parts(self.base)
         self.extra: list[SalvagedBatches] = []
-        self.cuts = Cuts()
+        self.cuts: list[Damage] = []
+        self.more_cuts = 0
+        """Number of removed ranges beyond the first ones, which ``cuts`` lists."""
         self.misplaced: list[MisplacedRun] = []
         self.is_sparse = False
         """Whether offsets are missing that damage does not explain."""
@@ -328,6 +313,13 @@ class SegmentDraft:
     @property
     def is_empty(self) -> bool:
         return not (len(self.parts) or self.extra or self.is_released)
+
+    def cut_out(self, code: str, position: int, length: int, message: str) -> None:
+        """Removes a range of its file."""
+        if len(self.cuts) < MAX_CUTS:
+            self.cuts.append(Damage(code, position, length, message))
+        else:
+            self.more_cuts += 1
 
     def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
         """Returns the ranges of missing offsets from its base to its last offset; one range that spans them if there

@@ -315,7 +315,7 @@ class _Scan:
                 self._draft.has_shared = True
                 break
         if damage.length:
-            self._draft.cuts.add(damage)
+            self._draft.cut_out(damage.code, damage.position, damage.length, damage.message)
 
     def _add_repaired(self, position: int, size: int, head: bytes) -> None:
         """Adds a batch whose checksum is right."""
@@ -356,7 +356,7 @@ class _Scan:
             misplaced.append(MisplacedRun(own, part._replace(path=own.path), batches, expected, doubt, records))
         else:
             text = f"offsets {part.first} to {part.last} do not belong here"
-            self._draft.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+            self._draft.cut_out("batch-out-of-order", part.start, part.size, text)
 
     def headers(self, headers: HeaderRows, rejected: dict[int, Rejection]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
@@ -443,7 +443,7 @@ class _Scan:
     @property
     def _is_behind_damage(self) -> bool:
         """Whether a range was cut out after the last part."""
-        parts, cuts = self._draft.parts, self._draft.cuts.listed
+        parts, cuts = self._draft.parts, self._draft.cuts
         return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[-1].end
 
     def _is_explained(self, first: int) -> bool:
@@ -506,13 +506,13 @@ class _Scan:
                 is_whole = one.first_offset == expected + 1 and row + 1 < headers.count
                 is_whole = is_whole and headers[row + 1].first_offset == one.last_offset + 1
                 length = size if is_whole else self._find_inside(position, size, expected)
-                self._draft.cuts.add(Damage("crc-mismatch", position, length, "the checksum is not that of the bytes"))
+                self._draft.cut_out("crc-mismatch", position, length, "the checksum is not that of the bytes")
             else:
                 self._add_repaired(position, size, head)
             return
         if kind == _REJECTED:
             why = self._rejected[position]
-            self._draft.cuts.add(Damage(why.code, position, size, why.message))
+            self._draft.cut_out(why.code, position, size, why.message)
             return
         if kind == _REPAIRED:
             self._add_repaired(position, size, self._heads[position])
@@ -536,8 +536,8 @@ class _Scan:
             is_cut = end == self._behind.size and sum(headers.count for headers in found) >= _FEW_BATCHES
             if not is_cut or found[0][0].last_offset <= before:
                 return size
-            tail = (accepted.position, end - accepted.position)
-            self._draft.cuts.add(Damage("truncated-batch", *tail, "the rest at the end"))
+            at = accepted.position
+            self._draft.cut_out("truncated-batch", at, end - at, "the rest at the end")
         self._draft.has_epochs = True
         for headers in found:
             self._compressed.open(headers, before)

@@ -50,7 +50,7 @@ class Draft:
 
     @property
     def cuts(self) -> list[int]:
-        return [cut.position for cut in self.draft.cuts.listed]
+        return [cut.position for cut in self.draft.cuts]
 
 
 def placed(*drafts: Draft, others: tuple[Draft, ...] = ()) -> None:
@@ -166,7 +166,7 @@ def test_the_single_batches_of_misplaced_runs_are_limited(
     half = runs[0].size // 2
     free = [(4, 5, runs[0].start + half), (10, 11, runs[1].start + half)]
     assert segment.put == free[:runs_split]
-    cuts = {cut.position: (cut.length, cut.message) for cut in copy.draft.cuts.listed}
+    cuts = {cut.position: (cut.length, cut.message) for cut in copy.draft.cuts}
     expected = {}
     for i, run in enumerate(runs):
         if i < runs_split:

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.salvage import segment_draft
-from kseg.recovery.salvage.segment_draft import (
-    Cuts,
-    MisplacedRun,
-    Parts,
-    SalvagedBatches,
-    SegmentDraft,
-    batch_of,
-    batches_of,
-)
+from kseg.recovery.salvage.segment_draft import MisplacedRun, Parts, SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.segment.items import Damage
 from kseg.stores.source import open_source
 from recovery.damages import first_offset, last_offset
@@ -183,12 +175,10 @@ def test_changed_batches_become_parts_of_their_own(
 
 def test_the_listed_cuts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_draft, "MAX_CUTS", 3)
-    cuts = Cuts()
-    assert not cuts
-    expected = [Damage("a", 10 * i, 2, "text") for i in range(5)]
-    for damage in expected:
-        cuts.add(damage)
-    assert (cuts.listed, cuts.more, bool(cuts)) == (expected[:3], 2, True)
+    draft = SegmentDraft("a", 0, None)
+    for i in range(5):
+        draft.cut_out("a", 10 * i, 2, "text")
+    assert (draft.cuts, draft.more_cuts) == ([Damage("a", 10 * i, 2, "text") for i in range(3)], 2)
 
 
 def test_any_damage_makes_a_changed_segment() -> None:
@@ -202,7 +192,7 @@ def test_any_damage_makes_a_changed_segment() -> None:
     assert not draft(ambiguous=1, has_epochs=True, epochs_fall=True).is_changed
     assert draft(has_shared=True).is_changed
     with_cut, misplaced, filled = draft(), draft(), draft()
-    with_cut.cuts.add(Damage("a", 0, 1, "text"))
+    with_cut.cut_out("a", 0, 1, "text")
     misplaced.misplaced.append(MisplacedRun(misplaced, whole(), 1))
     filled.put(whole())
     assert all(each.is_changed for each in (with_cut, misplaced, filled))

@@ -136,7 +136,7 @@ def assert_intact(data: bytes, part: SalvagedBatches) -> list[bytes]:
 
 def ranges_of(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
     yield from ((part.start, part.end) for part in draft.parts)
-    yield from ((cut.position, cut.position + cut.length) for cut in draft.cuts.listed)
+    yield from ((cut.position, cut.position + cut.length) for cut in draft.cuts)
     yield from ((run.part.start, run.part.end) for run in draft.misplaced)
 
 
@@ -203,7 +203,7 @@ def test_the_misplaced_runs_of_a_file_are_limited(most: int, path: Path, monkeyp
     assert [(run.part, run.batches, run.records) for run in draft.misplaced] == [(part, 1, 2) for part in parts[:most]]
     texts = [f"offsets {10 * i} to {10 * i + 1} do not belong here" for i in range(3)]
     cuts = [Range("batch-out-of-order", i * size, size, texts[i]) for i in range(3)]
-    assert draft.cuts.listed == cuts[most:]
+    assert draft.cuts == cuts[most:]
 
 
 @pytest.mark.parametrize(("next_base", "fitting"), [(1003, 1), (1004, 2), (1005, 2), (1006, 3), (None, 3)])

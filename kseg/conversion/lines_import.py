@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
@@ -34,6 +34,7 @@ from kseg.conversion.rows_writer import (
     rows_of,
 )
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, errors_at
+from kseg.export import pa
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES
@@ -46,9 +47,6 @@ from kseg.segment.files import SegmentFile, is_new_partition, own_name, parse_pa
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.source import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    import pyarrow
 
 _RECORD_FIELDS = frozenset(
     {
@@ -324,7 +322,7 @@ class Import:
         elif isinstance(line, RecordLine):
             self._writers.use(line.partition or NAMELESS, line.size).add_record(line)
 
-    def add_table(self, name: str, rows: "pyarrow.RecordBatch") -> None:
+    def add_table(self, name: str, rows: "pa.RecordBatch") -> None:
         """Adds rows of one partition with columns of `record_columns`. Raises KsegError, ValueError."""
         self._writers.use(name, rows.nbytes).add_table(rows)
 

@@ -23,6 +23,7 @@ from kseg.changes.plan import Plan
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.errors import DamageError, PathError, UnsupportedError
+from kseg.export import pa, pq
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
@@ -137,8 +138,6 @@ class TableWriter:
 
     def flush(self) -> None:
         """Writes the rows that are held, as a row group."""
-        import pyarrow as pa
-
         held, self._held, self._rows, self.held_bytes = self._held, [], 0, 0
         if held:
             table = pa.Table.from_batches(held, self._schema)
@@ -146,8 +145,6 @@ class TableWriter:
 
 
 def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
-    import pyarrow.parquet as pq
-
     return pq.ParquetWriter(
         stream,
         schema,
@@ -162,8 +159,6 @@ def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None)
 
 
 def _arrow_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
-    import pyarrow as pa
-
     packing = None if codec == "none" else pa.Codec(codec, level) if level is not None else codec
     return pa.ipc.new_file(stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
 
@@ -444,8 +439,6 @@ class _PartitionedTables:
 
 def _by_day(batch: Any) -> Iterator[tuple[str | None, Any]]:
     """Yields the rows of each day in UTC; None: without a time, or outside of the years 1 to 9999."""
-    import pyarrow as pa
-
     days = batch.column(TIMESTAMP).cast(pa.date32()).cast(pa.int32())
     for day, rows in by_value(batch, days):
         has_name = day is not None and date.min.toordinal() <= day + _EPOCH_DAY <= date.max.toordinal()

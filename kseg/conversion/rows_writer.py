@@ -3,13 +3,14 @@
 import os
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Build, Grouper
 from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError, errors_at
+from kseg.export import pa
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import MAGIC_V2
@@ -18,9 +19,6 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 class NewRecord(NamedTuple):
@@ -134,7 +132,7 @@ class RowsWriter:
         if records:
             self.add(rows_of(records), records[0].append_time)
 
-    def add_table(self, batch: "pyarrow.RecordBatch") -> None:
+    def add_table(self, batch: "pa.RecordBatch") -> None:
         """Appends the rows of a record batch with columns of `record_columns`; without offsets they get the next ones.
 
         Raises KsegError as `add`, ValueError as `batchable_rows`.

@@ -24,6 +24,7 @@ from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, not
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.record_files import NULL_DIRECTORY
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
+from kseg.export import pa, pc, pq
 from kseg.export.arrow import COLUMNS, by_partition, int64_column, record_columns
 from kseg.export.chunk import OFFSET
 from kseg.limits import CHUNK_ROWS, MAX_BATCH_BYTES
@@ -31,9 +32,7 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.stores.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    import pyarrow
-
-    Reader = Callable[[str, BinaryIO, Sequence[str]], Iterator[pyarrow.RecordBatch]]
+    Reader = Callable[[str, BinaryIO, Sequence[str]], Iterator[pa.RecordBatch]]
 
 _STEP_BYTES = 16 << 20
 """Size of the rows that are decoded at once, and a row more."""
@@ -120,7 +119,7 @@ class _Rows(NamedTuple):
 
     name: str
     place: Place
-    batch: "pyarrow.RecordBatch"
+    batch: "pa.RecordBatch"
 
     @property
     def offsets(self) -> Sequence[int]:
@@ -177,8 +176,6 @@ class _TableFile:
         return first, True
 
     def _sorted_runs(self, spilled: ExitStack) -> Iterator[_Stream]:
-        import pyarrow as pa
-
         file, writer, runs = spilled.enter_context(TemporaryFile()), None, list[list[Place]]()
         for held in self._held():
             runs.append([])
@@ -198,7 +195,7 @@ class _TableFile:
                 rows = partial(map, lambda at: self._placed(reader.get_batch(at)), found)
                 yield _Stream(run[0], rows, self._path)
 
-    def _held(self) -> "Iterator[dict[tuple[str, int], list[pyarrow.RecordBatch]]]":
+    def _held(self) -> "Iterator[dict[tuple[str, int], list[pa.RecordBatch]]]":
         """Yields the rows by topic and partition, some ten MB at a time."""
         held, size = defaultdict(list), 0
         for _, place, batch in self._rows():
@@ -212,8 +209,6 @@ class _TableFile:
 
     def _rows(self, names: Sequence[str] = COLUMNS, is_split: bool = True) -> Iterator[_Rows]:
         """Yields the rows with the columns of records that are among the names; ``is_split``: by partition."""
-        import pyarrow as pa
-
         with ExitStack() as opened:
             stream = open_input(self._path, opened)
             opened.enter_context(_errors_of_pyarrow("standard input" if self._path == STANDARD_INPUT else self._path))
@@ -229,12 +224,12 @@ class _TableFile:
                     if rows.num_rows:
                         yield self._placed(rows)
 
-    def _placed(self, batch: "pyarrow.RecordBatch") -> _Rows:
+    def _placed(self, batch: "pa.RecordBatch") -> _Rows:
         place, has_name = self._place(batch), "topic" in batch.schema.names
         name = f"{batch.column('topic')[0]}-{batch.column('partition')[0]}" if has_name else NAMELESS
         return _Rows(name, place, batch)
 
-    def _place(self, batch: "pyarrow.RecordBatch", at: int = 0) -> Place:
+    def _place(self, batch: "pa.RecordBatch", at: int = 0) -> Place:
         names = batch.schema.names
         if OFFSET not in names:
             return self._no_offset
@@ -244,8 +239,6 @@ class _TableFile:
 
 @contextmanager
 def _errors_of_pyarrow(path: str) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
     except KsegError as error:
@@ -261,8 +254,6 @@ def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:
 
     A stream is opened at its turn. Of those that overlap, rows are joined up to the first end of what has been read.
     """
-    import pyarrow as pa
-
     heads: list[tuple[Place, int, _Rows | None, Iterator[_Rows]]] = []
 
     def push(at: int, head: _Rows | None, rest: Iterator[_Rows]) -> None:
@@ -291,9 +282,7 @@ def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:
             yield _Rows(taken[0][1].name, taken[0][1].place, batch), streams[taken[0][0]].path
 
 
-def _parquet(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pyarrow.RecordBatch]":
-    import pyarrow.parquet as pq
-
+def _parquet(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pa.RecordBatch]":
     if path == STANDARD_INPUT:
         raise UnsupportedError("a Parquet file is read from its end: give its path")
     with pq.ParquetFile(opened) as file:
@@ -308,10 +297,8 @@ def _parquet(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "It
             yield from file.iter_batches(min(max(rows, 1), CHUNK_ROWS), [group], read, use_threads=False)
 
 
-def _arrow(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pyarrow.RecordBatch]":
+def _arrow(path: str, opened: BinaryIO, names: Sequence[str] = COLUMNS) -> "Iterator[pa.RecordBatch]":
     """Reads a stream or a file. On standard input a file is its magic, a stream, and its footer."""
-    import pyarrow as pa
-
     is_file = cast(BufferedReader, opened).peek(len(_ARROW_MAGIC)).startswith(_ARROW_MAGIC)
     if is_file and path != STANDARD_INPUT:
         reader = pa.ipc.open_file(opened)
@@ -337,7 +324,7 @@ _ARROW_MAGIC = b"ARROW1"
 _READERS: "dict[str, Reader]" = {"parquet": _parquet, "arrow": _arrow}
 
 
-def _in_steps(batch: "pyarrow.RecordBatch") -> "Iterator[pyarrow.RecordBatch]":
+def _in_steps(batch: "pa.RecordBatch") -> "Iterator[pa.RecordBatch]":
     """Yields the rows in parts that are small also when values that repeat are written out."""
     size = sum(map(_written_out, batch.columns))
     if batch.num_rows <= (CHUNK_ROWS if size <= _STEP_BYTES else 1):
@@ -350,11 +337,8 @@ def _in_steps(batch: "pyarrow.RecordBatch") -> "Iterator[pyarrow.RecordBatch]":
     yield from _in_steps(batch.slice(half))
 
 
-def _written_out(column: "pyarrow.Array") -> int:
+def _written_out(column: "pa.Array") -> int:
     """Returns the size of the values of a column without dictionaries."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     if pa.types.is_map(kind):
         pair = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])

@@ -6,19 +6,16 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kseg.errors import UnsupportedError
+from kseg.export import pa, pc
 from kseg.export.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
 from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.limits import CHUNK_ROWS
 from kseg.segment.files import LAST_OFFSET, is_new_partition
-
-if TYPE_CHECKING:
-    import pyarrow
-
 
 _PLACE = "file string, topic string, partition int"
 _COLUMNS = {
@@ -75,10 +72,8 @@ def need_pyarrow() -> None:
         raise UnsupportedError("Parquet and Arrow need pyarrow: pip install 'kseg[parquet]'") from error
 
 
-def schema(names: Sequence[str], unit: str = "us", mode: str = "records") -> "pyarrow.Schema":
+def schema(names: Sequence[str], unit: str = "us", mode: str = "records") -> "pa.Schema":
     """Returns the schema of these columns of a mode. ``unit``: of timestamps."""
-    import pyarrow as pa
-
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     types = {
         "binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(),
@@ -95,11 +90,9 @@ def location_columns(path: str, topic: str | None, partition: int | None) -> dic
 
 
 def record_batches(
-    rows: Iterable[Mapping[str, Any]], wanted: "pyarrow.Schema", size: int = 4096
-) -> Iterator["pyarrow.RecordBatch"]:
+    rows: Iterable[Mapping[str, Any]], wanted: "pa.Schema", size: int = 4096
+) -> Iterator["pa.RecordBatch"]:
     """Yields rows by column name, ``size`` at a time, with the columns of the schema only; missing names are null."""
-    import pyarrow as pa
-
     rows = iter(rows)
     while some := list(islice(rows, size)):
         arrays = [pa.array([row.get(field.name) for row in some], field.type) for field in wanted]
@@ -108,17 +101,15 @@ def record_batches(
 
 def record_batch(
     chunk: Chunk,
-    wanted: "pyarrow.Schema",
+    wanted: "pa.Schema",
     constants: Constants,
-    decoded: "Mapping[str, pyarrow.Array] | None" = None,
-) -> "pyarrow.RecordBatch":
+    decoded: "Mapping[str, pa.Array] | None" = None,
+) -> "pa.RecordBatch":
     """Returns the chunk as a record batch. The schema is `schema`'s, or differs from it in field names only, and in
     ``decoded`` columns (`kseg.export.decoded`).
 
     `Chunks` has scaled timestamps to the unit of the schema.
     """
-    import pyarrow as pa
-
     arrays = []
     for field in wanted:
         if decoded and field.name in decoded:
@@ -130,10 +121,8 @@ def record_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(chunk: Chunk, name: str, kind: "pyarrow.DataType") -> "pyarrow.Array":
+def _column(chunk: Chunk, name: str, kind: "pa.DataType") -> "pa.Array":
     """Returns a column of a chunk. Raises KeyError if the chunk lacks it."""
-    import pyarrow as pa
-
     if name == HEADERS:
         return _headers(chunk, kind)
     if name in (KEY, VALUE):
@@ -142,16 +131,14 @@ def _column(chunk: Chunk, name: str, kind: "pyarrow.DataType") -> "pyarrow.Array
     return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name][: chunk.count])])
 
 
-def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
+def _repeated(value: str | int | None, count: int, kind: "pa.DataType") -> "pa.Array":
     """Returns a column of ``count`` copies of a string or an int32."""
     return _column_of(value, max(1 << (count - 1).bit_length(), CHUNK_ROWS), kind).slice(0, count)
 
 
 @lru_cache(maxsize=4)
-def _column_of(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
+def _column_of(value: str | int | None, count: int, kind: "pa.DataType") -> "pa.Array":
     """Returns the same column for all chunks of a partition. pyarrow's scalars would import pandas, if installed."""
-    import pyarrow as pa
-
     if value is None:
         return pa.nulls(count, kind)
     if isinstance(value, int):
@@ -162,16 +149,12 @@ def _column_of(value: str | int | None, count: int, kind: "pyarrow.DataType") ->
 
 
 def _binary(column: Bytes, count: int, kind: Any) -> Any:
-    import pyarrow as pa
-
     ends = column.ends[: count + 1]  # unused entries would be written to the file
     buffers = [pa.py_buffer(column.valid), pa.py_buffer(ends), pa.py_buffer(column.data[: ends[count]])]
     return pa.Array.from_buffers(kind, count, buffers)
 
 
 def _headers(chunk: Chunk, kind: Any) -> Any:
-    import pyarrow as pa
-
     keys, values, ends = chunk.header_keys, chunk.header_values, chunk.header_ends
     if keys is None or values is None or ends is None:
         raise KeyError(HEADERS)
@@ -190,8 +173,6 @@ def _texts(keys: Bytes, count: int, kind: Any) -> Any:
 
     A text that reads like that becomes it too, so that `_header_keys` restores all keys.
     """
-    import pyarrow as pa
-
     found = _binary(keys, count, kind)
     try:
         found.validate(full=True)  # a cast would check the same, but import all of pyarrow.compute
@@ -220,11 +201,8 @@ def unescaped(text: bytes) -> bytes:
     return key if _escaped(key) == text else text
 
 
-def _header_keys(column: "pyarrow.Array") -> "pyarrow.Array":
+def _header_keys(column: "pa.Array") -> "pa.Array":
     """Returns header keys as the bytes that they were before `_texts`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pc.any(pc.starts_with(column, _ESCAPE_START)).as_py():
         return column
     return pa.array([unescaped(key) for key in column.to_pylist()], pa.binary())
@@ -237,16 +215,14 @@ DECODED = b"kseg.decoded"
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 
 
-def record_columns(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+def record_columns(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     """Returns the columns of records that any table has, with types that `batchable_rows` reads.
 
     Texts become bytes, dictionaries their values; a timestamp is of any unit, a number of milliseconds, or a text of
     ISO 8601 with a zone, and UTC if it has no zone; a timestamp type is also the name of one. Raises ValueError, which
     names the column, for others.
     """
-    import pyarrow as pa
-
-    found: dict[str, pyarrow.Array] = {}
+    found: dict[str, pa.Array] = {}
     for field, column in zip(batch.schema, batch.columns, strict=True):
         name = field.name
         if _INDEX_OF_PANDAS.fullmatch(name):
@@ -271,9 +247,7 @@ def record_columns(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
     return pa.RecordBatch.from_pydict(found)
 
 
-def _record_column(name: str, column: "pyarrow.Array") -> "pyarrow.Array":
-    import pyarrow as pa
-
+def _record_column(name: str, column: "pa.Array") -> "pa.Array":
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_boolean(column.type) or pa.types.is_date(column.type):
@@ -292,10 +266,7 @@ def _record_column(name: str, column: "pyarrow.Array") -> "pyarrow.Array":
     return column.cast(kinds.get(name, column.type))
 
 
-def _timestamp_types(column: "pyarrow.Array", is_text: bool) -> "pyarrow.Array":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _timestamp_types(column: "pa.Array", is_text: bool) -> "pa.Array":
     names = list(TIMESTAMP_TYPES)
     numbers = pa.array(TIMESTAMP_TYPES.values(), pa.int32())
     known = pa.array(names, column.type) if is_text else numbers
@@ -305,14 +276,11 @@ def _timestamp_types(column: "pyarrow.Array", is_text: bool) -> "pyarrow.Array":
     return found
 
 
-def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.RecordBatch]]":
+def by_partition(batch: "pa.RecordBatch") -> "Iterator[tuple[str, pa.RecordBatch]]":
     """Yields the rows of each partition, by the name of its directory, in their order.
 
     Raises ValueError for columns ``topic`` and ``partition`` (`record_columns`) that name none.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for name in ("topic", "partition"):
         if name not in batch.schema.names:
             raise ValueError(f"there is no column {name}: a record says both topic and partition, or neither")
@@ -324,7 +292,7 @@ def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.R
     if (least := pc.min(numbers).as_py()) < 0:
         raise ValueError(f"column partition: {least} is no partition number")
     if pc.all(pc.and_(pc.equal(topics, topics[0]), pc.equal(numbers, numbers[0]))).as_py():
-        parts: Iterable[tuple[str, pyarrow.RecordBatch]] = [(f"{topics[0]}-{numbers[0]}", batch)]
+        parts: Iterable[tuple[str, pa.RecordBatch]] = [(f"{topics[0]}-{numbers[0]}", batch)]
     else:  # several: the names of all rows take longer than all else here
         parts = by_value(batch, pc.binary_join_element_wise(topics, numbers.cast(pa.string()), "-"))
     for name, rows in parts:
@@ -333,10 +301,8 @@ def by_partition(batch: "pyarrow.RecordBatch") -> "Iterator[tuple[str, pyarrow.R
         yield name, rows
 
 
-def by_value(batch: "pyarrow.RecordBatch", values: "pyarrow.Array") -> "Iterator[tuple[Any, pyarrow.RecordBatch]]":
+def by_value(batch: "pa.RecordBatch", values: "pa.Array") -> "Iterator[tuple[Any, pa.RecordBatch]]":
     """Yields the rows of each value, null included, in their order. ``values`` has one for each row."""
-    import pyarrow.compute as pc
-
     found = pc.dictionary_encode(values, null_encoding="encode")
     order = pc.sort_indices(found.indices) if len(found.dictionary) > 1 else None
     rows, first = batch if order is None else batch.take(order), 0
@@ -346,10 +312,8 @@ def by_value(batch: "pyarrow.RecordBatch", values: "pyarrow.Array") -> "Iterator
         first += counts[index]
 
 
-def with_offsets(batch: "pyarrow.RecordBatch", first: int) -> "pyarrow.RecordBatch":
+def with_offsets(batch: "pa.RecordBatch", first: int) -> "pa.RecordBatch":
     """Returns the rows with offsets from ``first`` on, if they have none. Raises ValueError if too few are left."""
-    import pyarrow as pa
-
     if OFFSET in batch.schema.names:
         return batch
     if first + batch.num_rows - 1 > LAST_OFFSET:
@@ -357,7 +321,7 @@ def with_offsets(batch: "pyarrow.RecordBatch", first: int) -> "pyarrow.RecordBat
     return batch.append_column(OFFSET, pa.array(range(first, first + batch.num_rows), pa.int64()))
 
 
-def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[tuple[Rows, int | None]]:
+def batchable_rows(batch: "pa.RecordBatch") -> Iterator[tuple[Rows, int | None]]:
     """Yields all records of a batch with columns of `kseg.export.arrow.schema`, ``offset`` among them: those that can
     share a batch, with their LogAppendTime in ms, or None.
 
@@ -380,10 +344,7 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[tuple[Rows, int | N
             first = stop
 
 
-def _rows(batch: "pyarrow.RecordBatch") -> Rows:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _rows(batch: "pa.RecordBatch") -> Rows:
     names, count, payload = batch.schema.names, batch.num_rows, _Payload()
     rows, headers = int64s(count * layout.ROW_WIDTH), int64s(layout.HEADER_WIDTH)
     if batch.column(OFFSET).null_count:
@@ -430,9 +391,6 @@ class _Payload:
 
     def add(self, column: Any) -> tuple[memoryview, memoryview]:
         """Returns the position of each value of a column, and its length, -1 for null."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         column = column.cast(pa.binary())
         starts = _boundaries(column)
         first, last = starts[0].as_py(), starts[len(column)].as_py()
@@ -450,22 +408,15 @@ class _Payload:
 
 def _boundaries(column: Any) -> Any:
     """Returns where the entries of a column of bytes or lists begin in its data, and where the last one ends."""
-    import pyarrow as pa
-
     return pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, column.buffers()[1]], offset=column.offset)
 
 
 def _all(value: int, count: int) -> memoryview:
-    import pyarrow as pa
-
     return int64_column(pa.repeat(pa.scalar(value, pa.int64()), count))
 
 
 def int64_column(column: Any, instead_of_null: int | None = None) -> memoryview:
     """Returns a column of numbers as int64 without nulls."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = column.cast(pa.int64())
     if found.null_count:
         found = pc.fill_null(found, pa.scalar(instead_of_null, pa.int64()))
@@ -474,9 +425,6 @@ def int64_column(column: Any, instead_of_null: int | None = None) -> memoryview:
 
 def _milliseconds(column: Any) -> Any:
     """Returns timestamps of any unit as int64 in milliseconds, rounded down."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found, unit = column.cast(pa.int64()), column.type.unit
     if unit == "s":
         found = pc.multiply_checked(found, 1000)

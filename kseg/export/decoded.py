@@ -3,19 +3,17 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kseg.decoders.avro import COLUMNS, AvroError, AvroReader
 from kseg.decoders.values import SCHEMA_HEADERS, ValuesDecoder, by_schemas, written_with
 from kseg.errors import DamageError
+from kseg.export import pa
 from kseg.export.arrow import DECODED
 from kseg.export.chunk import HEADERS, KEY, VALUE, Chunk
 from kseg.export.scanning import PartReader, ScanPart, ScanRequest, parts_of_scan
 from kseg.formats.json_values import encode
 from kseg.segment.files import SegmentFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _HEADER_OF = dict(zip((KEY, VALUE), SCHEMA_HEADERS, strict=True))
 
@@ -39,8 +37,6 @@ class Decoding:
 
     def schema(self, plain: "pa.Schema") -> "pa.Schema":
         """Returns a schema of records with the types of decoded columns."""
-        import pyarrow as pa
-
         for name in self.columns:
             if (i := plain.get_field_index(name)) >= 0:
                 plain = plain.set(
@@ -67,8 +63,6 @@ class DecodedColumns:
 
     def arrays(self, chunk: Chunk, file: SegmentFile, wanted: "pa.Schema") -> "dict[str, pa.Array]":
         """Returns the decoded columns of a chunk, as far as they are wanted."""
-        import pyarrow as pa
-
         found = {}
         for name in self.names:
             if name in wanted.names:
@@ -133,8 +127,6 @@ def with_types(
 
     ``columns``: those that decode later, too; None: schemas that are missing are not reported.
     """
-    import pyarrow as pa
-
     readers: dict[str, AvroReader | None] = dict.fromkeys(decoding.columns)
     types: dict[str, pa.DataType] = {}
     chunks = PartReader(request, (*readers, HEADERS), 1, lambda *_: None, jobs)
@@ -156,8 +148,6 @@ def with_types(
 
 def type_of(reader: AvroReader) -> "pa.DataType":
     """Returns the type of Arrow for the values of a reader with `COLUMNS`. Raises AvroError if there is none."""
-    import pyarrow as pa
-
     simple = {
         "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
         "bytes": pa.binary(), "string": pa.string(), "enum": pa.string(), "date": pa.date32(), "uuid": pa.string(),

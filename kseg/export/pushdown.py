@@ -4,12 +4,10 @@ import ctypes
 import operator
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from kseg.export import pa
 from kseg.segment.files import LAST_OFFSET
-
-if TYPE_CHECKING:
-    import pyarrow
 
 T = TypeVar("T")
 
@@ -123,8 +121,6 @@ def columns_of(expression: Any) -> frozenset[str] | None:
 
 
 def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
-    import pyarrow as pa
-
     try:
         _, (data,) = expression.__reduce__()
         with pa.ipc.open_file(data) as reader:
@@ -135,7 +131,7 @@ def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
         return otherwise  # a form of another version of pyarrow, or too deep
 
 
-def _pairs(schema: "pyarrow.Schema") -> Iterator[tuple[str, str]]:
+def _pairs(schema: "pa.Schema") -> Iterator[tuple[str, str]]:
     """Yields the metadata in order, from Arrow's C data interface: keys repeat, and pyarrow's dict loses them."""
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -161,7 +157,7 @@ def _pairs(schema: "pyarrow.Schema") -> Iterator[tuple[str, str]]:
     del capsule
 
 
-def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pyarrow.RecordBatch") -> Node:
+def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pa.RecordBatch") -> Node:
     if kind == "literal":
         return literals.column(int(text))[0]
     if kind == "field_ref":
@@ -228,8 +224,6 @@ _PER_MS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
 
 def _value(column: str, literal: Any) -> Any:
     """Returns a value for `bounds_of`. None for a type that pyarrow converts before it compares."""
-    import pyarrow as pa
-
     kind = literal.type
     if column == "timestamp" and pa.types.is_timestamp(kind) and kind.tz is not None:
         ticks, ms = _PER_MS[kind.unit]

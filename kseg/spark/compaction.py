@@ -12,14 +12,13 @@ the driver become part of the partition, through the driver's plan.
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg import __version__
-from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import CleanerSegment, CleaningThreads, aborted_between, segments_between
 from kseg.cleaner.producers import CleanedTransactions, Producers, Trace, read_trace
 from kseg.cleaner.ranges import CleanableRange
@@ -118,20 +117,10 @@ class _Result(NamedTuple):
 
 
 class SparkRound(Round):
-    """Like the local round, with an unlimited map. ``spark``: a session."""
+    """Like the local round, with its arguments and an unlimited map. ``spark``: a session."""
 
-    def __init__(
-        self,
-        segments: Sequence[CleanerSegment],
-        found: CleanableRange,
-        producers: Producers,
-        settings: CleanerSettings,
-        make_folder: Callable[[], str] | None,
-        watcher: Progress | None = None,
-        *,
-        spark: Any,
-    ) -> None:
-        super().__init__(segments, found, producers, settings, make_folder, watcher)
+    def __init__(self, *arguments: Any, spark: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._spark = spark
 
     def groups(self) -> Iterator[CleanedGroup]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
@@ -32,9 +32,6 @@ from kseg.spark.jobs import Failure, attempt_in, run, whole
 from kseg.spark.session import reason_of
 from kseg.stores.source import STANDARD_INPUT
 from kseg.stores.windows import Buffers
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 # Writes the records of segments on Spark as a directory of Parquet files, one for each task.
 
@@ -119,11 +116,8 @@ def convert_on_spark(
     task = replace(request, jobs=1)
     if is_divisible(files, request):
         transactions = transactions_of(files, request)
-
-        def convert(file: SegmentFile, attempt: str | None) -> Converted:
-            return convert_some([file], task, attempt, transactions)
-
-        done = run(spark, files, partial(_attempt, convert, folder))
+        work = partial(_attempt, folder, lambda some, attempt: convert_some(some, task, attempt, transactions))
+        done = run(spark, [[file] for file in files], work)
         segments = [each for each in done if not isinstance(each, Failure)]
         # A failure may be caused by an earlier segment; converting the whole partition shows it.
         found = joined(name, files, request, segments) if len(segments) == len(files) else None
@@ -131,11 +125,8 @@ def convert_on_spark(
             return _gather(found, folder)
         if folder is not None:
             _clear(folder)
-
-    def convert_all(files: list[SegmentFile], attempt: str | None) -> Converted:
-        return convert_segments(name, files, task, attempt)
-
-    [outcome] = run(spark, [files], partial(_attempt, convert_all, folder))
+    work = partial(_attempt, folder, lambda every, attempt: convert_segments(name, every, task, attempt))
+    [outcome] = run(spark, [files], work)
     return _gather(whole(outcome), folder)
 
 
@@ -160,6 +151,11 @@ def _clear(folder: str) -> None:
         Disk().remove_tree(path)
 
 
-def _attempt(convert: Callable[[T, str | None], R], folder: str | None, item: T, _: Buffers) -> R:
+def _attempt(
+    folder: str | None,
+    convert: Callable[[list[SegmentFile], str | None], Converted],
+    files: list[SegmentFile],
+    _: Buffers,
+) -> Converted:
     with attempt_in(folder) as path:
-        return convert(item, path)
+        return convert(files, path)

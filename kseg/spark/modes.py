@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.api.modes import module_of
 from kseg.errors import DamageError
-from kseg.export import arrow
+from kseg.export import arrow, pa, pc
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.export.decoded import DecodedColumns
 from kseg.export.records import LeftOut
@@ -26,7 +26,6 @@ from kseg.spark.stores import expanded_paths, remote_segments_at, stores_at
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql.types import StructType
 
 _MICROSECONDS = 1000
@@ -44,7 +43,7 @@ def plan(options: Options) -> list[Sequence[Any]]:
     return grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
 
-def record_batches(task: Any, options: Options, schema: "StructType") -> Iterator["pyarrow.RecordBatch"]:
+def record_batches(task: Any, options: Options, schema: "StructType") -> Iterator["pa.RecordBatch"]:
     """Yields the Arrow record batches of a task of the options' mode."""
     from pyspark import TaskContext
 
@@ -73,7 +72,7 @@ def _exempt_modules() -> None:
     gc.freeze()
 
 
-def _records(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+def _records(parts: Sequence[TaskPart], options: Options, schema: "pa.Schema") -> Iterator["pa.RecordBatch"]:
     """Yields the records that a consumer sees, in the schema of Spark's Kafka source, or some of its columns."""
     decoded = DecodedColumns(options.decoding, _log.warning)
     for part, chunk in _chunks_of(parts, options, options.decoding.read_columns(schema.names)):
@@ -104,9 +103,6 @@ def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, A
 
 def _range(chunk: Chunk) -> tuple[int, int]:
     """Returns the lowest and the highest offset. They need not rise where a log is damaged."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = pc.min_max(pa.Array.from_buffers(pa.int64(), chunk.count, [None, pa.py_buffer(chunk.numbers[OFFSET])]))
     return found["min"].as_py(), found["max"].as_py()
 

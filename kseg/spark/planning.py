@@ -184,7 +184,7 @@ def parts_of_read(options: Options) -> list[Sequence[TaskPart]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
     with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
         planner = SegmentSelector(options)
-        found = threads.map(lambda place: _in_place(place, planner), places(options.paths))
+        found = threads.map(lambda place: _in_place(place, planner, options), places(options.paths))
         return cut_into_tasks(list(chain.from_iterable(found)), options)
 
 
@@ -194,9 +194,14 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskP
     limit = options.task_bytes(total)
     edges = [i for i, whole in enumerate(wholes) if whole.is_edge and whole.is_divisible and whole.size > limit]
     spans: dict[int, ByteSpan] = {}
+
+    def span_of(i: int) -> ByteSpan:
+        part, earliest_ms = wholes[i].part, options.wanted.earliest_ms
+        return indexed_span(part.file, wholes[i].size, part.first_offset, part.last_offset, earliest_ms)
+
     if len(edges) <= MAX_INDEXED_SEGMENTS:
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
-            spans = dict(zip(edges, threads.map(lambda i: _span(wholes[i], options), edges), strict=True))
+            spans = dict(zip(edges, threads.map(span_of, edges), strict=True))
     pieces = [piece for i, whole in enumerate(wholes) for piece in _pieces(whole, spans.get(i), limit)]
     together = 0 if options.max_task_offsets else options.task_bytes(total + len(pieces) * TASK_BYTES)
     return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), together)]
@@ -204,21 +209,17 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskP
 
 def _inseparable(pieces: list[tuple[int, TaskPart]]) -> Iterator[tuple[int, list[TaskPart]]]:
     """Yields the parts of a tail as one, because each task would have to read all of it; others alone."""
-    for tail, some in groupby(pieces, lambda piece: piece[1].tail if _is_in_tail(piece[1]) else None):
+
+    def tail_with(piece: tuple[int, TaskPart]) -> Tail | None:
+        tail, file = piece[1].tail, piece[1].file
+        return tail if tail is not None and tail.has(file) else None
+
+    for tail, some in groupby(pieces, tail_with):
         if tail is None:
             yield from ((size, [part]) for size, part in some)
         else:
             parts = list(some)
             yield sum(size for size, _ in parts), [part for _, part in parts]
-
-
-def _is_in_tail(part: TaskPart) -> bool:
-    return part.tail is not None and part.tail.has(part.file)
-
-
-def _span(whole: Whole, options: Options) -> ByteSpan:
-    part = whole.part
-    return indexed_span(part.file, whole.size, part.first_offset, part.last_offset, options.wanted.earliest_ms)
 
 
 def _pieces(whole: Whole, span: ByteSpan | None, limit: int) -> Iterator[tuple[int, TaskPart]]:
@@ -232,11 +233,11 @@ def _pieces(whole: Whole, span: ByteSpan | None, limit: int) -> Iterator[tuple[i
         yield wanted // (len(cuts) + 1), part._replace(slice=Slice(begin, stop))
 
 
-def _in_place(place: str, planner: "SegmentSelector") -> list[Whole]:
+def _in_place(place: str, planner: "SegmentSelector", options: Options) -> list[Whole]:
     """Returns the segments of a file or partition directory."""
     try:
         is_directory = trees.isdir(place)
-        if is_directory and not planner.wants(place):
+        if is_directory and not options.keeps(segment_file(os.path.join(place, "0.log"))):
             return []
         return list(planner.wholes(place, readable_segments_at(place), lambda: logs_around(place), is_directory))
     finally:
@@ -253,10 +254,6 @@ class SegmentSelector:
         self._options, self._is_stream = options, is_stream
         self._log_starts: dict[str, dict[TopicPartition, int]] = {}
         self._lock = Lock()
-
-    def wants(self, directory: str) -> bool:
-        """Whether rows of a partition are wanted, by the name of its directory."""
-        return self._options.keeps(segment_file(os.path.join(directory, "0.log")))
 
     def wholes(
         self,
@@ -285,11 +282,11 @@ class SegmentSelector:
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
             is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
-            part = TaskPart(file, Slice(), first, last, tail)
+            whole = Whole(TaskPart(file, Slice(), first, last, tail), trees.size_of(file.path), is_edge, is_divisible)
             if (remote := live_segment_of(file)) is not None:
-                whole = self._remote_whole(part._replace(remote=remote), remote, is_edge)
-            else:
-                whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
+                since = first if options.ignores_log_start else max(first, remote.log_start)
+                part = whole.part._replace(first_offset=since, remote=remote)
+                whole = Whole(part, whole.size, is_edge, remote.is_whole, remote.chunk_bytes)
             yield from self._limited(whole, chosen[i + 1] if i + 1 < len(chosen) else None)
 
     def _limited(self, whole: Whole, following: SegmentFile | None) -> Iterator[Whole]:
@@ -309,11 +306,6 @@ class SegmentSelector:
         begins, lasts = [part.first_offset, *starts], [*(start - 1 for start in starts), part.last_offset]
         for begin, last in zip(begins, lasts, strict=True):
             yield whole._replace(part=part._replace(first_offset=begin, last_offset=last), is_edge=True)
-
-    def _remote_whole(self, part: TaskPart, remote: "LiveSegment", is_edge: bool) -> Whole:
-        if not self._options.ignores_log_start:
-            part = part._replace(first_offset=max(part.first_offset, remote.log_start))
-        return Whole(part, trees.size_of(part.file.path), is_edge, remote.is_whole, remote.chunk_bytes)
 
     def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
         """Returns the first and last offset to read in the partition of a segment."""

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     ArrayType,
@@ -18,10 +17,8 @@ from pyspark.sql.types import (
 )
 
 from kseg.errors import KsegError
+from kseg.export import pa
 from kseg.export.arrow import types_of
-
-if TYPE_CHECKING:
-    import pyarrow
 
 _TABLE_OPTIONS = "kseg.options"
 """Name in the metadata of a column."""
@@ -80,7 +77,7 @@ def needs_only_offsets(mode: str, schema: StructType) -> bool:
     return mode == "counts" or (mode == "records" and {"topic", "partition", "offset"}.issuperset(schema.names))
 
 
-def arrow_schema_of(schema: StructType) -> "pyarrow.Schema":
+def arrow_schema_of(schema: StructType) -> "pa.Schema":
     """Returns the Arrow schema that Spark expects of a reader, with timestamps in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 

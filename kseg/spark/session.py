@@ -41,13 +41,9 @@ def reason_of(error: BaseException) -> KsegError:
     first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
     message = str(java.getMessage() if java is not None else first).splitlines()[0]
     # Of an error of the JVM, such as a full disk of another format, the message names the step and not the cause.
-    causes = [cause for cause in _JAVA_CAUSE.findall(f"{text}\n{_java_trace_of(error)}") if cause not in message]
+    trace = getattr(error, "_stackTrace", None) or ""  # of a stream's error, whose text lacks it
+    causes = [cause for cause in _JAVA_CAUSE.findall(f"{text}\n{trace}") if cause not in message]
     return KsegError(_STATE.sub("", ": ".join([f"Spark: {message}", *causes[-1:]])))
-
-
-def _java_trace_of(error: BaseException) -> str:
-    """Returns the stack trace of the JVM, which is not in the text of a stream's error."""
-    return getattr(error, "_stackTrace", None) or ""
 
 
 def end_with_reasons(kind: type[Exception]) -> None:

@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
+from kseg.export import pa
 from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
 from kseg.spark.modes import plan, record_batches
 from kseg.spark.options import WITHOUT_EFFECT, Options, parse_options, parse_write_options
@@ -37,8 +38,6 @@ from kseg.spark.storage import Settings
 from kseg.spark.stores import stores_at
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from kseg.spark.streams import KsegStreamReader
     from kseg.spark.writing import KsegWriter
 
@@ -183,7 +182,7 @@ class KsegReader(ForWorkers, DataSourceReader):
             tasks = plan(self.options)
         return [InputPartition(task) for task in tasks] or [InputPartition(())]
 
-    def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
         return record_batches(partition.value, self.options, self._schema)
 

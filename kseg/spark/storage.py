@@ -33,13 +33,6 @@ _HTTP = {False: "dfs.namenode.http-address", True: "dfs.namenode.https-address"}
 _RPC_PORT = "8020"
 
 
-def is_hdfs_property(name: str) -> bool:
-    """Whether a property says where name nodes are."""
-    return name == _POLICY or any(
-        name == each or name.startswith(f"{each}.") for each in (_SERVICES, _RPC, *_HTTP.values())
-    )
-
-
 def webhdfs_options(url: str, properties: Mapping[str, str], given: Mapping[str, str]) -> dict[str, Any]:
     """Returns parameters of WebHDFS for hdfs, webhdfs and swebhdfs. ``given``: options, which take precedence."""
     place, options = urlsplit(url), dict[str, Any]()
@@ -109,7 +102,10 @@ def located(path: str, properties: Mapping[str, str]) -> str:
     while True:
         parts = urlsplit(path)
         if parts.scheme == "dbfs":
-            return _of_databricks(path)
+            local = f"{_DATABRICKS}/{path.partition(':')[2].lstrip('/')}"
+            if os.path.isdir(_DATABRICKS):
+                return local
+            raise UnsupportedError(f"{path}: Databricks mounts it as {local}, but this machine has no {_DATABRICKS}")
         if parts.scheme in ("hdfs", "viewfs") and not parts.netloc:
             path = _with_authority(path, properties)
         if parts.scheme != "viewfs":
@@ -149,13 +145,6 @@ def _target(url: str, properties: Mapping[str, str]) -> tuple[str, str]:
         raise KsegError(f"{url}: no link of mount table {table} in the Hadoop configuration leads there: {known}")
     below = inner.removeprefix(found).lstrip("/")
     return f"{scheme}://{table}/{found}", f"{links[found].rstrip('/')}/{below}" if below else links[found]
-
-
-def _of_databricks(path: str) -> str:
-    local = f"{_DATABRICKS}/{path.partition(':')[2].lstrip('/')}"
-    if not os.path.isdir(_DATABRICKS):
-        raise UnsupportedError(f"{path}: Databricks mounts it as {local}, but this machine has no {_DATABRICKS}")
-    return local
 
 
 HDFS_SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
@@ -258,7 +247,8 @@ def _is_azure(name: str) -> bool:
 _KNOWN: Mapping[str, Callable[[str], bool]] = {
     _S3A: _is_s3,
     _AZURE: _is_azure,
-    "dfs.": lambda name: is_hdfs_property(f"dfs.{name}"),
+    _POLICY: lambda name: not name,
+    **dict.fromkeys((_SERVICES, _RPC, *_HTTP.values()), lambda name: not name or name.startswith(".")),
     MOUNT_TABLES: lambda _: True,
     DEFAULT: lambda name: not name,
     SECURITY: lambda name: not name,

@@ -7,10 +7,11 @@ s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anywa
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
+from kseg.export import fs
 from kseg.logdir.remote_partitions import LiveSegment, RemoteTree
 from kseg.segment.paths import expand_globs, expand_path
 from kseg.spark.options import Options
@@ -23,10 +24,6 @@ from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
 from kseg.stores.url_tree import UrlTree
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo, FileSystem
-
 
 # Resolves the paths of a DataFrame: files, partition and log directories, and globs.
 
@@ -123,10 +120,8 @@ def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
     return options
 
 
-def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
+def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str]":
     """Returns pyarrow's file system of a URL, and the path in it. Raises KsegError if it rejects these options."""
-    from pyarrow import fs
-
     parts, scheme = urlsplit(url), scheme_of(url)
     container, _, host = parts.netloc.partition("@")
     if scheme == "abfs" and host:
@@ -142,10 +137,8 @@ def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
         raise KsegError(f"{shown(url)}: {error}") from error
 
 
-def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]":
+def writable_file_system(url: str, storage: Storage) -> "tuple[fs.FileSystem, str]":
     """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
-    from pyarrow import fs
-
     options = _checked_options(url, storage)
     if _is_native(url, options):
         system, path = file_system(url, options)
@@ -154,7 +147,7 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
 
 
-def can_rename(system: "FileSystem") -> bool:
+def can_rename(system: "fs.FileSystem") -> bool:
     """Whether a file gets another name at no cost: in HDFS."""
     return bool(system.type_name == "py::fsspec+webhdfs")
 
@@ -162,7 +155,7 @@ def can_rename(system: "FileSystem") -> bool:
 class ArrowObjects(Objects):
     """The objects of a bucket or container in a file system of pyarrow, as `UrlObjects`."""
 
-    def __init__(self, root: str, system: "FileSystem", path: str) -> None:
+    def __init__(self, root: str, system: "fs.FileSystem", path: str) -> None:
         self.root = shown(root).rstrip("/")
         self._system, self._path = system, path.rstrip("/")
         self._files: dict[str, Any] = {}
@@ -171,8 +164,6 @@ class ArrowObjects(Objects):
         return f"{self._path}/{name}" if name else self._path
 
     def folder(self, name: str) -> Folder:
-        from pyarrow import fs
-
         key = self._key(name)
         # Of Google's folders only those that are objects themselves are listed, unless all below is.
         is_deep = self._system.type_name == GOOGLE
@@ -187,14 +178,12 @@ class ArrowObjects(Objects):
         return sorted(files), sorted(folders)
 
     def info(self, name: str) -> StoredObject | None:
-        from pyarrow import fs
-
         info = self._call(name, self._system.get_file_info, self._key(name))
         if info.type == fs.FileType.NotFound:
             raise FileNotFoundError(self.path(name))
         return self._stored(info) if info.type == fs.FileType.File else None
 
-    def _stored(self, info: "FileInfo") -> StoredObject:
+    def _stored(self, info: "fs.FileInfo") -> StoredObject:
         return StoredObject(info.path.removeprefix(self._path).lstrip("/"), info.size or 0)
 
     def read(self, name: str, start: int, length: int) -> bytes:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, pairwise, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -37,6 +37,7 @@ except ImportError:  # of PySpark 4.1
     SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
 from kseg.errors import KsegError, PathError
+from kseg.export import pa
 from kseg.export.scanning import logs_around
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
@@ -46,9 +47,6 @@ from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks, end_of
 from kseg.spark.session import ForWorkers
 from kseg.spark.stores import places, remote_storage_at, stores_at
 from kseg.stores.trees import size_of
-
-if TYPE_CHECKING:
-    import pyarrow
 
 HAS_LIMITS = SupportsTriggerAvailableNow is not object
 MODES = ("records", "batches")
@@ -203,7 +201,7 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
                 wholes += planner.wholes(directory, files, around, is_directory=True, since=begin.start)
             return [InputPartition(task) for task in cut_into_tasks(wholes, self._options)]
 
-    def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
         return record_batches(partition.value, self._options, self._schema)
 
@@ -221,7 +219,7 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
 
     def _directories(self) -> list[str]:
         names = list(places(self._options.paths))
-        return [path for path in names if self._options.has(*_topic_and_partition(path))]
+        return [path for path in names if self._options.has(*(parse_partition_name(own_name(path)) or (None, None)))]
 
     def _closed(self, directory: str) -> list[ClosedSegment]:
         logs = _logs(directory)
@@ -269,10 +267,6 @@ def progress_of(offset: Offset) -> StreamProgress:
     if not version:
         return {os.path.abspath(directory): DirectoryProgress(number, _UNKNOWN) for directory, number in offset.items()}
     return {directory: DirectoryProgress(**each) for directory, each in offset["partitions"].items()}
-
-
-def _topic_and_partition(directory: str) -> tuple[str | None, int | None]:
-    return parse_partition_name(own_name(directory)) or (None, None)
 
 
 def _logs(directory: str) -> list[SegmentFile]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -25,6 +25,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_of
+from kseg.export import fs, pa
 from kseg.export.arrow import by_partition
 from kseg.formats.suffixes import LOG
 from kseg.logdir.topics import KnownTopics
@@ -37,11 +38,6 @@ from kseg.spark.storage import Storage
 from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, local_path, shown, without_credentials
-
-if TYPE_CHECKING:
-    import pyarrow
-    from pyarrow.fs import FileSystem
-
 
 # Where a write on Spark puts its partitions: a local log directory, or one in an object store.
 #
@@ -165,14 +161,12 @@ class StoreOutput:
             with self._opened() as (system, root):
                 self._check_new(system, root, partition)
 
-    def _check_new(self, system: "FileSystem", root: str, partition: str) -> None:
-        from pyarrow import fs
-
+    def _check_new(self, system: "fs.FileSystem", root: str, partition: str) -> None:
         if system.get_file_info(f"{root}/{partition}").type != fs.FileType.NotFound:
             raise PathError(f"{self.root}/{partition}: already exists; nothing was written")
 
     @contextmanager
-    def _opened(self) -> "Iterator[tuple[FileSystem, str]]":
+    def _opened(self) -> "Iterator[tuple[fs.FileSystem, str]]":
         """Yields the file system and the path of the root in it. Raises KsegError for errors of the store."""
         system, root = writable_file_system(self._url, self._storage)
         try:
@@ -221,7 +215,7 @@ class StoreOutput:
             _remove(system, f"{root}/{self._staging}")
 
 
-def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> None:
+def _put_stored(system: "fs.FileSystem", folder: str, whole: PartitionRange) -> None:
     """Puts staged segments into their partition: indexes first, because a reader opens them with the segment."""
     put = system.move if can_rename(system) else system.copy_file
     for segment in whole.segments:
@@ -240,7 +234,7 @@ def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> Non
                 _upload(system, path, f"{folder}/{os.path.relpath(path, made)}")
 
 
-def _put_renumbered(system: "FileSystem", path: str, target: str, base_offset: int) -> None:
+def _put_renumbered(system: "fs.FileSystem", path: str, target: str, base_offset: int) -> None:
     with tempfile.TemporaryDirectory(prefix="kseg-") as made:
         copy = os.path.join(made, os.path.basename(path))
         with system.open_input_stream(path) as source, open(copy, "wb") as out:
@@ -263,24 +257,20 @@ def _renumber(path: str, base_offset: int) -> None:
         os.fsync(log.fileno())
 
 
-def _upload(system: "FileSystem", path: str, target: str) -> None:
+def _upload(system: "fs.FileSystem", path: str, target: str) -> None:
     _make_parent(system, target)
     with open(path, "rb") as source, system.open_output_stream(target) as out:
         while piece := source.read(_COPY_BYTES):
             out.write(piece)
 
 
-def _make_parent(system: "FileSystem", path: str) -> None:
+def _make_parent(system: "fs.FileSystem", path: str) -> None:
     """Creates the parent of a file. Object stores need none, and pyarrow would leave an empty object in them."""
-    from pyarrow import fs
-
     if isinstance(system, fs.PyFileSystem):
         system.create_dir(path.rpartition("/")[0], recursive=True)
 
 
-def _remove(system: "FileSystem", folder: str) -> None:
-    from pyarrow import fs
-
+def _remove(system: "fs.FileSystem", folder: str) -> None:
     if system.get_file_info(folder).type != fs.FileType.NotFound:
         # In Google Cloud Storage a folder is mostly no object, and pyarrow fails to remove what is not there.
         (system.delete_dir_contents if system.type_name == GOOGLE else system.delete_dir)(folder)
@@ -322,7 +312,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         )
         self._output.begin(self._partition)
 
-    def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Written:
         """Runs one task."""
         attempt = self._output.new_attempt()
         writers = PartitionWriters(partial(self._writer, attempt))
@@ -338,7 +328,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
             raise
 
     def _written(
-        self, iterator: Iterator["pyarrow.RecordBatch"], writers: PartitionWriters[RowsWriter]
+        self, iterator: Iterator["pa.RecordBatch"], writers: PartitionWriters[RowsWriter]
     ) -> dict[str, PartitionRange]:
         for batch in iterator:
             for name, part in self._by_partition(batch):
@@ -354,7 +344,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         hint = f" in a task: {_SORT_HINT}"
         return RowsWriter(name, folder, codec_target(options.codec), options.batch_bytes, limits, hint)
 
-    def _by_partition(self, batch: "pyarrow.RecordBatch") -> Iterator[tuple[str, "pyarrow.RecordBatch"]]:
+    def _by_partition(self, batch: "pa.RecordBatch") -> Iterator[tuple[str, "pa.RecordBatch"]]:
         if not batch.num_rows:
             return
         if self._partition is not None:

@@ -4,10 +4,11 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import reduce, wraps
 from inspect import Parameter, signature
 from time import time_ns
-from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from kseg.errors import PathError, RequestError
 from kseg.export.records import Wanted
@@ -203,17 +204,18 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _plain(kind: Any) -> Any:
-    """Returns the type of a Literal of words, text; other types as they are."""
-    if not any(get_origin(each) is Literal for each in (kind, *get_args(kind))):
-        return kind
-    return str | None if type(None) in get_args(kind) else str
+def _plain(kind: Any) -> tuple[Any, bool]:
+    """Returns a type without None, text for a Literal of words; and whether None is allowed."""
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    others = [str if get_origin(each) is Literal else each for each in parts if each is not NoneType]
+    return reduce(operator.or_, others), len(others) < len(parts)
 
 
-def _right(name: str, value: Any, kind: Any) -> Any:
-    if kind not in _CHECKS or (value is None and type(None) in get_args(kind)):
+def _right(name: str, value: Any, kind: tuple[Any, bool]) -> Any:
+    plain, may_be_none = kind
+    if plain not in _CHECKS or (value is None and may_be_none):
         return value
-    check, what = _CHECKS[kind]
+    check, what = _CHECKS[plain]
     try:
         return check(value)
     except (TypeError, ValueError) as error:
@@ -268,22 +270,14 @@ def _several(one: Check) -> Check:
     return check
 
 
-def _with_none(kind: Any) -> tuple[Any, Any]:
-    return kind, kind | None
-
-
 _CHECKS: dict[Any, tuple[Check, str]] = {
-    **dict.fromkeys(_with_none(str), (_text, "text")),
-    **dict.fromkeys(_with_none(int), (_number, "whole number")),
-    **dict.fromkeys(_with_none(float), (_real, "number")),
-    **dict.fromkeys(_with_none(Path), (_path, "path")),
+    str: (_text, "text"),
+    int: (_number, "whole number"),
+    float: (_real, "number"),
+    Path: (_path, "path"),
     Paths: (_several(_place), "path, and no iterable of paths"),
-    **dict.fromkeys(
-        (Iterable[str] | None, str | Iterable[str] | None), (_several(_text), "text, and no iterable of it")
-    ),
-    **dict.fromkeys(
-        (Iterable[int], int | Iterable[int] | None), (_several(_number), "whole number, and no iterable of such")
-    ),
-    Keys | None: (_keys, "mapping of names to paths"),
+    **dict.fromkeys((Iterable[str], str | Iterable[str]), (_several(_text), "text, and no iterable of it")),
+    **dict.fromkeys((Iterable[int], int | Iterable[int]), (_several(_number), "whole number, and no iterable of such")),
+    Keys: (_keys, "mapping of names to paths"),
     bool | str | os.PathLike[str]: (_keep, "path, and neither True nor False"),
 }

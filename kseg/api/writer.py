@@ -1,8 +1,8 @@
 """New partitions and log directories: the results of ``kseg.writer`` and ``kseg.log_writer``."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -15,6 +15,7 @@ from kseg.conversion.options import codec_target
 from kseg.conversion.planner import check_output
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at
+from kseg.export import pa
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
 from kseg.limits import CHUNK_ROWS
 from kseg.logdir.topics import KnownTopics
@@ -39,39 +40,38 @@ class _NewPartitions:
 
     def __init__(self, output: str, name: str, make: Callable[[str, str], RowsWriter], is_one: bool) -> None:
         self._output, self._name, self._make, self._is_one = output, name, make, is_one
-        self._opened = ExitStack()
+        self._block = self._writing()
         self._writers: PartitionWriters[RowsWriter] | None = None
         self._is_open = False
 
     def __enter__(self) -> Self:
         if self._writers is not None:
             raise RequestError(f"{self._name}: a writer writes once")
-        check_output(self._output, may_be_log_directory=True)
-        made = self._opened.enter_context(new_directories(self._output, takes_lock=True))
-        try:
-            writers = PartitionWriters(lambda name: self._make(name, made.add(name)))
-            if self._is_one:
-                writers.use(self._name, 0)
-        except BaseException as error:
-            self._opened.__exit__(type(error), error, error.__traceback__)
-            raise
-        self._writers, self._is_open = writers, True
+        self._block.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        writers, self._is_open = self._open_writers(), False
-        try:
-            known = KnownTopics().settings(self._output) if error is None else None
-            for rows in writers.by_name.values() if error is None else ():
-                write_side_files(rows.folder or "", rows.finish(), known.ids if known else None)
-        except BaseException as failure:
-            writers.close()
-            self._opened.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        writers.close()
-        self._opened.__exit__(kind, error, trace)
+        self._block.__exit__(kind, error, trace)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        check_output(self._output, may_be_log_directory=True)
+        with new_directories(self._output, takes_lock=True) as made:
+            writers = PartitionWriters(lambda name: self._make(name, made.add(name)))
+            try:
+                if self._is_one:
+                    writers.use(self._name, 0)
+                self._writers, self._is_open = writers, True
+                yield
+                self._is_open = False
+                known = KnownTopics().settings(self._output)
+                for rows in writers.by_name.values():
+                    write_side_files(rows.folder or "", rows.finish(), known.ids if known else None)
+            finally:
+                self._is_open = False
+                writers.close()
 
     def extend(self, records: Any) -> None:
         """Appends the records of a `Scan`, of any object with Arrow's ``__arrow_c_stream__``, or of an iterable of
@@ -101,8 +101,6 @@ class _NewPartitions:
 
     def _add_table(self, table: Any) -> None:
         need_pyarrow()
-        import pyarrow as pa  # after the check, whose error names the package
-
         from kseg.api.scan import Scan
 
         if isinstance(table, Scan):

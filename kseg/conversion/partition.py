@@ -147,7 +147,11 @@ class Converter:
         if magic == MAGIC_V2 and fields.target.codec == NONE and request.batch_bytes is None:
             yield from self.flush()
             self._found.has_changed = True
-            batches = _single_batches(found.rows, LOG_APPEND_TIME * (found.append_time is not None))
+            rows, batches = found.rows, bytearray()
+            lengthen(batches, max_bytes(rows.rows, rows.count))
+            attributes = LOG_APPEND_TIME * (found.append_time is not None)
+            size = single_batches(rows.payload, rows.rows, rows.headers, rows.count, attributes, batches)
+            del batches[size:]
             yield partial(bytes, batches), len(batches)
             return
         yield from self._group(magic, fields, self._counted(iter([found.rows])), found.magic < MAGIC_V2)
@@ -293,13 +297,6 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
         raise recoding.Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
     if last != batch.last_offset and batch.last_offset:  # early librdkafka versions wrote 0
         raise recoding.Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
-
-
-def _single_batches(rows: Rows, attributes: int) -> bytearray:
-    made = bytearray()
-    lengthen(made, max_bytes(rows.rows, rows.count))
-    del made[single_batches(rows.payload, rows.rows, rows.headers, rows.count, attributes, made) :]
-    return made
 
 
 def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:

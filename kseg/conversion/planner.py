@@ -75,7 +75,7 @@ class ConversionPlanner(Planner):
     ) -> None:
         super().__init__(reporter)
         self._options, self._conversion, self._is_dry = options, conversion, change.is_dry
-        self._requests = Requests(options, reporter)
+        self._request_of = requests_for(options, reporter)
 
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         with ExitStack() as staged:
@@ -94,7 +94,7 @@ class ConversionPlanner(Planner):
                 yield self._plan(path, staged)
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
-        files, folder, request = rewriting.segments_of(directory), None, self._requests.of(directory)
+        files, folder, request = rewriting.segments_of(directory), None, self._request_of(directory)
         if not self._is_dry:
             check_space_to_rewrite(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
@@ -105,17 +105,12 @@ class ConversionPlanner(Planner):
         return rewriting.plan_rewriting(directory, made, folder, self._options.reason)
 
 
-class Requests:
-    """The request for each partition. If no index interval is given, it is that of the topic or the indexes."""
-
-    def __init__(self, options: ConvertOptions, messages: Messages) -> None:
-        self._options = options
-        self._intervals = TopicIntervals(options.interval_bytes, KnownTopics(), messages.warning, messages.detail)
-
-    def of(self, directory: str | None) -> ConvertOptions:
-        if directory is None:
-            return self._options
-        return replace(self._options, interval_bytes=self._intervals.of(directory))
+def requests_for(options: ConvertOptions, messages: Messages) -> Callable[[str | None], ConvertOptions]:
+    """Returns a function from a partition directory, None for a file, to its request: if no index interval is given, it
+    is that of the topic or the indexes.
+    """
+    intervals = TopicIntervals(options.interval_bytes, KnownTopics(), messages.warning, messages.detail)
+    return lambda place: options if place is None else replace(options, interval_bytes=intervals.of(place))
 
 
 def report_losses(name: str, made: rewriting.Rewritten, messages: Messages) -> None:
@@ -170,14 +165,14 @@ def convert_to_new(
 
     ``conversion``: converts segments, here or elsewhere. Raises KsegError; nothing was written then.
     """
-    is_dry, plans, requests = change.is_dry, [], Requests(options, messages)
+    is_dry, plans, request_of = change.is_dry, [], requests_for(options, messages)
     model = next(map(resolved, filter(trees.isdir, paths)), "")
     with new_directories(output, change.takes_lock, is_dry, model) as made:
         for source in _sources(paths, output, options, messages):
             is_file = source.directory is None and source.path != STANDARD_INPUT
             folder = made.add(source.name, is_dry, source.directory or resolved(source.path) * is_file)
             files = [segment_file(source.path)] if source.directory is None else rewriting.segments_of(source.directory)
-            request, staged = requests.of(source.directory), None if is_dry else folder
+            request, staged = request_of(source.directory), None if is_dry else folder
             if staged is not None:
                 check_space_to_rewrite(staged, source.path, files, source.directory, request)
             rewritten = rewriting.rewrite(source.path, files, source.directory, request, staged, conversion)

@@ -179,11 +179,7 @@ public class ColumnPruning extends Rule {
         if (filters.length > 0 && ((SupportsPushDownFilters) builder).pushFilters(filters).length > 0) {
             throw new IllegalStateException("a filter is refused, once taken: " + Arrays.toString(filters));
         }
-        List output = new ArrayList();
-        for (int k = 0; k < kept.size(); k++) {
-            output.add(found.output().apply(((Integer) kept.get(k)).intValue()));
-        }
-        return copyOf(found, builder, output.toArray());
+        return copyOf(found, builder, kept.toArray());
     }
 
     /** inPython: what Python has made of the same options; null: nothing yet. */
@@ -194,25 +190,26 @@ public class ColumnPruning extends Rule {
         return source;
     }
 
-    /** Returns the numbers of the columns to read. */
+    /** Returns the columns to read, at least one. */
     private List columns(DataSourceV2ScanRelation found, AttributeSet needed, Filter[] filters) {
         Set filtered = new HashSet();
         for (int k = 0; k < filters.length; k++) {
             filtered.addAll(Arrays.asList((Object[]) filters[k].references()));
         }
         List kept = new ArrayList();
-        int least = 0;
+        Attribute first = (Attribute) found.output().apply(0);
+        Attribute least = first;
         for (int k = 0; k < found.output().size(); k++) {
             Attribute column = (Attribute) found.output().apply(k);
             if (needed == null || needed.contains(column) || filtered.contains(column.name())) {
-                kept.add(Integer.valueOf(k));
+                kept.add(column);
             }
-            if (column.name().equals("partition") || (column.name().equals("offset") && least == 0)) {
-                least = k;
+            if (column.name().equals("partition") || (column.name().equals("offset") && least == first)) {
+                least = column;
             }
         }
         if (kept.isEmpty()) {
-            kept.add(Integer.valueOf(least)); // count(): the number of rows, by batch headers
+            kept.add(least); // count(): the number of rows, by batch headers
         }
         return kept;
     }
@@ -220,7 +217,7 @@ public class ColumnPruning extends Rule {
     private StructType schemaOf(StructType all, List kept) {
         StructType schema = new StructType();
         for (int k = 0; k < kept.size(); k++) {
-            schema = schema.add(all.fields()[((Integer) kept.get(k)).intValue()]);
+            schema = schema.add(all.apply(((Attribute) kept.get(k)).name()));
         }
         for (int k = 0; k < all.length(); k++) {
             StructField from = all.fields()[k];

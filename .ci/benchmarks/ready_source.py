@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kseg.spark.schemas import schema_of
+from kseg.spark.modes import schema_of
 
 SUFFIX = ".arrow"
 

@@ -36,7 +36,7 @@ from kseg.conversion.rows_writer import (
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.export import pa
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
-from kseg.formats.compressing import Target, target_of
+from kseg.formats.compressing import target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows
@@ -428,9 +428,6 @@ class NewPartition(RowsWriter):
                 file.flush()
                 os.fsync(file.fileno())
 
-    def _target_of(self, header_codec: int) -> Target:
-        return self._request.target or target_of(header_codec)
-
     def _batch(self, line: BatchLine, records: list[NewRecord]) -> bytes:
         header, area = line.header, Area(2)
         base_timestamp = header.base_timestamp
@@ -440,7 +437,7 @@ class NewPartition(RowsWriter):
         rows = rows_of(records)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the batch at offset {header.base_offset} is too large")
-        target = NONE if header.is_control or not records else self._target_of(header.codec)
+        target = NONE if header.is_control or not records else self._request.target or target_of(header.codec)
         return build_batch(header._replace(record_count=area.count), area.take(), target)
 
     def _messages(self, line: BatchLine, records: list[NewRecord]) -> bytes:
@@ -454,7 +451,7 @@ class NewPartition(RowsWriter):
         self._check_headers(line.magic, rows)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the message at offset {records[0].offset} is too large")
-        target = self._target_of(header.codec)
+        target = self._request.target or target_of(header.codec)
         if target.codec == 0:
             return area.take()
         return build_wrapper(line.magic, area.last_offset, area.largest_timestamp, attributes, area.take(), target)

@@ -129,21 +129,14 @@ class CommittedOffsets:
             if place is None:
                 self.undecodable += 1
             elif value is None:
-                self._remove(place)
+                self._offsets.pop(place, None)
+                for pending_in in self._pending_in.pop(place, ()):
+                    self._pending[pending_in].pop(place, None)
+            elif producer_id == _NO_PRODUCER:
+                self._offsets[place] = offset, key, value
             else:
-                self._put(producer_id, place, (offset, key, value))
-
-    def _put(self, producer_id: int, place: bytes, held: _Held) -> None:
-        if producer_id == _NO_PRODUCER:
-            self._offsets[place] = held
-        else:
-            self._pending[producer_id][place] = held
-            self._pending_in[place].add(producer_id)
-
-    def _remove(self, place: bytes) -> None:
-        self._offsets.pop(place, None)
-        for producer_id in self._pending_in.pop(place, ()):
-            self._pending[producer_id].pop(place, None)
+                self._pending[producer_id][place] = offset, key, value
+                self._pending_in[place].add(producer_id)
 
     def _end(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:
         for _, key, value in rows.entries(first, stop):

@@ -190,10 +190,6 @@ def _base64(data: bytes) -> Shown:
     return Shown(found["base64"], found)
 
 
-def _hex(data: bytes) -> Shown:
-    return Shown(data.hex(), {"hex": data.hex()})
-
-
 def _string(data: bytes) -> Shown:
     text = java_text.decode(data)
     return Shown(text, text)
@@ -430,7 +426,7 @@ FORMATS: dict[str, Format] = {
     "auto": _auto,
     "utf8": _utf8,
     "base64": _base64,
-    "hex": _hex,
+    "hex": lambda data: Shown(data.hex(), {"hex": data.hex()}),
     "json": _json,
     "short": _number("a short", "h", str),
     "int": _number("an int", "i", str),

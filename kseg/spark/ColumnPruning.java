@@ -50,7 +50,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class ColumnPruning extends Rule {
     private static final String NAME = "kseg";
-    /** Metadata of a table in a catalog, in one of its columns (kseg/spark/schemas.py). */
+    /** Metadata of a table in a catalog, in one of its columns (kseg/spark/modes.py). */
     private static final String TABLE_OPTIONS = "kseg.options";
 
     private final Field filtersOfScan = accessible(PythonScan.class, "supportedFilters");

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,8 +17,7 @@ from kseg.errors import KsegError
 from kseg.export.decoded import Decoding
 from kseg.export.records import Wanted
 from kseg.export.scanning import ScanRequest
-from kseg.formats.compressing import parse_target
-from kseg.options.values import BYTE_UNITS, scaled
+from kseg.options.values import BYTE_UNITS, codec_name, scaled
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import parse_time
 from kseg.spark.storage import Settings, Storage, located, storage_options
@@ -273,10 +273,6 @@ def time(end: int) -> Callable[[str], int]:
     return parse
 
 
-def timestamps(text: str) -> dict[TopicPartition, int]:
-    return dict(parse_numbers(text, 'JSON such as {"orders": {"0": 1769850000000}}'))
-
-
 def private_keys(text: str) -> PrivateKeys:
     """Relative paths become absolute: workers have another working directory."""
     try:
@@ -296,12 +292,10 @@ def byte_count(text: str) -> int:
 
 
 def codec(text: str) -> str:
-    if text != "none":
-        try:
-            parse_target(text)
-        except ValueError as error:
-            raise ValueError(f"none or a codec: {error}") from None
-    return text
+    try:
+        return codec_name(text)
+    except ValueError as error:
+        raise ValueError(f"none or a codec: {error}") from None
 
 
 def topics(text: str) -> frozenset[str]:
@@ -339,6 +333,7 @@ _GROUPS: Mapping[str, Callable[..., Any]] = {
     "decoding": Decoding,
 }
 
+_TIMESTAMPS = partial(parse_numbers, expected='JSON such as {"orders": {"0": 1769850000000}}')
 _READING: tuple[_Option, ...] = (
     ("mode", "mode", one_of(*MODES)),
     ("startOffset", "wanted.first_offset", number_from(0)),
@@ -349,8 +344,8 @@ _READING: tuple[_Option, ...] = (
     ("endingOffsets", "end.offsets", offsets_or({"latest": {}})),
     ("startingTimestamp", "start.timestamp", number_from(0)),
     ("endingTimestamp", "end.timestamp", number_from(0)),
-    ("startingOffsetsByTimestamp", "start.timestamps", timestamps),
-    ("endingOffsetsByTimestamp", "end.timestamps", timestamps),
+    ("startingOffsetsByTimestamp", "start.timestamps", _TIMESTAMPS),
+    ("endingOffsetsByTimestamp", "end.timestamps", _TIMESTAMPS),
     ("startingOffsetsByTimestampStrategy", "fails_without_timestamp", chosen("latest", "error")),
     ("subscribe", "names", topics),
     ("subscribePattern", "pattern", topic_pattern),

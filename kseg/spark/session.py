@@ -4,6 +4,7 @@ In a new session, workers run this Python, local ones use only the loopback inte
 output of the JVM and its workers goes to a file, from which only the reason of a failure is reported.
 """
 
+import importlib.util
 import logging
 import os
 import re
@@ -181,7 +182,8 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
 
     Raises KsegError if PySpark or Java is missing, or if no session can be created.
     """
-    _check_installed()
+    if importlib.util.find_spec("pyspark") is None:
+        raise KsegError("--engine spark needs PySpark: pip install 'kseg[spark]'")
     active = _active()
     if active is not None:
         yield active
@@ -213,13 +215,6 @@ def _active() -> Any:
     """Returns the session of the calling program, None if there is none."""
     found = sys.modules.get("pyspark.sql")
     return None if found is None else found.SparkSession.getActiveSession()
-
-
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pyspark") is None:
-        raise KsegError("--engine spark needs PySpark: pip install 'kseg[spark]'")
 
 
 def _check_java() -> None:

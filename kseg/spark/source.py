@@ -30,9 +30,16 @@ from pyspark.sql.types import StructType
 from kseg.errors import KsegError
 from kseg.export import pa
 from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
-from kseg.spark.modes import plan, record_batches
+from kseg.spark.modes import (
+    check_schema,
+    needs_only_offsets,
+    plan,
+    record_batches,
+    schema_of,
+    table_options,
+    with_table_options,
+)
 from kseg.spark.options import WITHOUT_EFFECT, Options, parse_options, parse_write_options
-from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
 from kseg.spark.session import ForWorkers, for_workers
 from kseg.spark.storage import Settings
 from kseg.spark.stores import stores_at

@@ -102,7 +102,8 @@ def forget_listing(path: str) -> None:
 
 def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     """Returns the objects below a URL. Raises KsegError if it or its options are not supported."""
-    options = _checked_options(url, storage)
+    options = storage.options_for(url)
+    check_credentials(url)
     if _is_native(url, options):
         return ArrowObjects(url, *file_system(url, options))
     return UrlObjects(url, options)
@@ -111,13 +112,6 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
 def _is_native(url: str, options: dict[str, Any]) -> bool:
     """Whether pyarrow has the file system; that of Google takes no key file, which is a ``token`` of gcsfs."""
     return scheme_of(url) in _NATIVE and not (scheme_of(url) == "gs" and "token" in options)
-
-
-def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
-    """Returns the options for a URL. Raises KsegError if it has a user or password."""
-    options = storage.options_for(url)
-    check_credentials(url)
-    return options
 
 
 def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str]":
@@ -139,7 +133,8 @@ def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str]
 
 def writable_file_system(url: str, storage: Storage) -> "tuple[fs.FileSystem, str]":
     """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
-    options = _checked_options(url, storage)
+    options = storage.options_for(url)
+    check_credentials(url)
     if _is_native(url, options):
         system, path = file_system(url, options)
         return system, path.rstrip("/")

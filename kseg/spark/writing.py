@@ -31,8 +31,8 @@ from kseg.formats.suffixes import LOG
 from kseg.logdir.topics import KnownTopics
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
+from kseg.spark.modes import columns_of
 from kseg.spark.options import WriteOptions
-from kseg.spark.schemas import columns_of
 from kseg.spark.session import ForWorkers
 from kseg.spark.storage import Storage
 from kseg.spark.stores import GOOGLE, can_rename, writable_file_system

@@ -6,8 +6,8 @@ from typing import Any
 from pyspark.cloudpickle import dumps
 from pyspark.sql.types import StructType
 
+from kseg.spark.modes import arrow_schema_of, columns_of
 from kseg.spark.options import MODES
-from kseg.spark.schemas import arrow_schema_of, columns_of
 from kseg.spark.source import KsegReader, configured
 
 

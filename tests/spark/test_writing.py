@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from kseg.changes.disk import umask
 from kseg.cli.main import run
 from kseg.errors import KsegError
-from kseg.spark.schemas import arrow_schema_of, schema_of
+from kseg.spark.modes import arrow_schema_of, schema_of
 from kseg.spark.source import KsegDataSource
 from segment.reading import records_at
 from spark.reading import reader_of, rows_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
@@ -101,13 +101,6 @@ def partition_of(directory: str) -> tuple[str, int] | None:
 #
 # A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
 # cluster's metadata, and creates an empty log if there is a topic of that name.
-
-
-class DirectoryRestore(NamedTuple):
-    """A directory is renamed to ``name``, and an empty directory that has this name to ``displaced``."""
-
-    name: str
-    displaced: str = ""
 
 
 def is_renamed_directory(path: str) -> bool:
@@ -398,7 +391,8 @@ class RecoveryPlanner(Planner):
         self._ends: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         """The new log start offsets of partitions whose log would end before them."""
-        self._restores: dict[str, DirectoryRestore] = {}
+        self._restores: dict[str, tuple[str, str]] = {}
+        """The new name of each restored directory, and that of an empty one that had it, "" if there is none."""
         self._starts: dict[str, tuple[int, int]] = {}
         """The log start and the first base offset of each partition."""
         self._has_new_start: set[str] = set()
@@ -413,12 +407,12 @@ class RecoveryPlanner(Planner):
             if names[name] > 1:
                 error = f"{path}: {names[name]} directories were {name}: name the one to restore"
             elif not (target in paths if self._is_copy else trees.lexists(target)):
-                self._restores[path] = DirectoryRestore(name)
+                self._restores[path] = name, ""
             elif trees.islink(target) or not trees.isdir(target) or has_records(target):
                 error = f"{path}: {name} is there and holds records"
                 error += ": take it back under another name, with --output and --as"
             else:
-                self._restores[path] = DirectoryRestore(name, f"{name}.{uuid4().hex}-delete")
+                self._restores[path] = name, f"{name}.{uuid4().hex}-delete"
                 left_out.add(os.path.join(os.path.dirname(path), name))
             if error:
                 self.failures.add(PathError(error), path)
@@ -485,13 +479,13 @@ class RecoveryPlanner(Planner):
                 moved[name] = build_offset_checkpoint(entries)
         for name, content in moved.items():
             plan.write(name, [content], "for partitions with another name or log start")
-        for path, restore in () if self._is_copy else self._restores.items():
+        for path, (name, displaced) in () if self._is_copy else self._restores.items():
             if path in self.failures.paths:
                 continue
-            if restore.displaced:
-                plan.move_directory(restore.name, restore.displaced, "is an empty log")
-            plan.move_directory(os.path.basename(path), restore.name, "takes the partition back")
-            self._warn_without_topic(path, restore.name)
+            if displaced:
+                plan.move_directory(name, displaced, "is an empty log")
+            plan.move_directory(os.path.basename(path), name, "takes the partition back")
+            self._warn_without_topic(path, name)
         return plan
 
     def _moved_entries(self, checkpoint: str, entries: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -96,9 +96,10 @@ def plan_salvage(
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
     a .log.
     """
-    rejected, left, batch_filter = Rejected(), _MAX_ATTEMPTS, batch_filter or BatchFilter()
+    rejected: dict[int, Rejection] = {}
+    left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
     while True:
-        attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected)
+        attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots)
         attempt.filling = begin_filling(attempt) if begin_filling else Filling()
         left -= 1
         try:
@@ -108,7 +109,7 @@ def plan_salvage(
                 raise
             found = attempt.transaction_conflicts()
             # If no batch contradicts another one, the open transaction comes from a snapshot.
-            rejected = Rejected({**rejected.batches, **found}, rejected.snapshots or not found)
+            rejected, keeps_snapshots = rejected | found, keeps_snapshots and bool(found)
 
 
 def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tuple[int, list[tuple[int, int]], bool]:
@@ -118,15 +119,7 @@ def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tu
     Returns the offset after the last batch, the missing offsets before it, and whether damaged bytes are cut out.
     """
     start = replace(start, interval_bytes=DEFAULT_INTERVAL_BYTES)  # no index is built
-    return Attempt(directory, start, scratch, lambda: False, BatchFilter(), Rejected()).forecast()
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The input that a broker's loader rejects: ``batches`` by first offset; ``snapshots``: all existing ones."""
-
-    batches: dict[int, Rejection] = field(default_factory=dict)
-    snapshots: bool = False
+    return Attempt(directory, start, scratch, lambda: False, BatchFilter()).forecast()
 
 
 class SalvagedSegment(BrokerSegment):
@@ -164,7 +157,11 @@ class Filling:
 
 
 class Attempt:
-    """One attempt to salvage a partition; call `plan` or `forecast` once."""
+    """One attempt to salvage a partition; call `plan` or `forecast` once.
+
+    ``rejected``: the batches that a broker's loader rejects, by first offset; without ``keeps_snapshots`` it rejects
+    all existing snapshots too.
+    """
 
     def __init__(
         self,
@@ -173,17 +170,15 @@ class Attempt:
         scratch: Scratch,
         is_compacted: Callable[[], bool],
         batch_filter: BatchFilter,
-        rejected: Rejected,
+        rejected: Mapping[int, Rejection] | None = None,
+        keeps_snapshots: bool = True,
     ) -> None:
         self.workspace = start.workspace(directory)
         self.scratch = scratch
         self._sources = segment_sources(self.workspace)
         self._source_names = {source.name for source in self._sources}
-        if rejected.snapshots:
-            for name in self._snapshots():
-                self.workspace.delete(
-                    name, "contradicts the batches: a producer would write outside of its transaction"
-                )
+        for name in () if keeps_snapshots else self._snapshots():
+            self.workspace.delete(name, "contradicts the batches: a producer would write outside of its transaction")
         self._topic_ids = start.topic_ids if start.era.has_topic_ids else None
         # No producer expires: here the contents of snapshots matter more than their age.
         epochs = max(start.epochs, EPOCHS_REPAIRED)
@@ -192,7 +187,7 @@ class Attempt:
         """Changed segments by base offset."""
         self.load = PartitionLoad(self.workspace, start, partial(SalvagedSegment, self.workspace, self._written))
         self._filter = batch_filter
-        self._rejected = rejected.batches
+        self._rejected = rejected or {}
         self._may_be_compacted = is_compacted
         self._evidence = OffsetEvidence(self.workspace)
         self._foreign: dict[str, ForeignSegment] = {}

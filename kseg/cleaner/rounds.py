@@ -467,71 +467,6 @@ class _WindowFilter:
         return bytes(memoryview(buffers.keep)[: rows.count])
 
 
-class GroupCopier:
-    """Copies the groups of a round, one after another. ``counts``: those since the caller has set them.
-
-    ``kept_end``: see `CleanableRange`. ``legacy_horizon_ms``: v0 and v1 tombstones in segments written after this time
-    are kept.
-    """
-
-    def __init__(
-        self,
-        offset_map: OffsetMap,
-        producers: Producers,
-        settings: CleanerSettings,
-        kept_end: int | None,
-        legacy_horizon_ms: int,
-        workers: CleaningThreads,
-        advance: Callable[[int], None] = lambda _: None,
-        transactions: CleanedTransactions | None = None,
-    ) -> None:
-        """``advance`` receives the number of bytes read; ``transactions``: their state at the first group."""
-        self._advance = advance
-        self._map, self._producers, self._settings = offset_map, producers, settings
-        self._kept_end, self._legacy_horizon_ms, self._workers = kept_end, legacy_horizon_ms, workers
-        self.transactions = transactions or CleanedTransactions()
-        self.counts = Counts()
-
-    def copy(self, segment: CleanerSegment, writer: SegmentWriter, buffers: Buffers) -> None:
-        """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
-        keeps_tombstones = segment.mtime_ms > self._legacy_horizon_ms
-
-        def filtering(window: Window) -> Callable[[RecordBuffers, Window], _WindowFilter]:
-            verdicts = self._verdicts(window, keeps_tombstones)
-            return lambda buffers, kept: _WindowFilter(
-                self._map, self._settings, keeps_tombstones, kept, verdicts, buffers
-            ).run()
-
-        for found in self._workers.each(segment.path, buffers, filtering, self._advance):
-            self.counts.add(found.counts)
-            for piece in found.pieces:
-                writer.append(piece)
-        if self.transactions.kept:
-            writer.add_aborted(build_transaction_index(self.transactions.kept))
-            self.transactions.kept = []
-
-    def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
-        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
-        numbers = self.transactions.discardable(window)
-        found = as_verdicts(numbers, window.count)
-        for i, attributes in enumerate(window.attributes if numbers else ()):
-            if not attributes & CONTROL:
-                continue
-            found[i] = kernel.ALL
-            if numbers[i] and self._settings.has_horizons:
-                found[i] |= kernel.EMPTY_TXN
-                if attributes & DELETE_HORIZON and window[i].base_timestamp <= self._settings.now_ms:
-                    found[i] |= kernel.DISCARD
-            elif numbers[i] and not keeps_markers:
-                found[i] |= kernel.DISCARD
-        for i in self._producers.last_batches(window):
-            found[i] |= kernel.KEEP_EMPTY
-        end = self._kept_end
-        if end is not None and window[-1].last_offset + 1 >= end and end - 1 in window.lasts:
-            found[window.lasts.index(end - 1)] |= kernel.KEEP_EMPTY
-        return found
-
-
 # A round.
 
 COUNT_BYTES = 4 << 30
@@ -582,6 +517,9 @@ class Round:
         self._with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
         bases = [segment.base_offset for segment in segments]
         self._behind = dict(zip(bases, [*bases[1:], producers.end_offset], strict=True))
+        below = segments_between(segments, 0, found.start)
+        # Of segments written after this time, tombstones of v0 and v1 are kept.
+        self._legacy_horizon_ms = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
         self.end = found.start
         self.keys = 0
 
@@ -592,14 +530,13 @@ class Round:
 
     def groups(self) -> Iterator[CleanedGroup]:
         """Yields new segments, oldest first. Raises DamagedError, UnsupportedError, OSError."""
-        settings = self._settings
-        advance = self._watched()
+        transactions, advance, jobs = CleanedTransactions(), self._watched(), self._settings.jobs
         for segment in self._with_aborted:
             segment.aborted()  # now: the caller may replace files while groups are made
-        with closing(CleaningThreads(settings.jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
-            copier = self.copier(offset_map, workers, advance)
+        with closing(CleaningThreads(jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
             for group in self.grouped():
-                yield self.clean(group, copier, self._make_folder() if self._make_folder else None)
+                folder = self._make_folder() if self._make_folder else None
+                yield self.clean(group, folder, offset_map, workers, transactions, advance)
 
     def survey(self) -> None:
         """Finds ``end`` and ``keys`` without cleaning. Raises DamagedError, OSError."""
@@ -627,21 +564,6 @@ class Round:
         self.keys = len(offset_map)
         return offset_map
 
-    def copier(
-        self,
-        offset_map: OffsetMap,
-        workers: CleaningThreads,
-        advance: Callable[[int], None],
-        transactions: CleanedTransactions | None = None,
-    ) -> GroupCopier:
-        """Returns a copier for the groups from some offset on; ``transactions``: their state at that offset."""
-        found, settings = self._range, self._settings
-        below = segments_between(self._segments, 0, found.start)
-        horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
-        return GroupCopier(
-            offset_map, self._producers, settings, found.kept_end, horizon, workers, advance, transactions
-        )
-
     def grouped(self) -> list[list[CleanerSegment]]:
         """Returns the groups of segments that are cleaned into one, once ``end`` is known."""
         return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
@@ -655,14 +577,32 @@ class Round:
         watcher.total = sum(segment.size for segment in [*dirty, *whole])
         return watcher.advance
 
-    def clean(self, group: list[CleanerSegment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
-        """Cleans a group into one segment in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
-        copier.counts = Counts()
+    def clean(
+        self,
+        group: list[CleanerSegment],
+        folder: str | None,
+        offset_map: OffsetMap,
+        workers: CleaningThreads,
+        transactions: CleanedTransactions,
+        advance: Callable[[int], None],
+    ) -> CleanedGroup:
+        """Cleans a group into one segment in ``folder``. Raises DamagedError, UnsupportedError, OSError.
+
+        ``transactions``: their state at the start of the group; ``advance`` receives the number of bytes read.
+        """
+        counts = Counts()
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
             for source in group:
-                copier.transactions.add(self.aborted_in(source))
-                copier.copy(source, writer, self._buffers)
+                transactions.add(self.aborted_in(source))
+                filtering = self._filtering(source, offset_map, transactions)
+                for found in workers.each(source.path, self._buffers, filtering, advance):
+                    counts.add(found.counts)
+                    for piece in found.pieces:
+                        writer.append(piece)
+                if transactions.kept:
+                    writer.add_aborted(build_transaction_index(transactions.kept))
+                    transactions.kept = []
             written = writer.finish(group[-1].mtime_ns)
         except ValueError as error:
             raise UnsupportedError(
@@ -671,7 +611,42 @@ class Round:
         finally:
             writer.close()
         segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
-        return CleanedGroup(group, segment, Counter(copier.counts.as_dict()))
+        return CleanedGroup(group, segment, Counter(counts.as_dict()))
+
+    def _filtering(
+        self, source: CleanerSegment, offset_map: OffsetMap, transactions: CleanedTransactions
+    ) -> Callable[[Window], Callable[[RecordBuffers, Window], _WindowFilter]]:
+        """Returns what filters the windows of a segment, in order; the results may be computed in any thread."""
+        keeps_tombstones = source.mtime_ms > self._legacy_horizon_ms
+
+        def filtering(window: Window) -> Callable[[RecordBuffers, Window], _WindowFilter]:
+            verdicts = self._verdicts(window, keeps_tombstones, transactions)
+            return lambda buffers, kept: _WindowFilter(
+                offset_map, self._settings, keeps_tombstones, kept, verdicts, buffers
+            ).run()
+
+        return filtering
+
+    def _verdicts(self, window: Window, keeps_markers: bool, transactions: CleanedTransactions) -> memoryview:
+        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
+        numbers = transactions.discardable(window)
+        found = as_verdicts(numbers, window.count)
+        for i, attributes in enumerate(window.attributes if numbers else ()):
+            if not attributes & CONTROL:
+                continue
+            found[i] = kernel.ALL
+            if numbers[i] and self._settings.has_horizons:
+                found[i] |= kernel.EMPTY_TXN
+                if attributes & DELETE_HORIZON and window[i].base_timestamp <= self._settings.now_ms:
+                    found[i] |= kernel.DISCARD
+            elif numbers[i] and not keeps_markers:
+                found[i] |= kernel.DISCARD
+        for i in self._producers.last_batches(window):
+            found[i] |= kernel.KEEP_EMPTY
+        end = self._range.kept_end
+        if end is not None and window[-1].last_offset + 1 >= end and end - 1 in window.lasts:
+            found[window.lasts.index(end - 1)] |= kernel.KEEP_EMPTY
+        return found
 
     def aborted_in(self, source: CleanerSegment) -> list[AbortedTxn]:
         """Returns the aborted transactions with data in a segment."""

@@ -182,7 +182,7 @@ class SparkRound(Round):
         return scans
 
     def _group_tasks(self, groups: list[list[CleanerSegment]], traces: dict[int, Trace]) -> list[_GroupTask]:
-        """Tracks transactions as `GroupCopier` does, from the oldest segment on."""
+        """Tracks transactions as `Round.clean` does, from the oldest segment on."""
         known, tasks, first = CleanedTransactions(), [], 0
         for group in groups:
             folder = self._make_folder() if self._make_folder else None
@@ -294,6 +294,6 @@ def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tu
         while entries:
             part.merge(entries.pop())
         part.keys.latest_offset = shared.latest
-        copier = one.copier(part, CleaningThreads(_JOBS), shared.done.add, pickle.loads(task.transactions))
-        group = one.clean(shared.segments[task.first : task.stop], copier, folder)
-    return group.segment, group.counts
+        known, group = pickle.loads(task.transactions), shared.segments[task.first : task.stop]
+        cleaned = one.clean(group, folder, part, CleaningThreads(_JOBS), known, shared.done.add)
+    return cleaned.segment, cleaned.counts

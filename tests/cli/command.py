@@ -101,6 +101,17 @@ def flip(path: Path, at: int | None = None, bits: int = 1) -> None:
     path.write_bytes(data)
 
 
+_LATE = ("--now", "1900000000000", "--topic", "*")
+CHANGING = {
+    "recover": ("recover",),
+    "salvage": ("recover", "--mode", "salvage"),
+    "reindex": ("reindex",),
+    "convert": ("convert", "--codec", "zstd", "--in-place"),
+    "retain": ("retain", "--retention-ms", "1", *_LATE),
+    "compact": ("compact", "--force-policy", "--drop-null-keys", "--min-cleanable-ratio", "0", *_LATE),
+}
+"""A call of each way to change files, on a log directory of topics that nothing tells of."""
+
 COMMAND = [sys.executable, "-P", "-m", "kseg"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parent.parent)}
 

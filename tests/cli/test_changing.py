@@ -69,15 +69,6 @@ def sizes(logs: Path) -> list[int]:
 WHOLE = (CLEAN / LOG).stat().st_size
 
 
-def test_a_partition(kseg: Kseg, logs: Path) -> None:
-    with unchanged(logs, files):
-        outcome = kseg("cut", logs / "dplain-1").expect(0)
-        assert sizes(logs) == [WHOLE, SIZE]
-        assert not (logs / CLEAN_SHUTDOWN).exists()
-        assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
-        assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0
-
-
 def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
     with unchanged(logs, files):
         for path in (logs, logs / "dplain-0"):
@@ -97,23 +88,6 @@ def test_a_log_directory(kseg: Kseg, logs: Path) -> None:
         assert len(summary["kept"]) == 2
         assert sizes(logs) == [SIZE, SIZE]
         assert (logs / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"
-        assert kseg("undo", logs).status == 0
-
-
-def test_nothing_to_do(kseg: Kseg, logs: Path) -> None:
-    kseg("cut", "--no-quarantine", logs)
-    before = files(logs)
-    assert [name for name in before if "kseg" in name] == []
-    outcome = kseg("cut", "--format", "json", logs)
-    assert (outcome.status, len(outcome.objects)) == (0, 1)
-    assert kseg("cut", "-n", logs).status == 0
-    assert files(logs) == before
-
-
-def test_what_goes_may_be_kept_elsewhere(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    with unchanged(logs, files):
-        assert kseg("cut", "--quarantine", tmp_path / "kept", logs).status == 0
-        assert sorted(path.name.split(".")[0] for path in (tmp_path / "kept").iterdir()) == ["dplain-0", "dplain-1"]
         assert kseg("undo", logs).status == 0
 
 

@@ -3,8 +3,6 @@
 import errno
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,16 +29,6 @@ from cli.command import files as everything
 SPACE_ABORTED = PAIRS[3]
 SMALL = ("--segment-bytes", "16384")
 FREE = "kseg.cleaner.compaction.free_bytes"
-
-
-@pytest.fixture
-def spare(tmp_path: Path) -> Iterator[Path]:
-    """A directory on another file system."""
-    shm = Path("/dev/shm")
-    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no second file system")
-    with tempfile.TemporaryDirectory(dir=shm) as found:
-        yield Path(found)
 
 
 def test_a_dry_run_names_the_space_that_the_run_takes(kseg: Kseg, tmp_path: Path) -> None:

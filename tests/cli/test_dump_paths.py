@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, flip
 from failing_disk import PAGE, FailDisk
 
 # No command passes over in silence what looks like a segment, or a log directory further down.
@@ -74,18 +74,14 @@ def test_packed_segments_alone_are_no_empty_partition(command: list[str], tmp_pa
 def test_a_manifest_that_matches_says_so(logs: Path, kseg: Kseg) -> None:
     assert "written, 4 files" in kseg("verify", "--manifest", "m", logs).err
     assert "m: compared, 4 files; they match" in kseg("verify", "--manifest", "m", logs).err
-    with (logs / "dplain-0" / SKIPPED_SEGMENT).open("r+b") as file:
-        file.seek(200)
-        file.write(b"x")
+    flip(logs / "dplain-0" / SKIPPED_SEGMENT, 200)
     assert "m: compared, 4 files; differences: 1" in kseg("verify", "--manifest", "m", logs).err
 
 
 def test_sectors_that_cannot_be_read(logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
     damaged = logs / "dplain-0" / SKIPPED_SEGMENT
     other = shutil.copytree(LOGS, logs.parent.parent / "other")
-    with (other / "dplain-0" / SKIPPED_SEGMENT).open("r+b") as file:
-        file.seek(300)
-        file.write(b"x")
+    flip(other / "dplain-0" / SKIPPED_SEGMENT, 300)
     fail_disk(damaged, PAGE, PAGE + 512)
     fail_disk(logs / "replication-offset-checkpoint", 0, 1)
     done = kseg("verify", "--format", "json", logs, other)

@@ -10,22 +10,13 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, FailingDisk
-from cli.command import TESTDATA, Kseg, files, flip, spawned
+from cli.command import CHANGING, TESTDATA, Kseg, files, flip, spawned
 from cli.dying import on_disk, outcome, points
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 LOG, INDEX = "00000000000000000116.log", "00000000000000000046.index"
-LATE = ("--now", "1900000000000", "--topic", "*")
-COMMANDS = {
-    "recover": ("recover",),
-    "salvage": ("recover", "--mode", "salvage"),
-    "reindex": ("reindex",),
-    "convert": ("convert", "--codec", "zstd", "--in-place"),
-    "retain": ("retain", "--retention-ms", "1", *LATE),
-    "compact": ("compact", "--force-policy", "--drop-null-keys", "--min-cleanable-ratio", "0", *LATE),
-}
-ALL = pytest.mark.parametrize("name", COMMANDS)
+ALL = pytest.mark.parametrize("name", CHANGING)
 
 
 def make(target: Path, name: str, partitions: int = 1) -> Path:
@@ -53,7 +44,7 @@ def test_a_call_that_fails_is_told_as_it_is(
     name: str, number: int, whole: bool, kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:  # fmt: skip
-    command, counting = COMMANDS[name], CountingDisk()
+    command, counting = CHANGING[name], CountingDisk()
 
     def place(directory: Path) -> Path:
         return directory if whole else directory / "dplain-0"
@@ -82,7 +73,7 @@ def test_a_call_that_fails_is_told_as_it_is(
 def test_json_tells_whether_anything_was_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    command, counting, seen = (*COMMANDS["convert"], "--format", "json"), CountingDisk(), set()
+    command, counting, seen = (*CHANGING["convert"], "--format", "json"), CountingDisk(), set()
     assert on_disk(counting, monkeypatch, *command, make(tmp_path / "whole", "convert")) == 0
     for at in points(len(counting.calls), 12):
         logs = make(tmp_path / "logs", "convert")
@@ -117,12 +108,12 @@ def test_of_several_partitions_the_others_are_done(
     name: str, failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     wanted = make(tmp_path / "whole", name, 3)
-    assert on_disk(CountingDisk(), monkeypatch, *COMMANDS[name], wanted) == 0
+    assert on_disk(CountingDisk(), monkeypatch, *CHANGING[name], wanted) == 0
     logs = make(tmp_path / "logs", name, 3)
     before, after = files(logs), outcome(wanted)
     capfdbinary.readouterr()
     disk = FailingIn(f"dplain-{failing}")
-    assert on_disk(disk, monkeypatch, *COMMANDS[name], logs) == 3
+    assert on_disk(disk, monkeypatch, *CHANGING[name], logs) == 3
     err = capfdbinary.readouterr().err.decode()
     assert f"/dplain-{failing}" in err
     assert "Input/output error" in err
@@ -143,10 +134,10 @@ def test_nothing_counts_for_a_partition_that_could_not_be_changed(
 ) -> None:
     """Repeated, the command does what is left: checkpoints beside the partitions do not say that it is done."""
     wanted = make(tmp_path / "whole", name, 3)
-    assert on_disk(CountingDisk(), monkeypatch, *COMMANDS[name], wanted) == 0
+    assert on_disk(CountingDisk(), monkeypatch, *CHANGING[name], wanted) == 0
     logs = make(tmp_path / "logs", name, 3)
-    assert on_disk(FailingIn("dplain-1"), monkeypatch, *COMMANDS[name], logs) == 3
-    assert kseg(*COMMANDS[name], logs).status == 0
+    assert on_disk(FailingIn("dplain-1"), monkeypatch, *CHANGING[name], logs) == 3
+    assert kseg(*CHANGING[name], logs).status == 0
     assert in_any_order(outcome(logs)) == in_any_order(outcome(wanted))
 
 
@@ -164,7 +155,7 @@ def run_into(stdout: int, *arguments: object) -> "subprocess.CompletedProcess[st
 @pytest.mark.parametrize("where", ["pipe", "full"])
 def test_what_prints_the_report_going_away_changes_nothing(name: str, where: str, kseg: Kseg, tmp_path: Path) -> None:
     wanted, logs = make(tmp_path / "whole", name), make(tmp_path / "logs", name)
-    assert kseg(*COMMANDS[name], wanted).status == 0
+    assert kseg(*CHANGING[name], wanted).status == 0
     if where == "pipe":
         source, target = os.pipe()
         os.close(source)
@@ -172,7 +163,7 @@ def test_what_prints_the_report_going_away_changes_nothing(name: str, where: str
         pytest.skip("no /dev/full here")
     else:
         target = os.open("/dev/full", os.O_WRONLY)
-    done = run_into(target, *COMMANDS[name], logs)
+    done = run_into(target, *CHANGING[name], logs)
     os.close(target)
     assert done.returncode == 0
     assert outcome(logs) == outcome(wanted)
@@ -186,7 +177,7 @@ def test_a_dry_run_into_a_closed_pipe_ends_silently(name: str, tmp_path: Path) -
     logs = make(tmp_path / "logs", name)
     source, target = os.pipe()
     os.close(source)
-    done = run_into(target, *COMMANDS[name], "--dry-run", logs)
+    done = run_into(target, *CHANGING[name], "--dry-run", logs)
     os.close(target)
     assert done.returncode == 0
     assert "report" not in done.stderr
@@ -209,7 +200,7 @@ def test_a_signal_while_files_are_staged_leaves_everything_as_it_was(
                 raise KeyboardInterrupt if ending == signal.SIGINT else Terminated(ending)
 
     for command in ("recover", "convert"):
-        arguments, counting = (*COMMANDS[command], "--jobs", "1"), CountingDisk()
+        arguments, counting = (*CHANGING[command], "--jobs", "1"), CountingDisk()
         wanted = make(tmp_path / f"whole-{command}", command)
         on_disk(counting, monkeypatch, *arguments, wanted)
         committed = counting.calls.index("rename", counting.calls.index("link"))

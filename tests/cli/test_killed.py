@@ -2,9 +2,7 @@
 them, and undo restores every byte."""
 
 import errno
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,16 +89,6 @@ SWEEPS = {
     "compact with a quarantine elsewhere": Sweep(cleanable, (*COMPACT, "--quarantine", SPARE), expected=CLEANED),
     "retain": Sweep(expired, RETAIN, expected=STARTS),
 }
-
-
-@pytest.fixture
-def spare(tmp_path: Path) -> Iterator[Path]:
-    """A directory on another file system."""
-    shm = Path("/dev/shm")
-    if not shm.is_dir() or os.stat(shm).st_dev == os.stat(tmp_path).st_dev:
-        pytest.skip("there is no second file system")
-    with tempfile.TemporaryDirectory(dir=shm) as found:
-        yield Path(found)
 
 
 @pytest.mark.parametrize("sweep", SWEEPS.values(), ids=SWEEPS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, unchanged
+from cli.command import TESTDATA, Kseg, files, flip, unchanged
 from kseg.quantities import shown_bytes
 from segment.segments import spans
 
@@ -70,9 +70,7 @@ def test_what_is_left_is_told(kseg: Kseg, replica_partition: Path) -> None:
 def test_replicas_that_diverge_are_refused(kseg: Kseg, replica_partition: Path, tmp_path: Path) -> None:
     replica = Path(shutil.copytree(REPLICA, tmp_path / "other" / "dplain-0"))
     path = replica / "00000000000000000116.log"
-    data = bytearray(path.read_bytes())
-    data[15] = 9  # the leader epoch of the first batch
-    path.write_bytes(data)
+    flip(path, 15, bits=9)  # the leader epoch of the first batch
     before = sorted(replica_partition.iterdir())
     done = kseg("recover", "--from-replica", replica, replica_partition)
     done.expect(3, "diverge at offset 116: leader epochs 0 and 9; nothing was changed")
@@ -213,9 +211,7 @@ def test_damage_that_a_broker_does_not_mind_is_told(kseg: Kseg, tmp_path: Path, 
 
 
 def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: Path) -> None:
-    with (partition / LAST).open("r+b") as file:
-        file.seek(16)
-        file.write(b"\5")
+    flip(partition / LAST, 16, bits=7)
     kseg("recover", partition).expect(1, "stays as it is: bad-magic: the batch at position 0")
 
 

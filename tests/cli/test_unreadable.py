@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, unchanged
+from cli.command import CHANGING, TESTDATA, Kseg, files, unchanged
 from failing_disk import FailDisk
 
 # Links in the directories that commands read: told, and not followed; what the user names is.
@@ -96,14 +96,7 @@ def test_root_changes_nothing_through_a_link_of_another_user(
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 MIDDLE, LAST = "00000000000000000000.log", "00000000000000000116.log"
 BAD = (4096, 8192)
-LATE = ("--now", "1900000000000", "--topic", "*")
-COMMANDS = {
-    "recover": ("recover", "--full"),
-    "reindex": ("reindex",),
-    "convert": ("convert", "--codec", "zstd", "--in-place"),
-    "retain": ("retain", "--retention-ms", "1", *LATE),
-    "compact": ("compact", "--force-policy", "--drop-null-keys", "--min-cleanable-ratio", "0", *LATE),
-}
+COMMANDS = {name: words for name, words in CHANGING.items() if name != "salvage"} | {"recover": ("recover", "--full")}
 
 
 @pytest.fixture

@@ -176,10 +176,8 @@ def segment_with_bad_ends(folder: Path) -> Path:
         log.append(batch([area], i, base_timestamp=1000 * i + 1, max_timestamp=1000 * i + 1))
     (segment,) = log.finish()
     path = Path(segment.paths[".log"])
-    data = bytearray(path.read_bytes())
-    data[100] ^= 1
-    data[-100] ^= 1
-    path.write_bytes(data)
+    for at in (100, -100):
+        flip(path, at)
     return path
 
 

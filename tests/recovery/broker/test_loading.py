@@ -28,22 +28,6 @@ def partition(tmp_path: Path) -> Path:
     return directory
 
 
-def test_an_index_is_what_the_batches_say(partition: Path) -> None:
-    index = (partition / f"{STEM}.index").read_bytes()
-    expected, indexed, at = b"", 0, 0
-    for batch in FIRST:
-        if at - indexed > 1024:
-            expected += last_offset(batch).to_bytes(4, "big") + at.to_bytes(4, "big")
-            indexed = at
-        at += len(batch)
-    assert index == expected
-    assert expected
-
-
-def test_a_second_recovery_finds_nothing_to_do(partition: Path) -> None:
-    assert not recover(partition).plan
-
-
 @pytest.mark.parametrize("suffix", [".log.deleted", ".log.cleaned", ".index.cleaned"])
 def test_leftovers_go(partition: Path, suffix: str) -> None:
     before = contents(partition)
@@ -172,16 +156,6 @@ def test_a_bad_index_stopped_0_8_2(partition: Path) -> None:
         recover(partition, era=era_of("0.8.2"), was_clean=True)
 
 
-def test_the_log_is_cut_and_later_segments_go(partition: Path) -> None:
-    path = partition / f"{STEM}.log"
-    flip(path, 70 - len(FIRST[-1]))
-    found = recover(partition)
-    assert path.read_bytes() == b"".join(FIRST[:-1])
-    assert not (partition / f"{NEXT}.log").exists()
-    assert found.next_offset == last_offset(FIRST[-2]) + 1
-    assert [(cut.file, cut.dropped) for cut in found.cuts] == [(f"{STEM}.log", [f"{NEXT}.log"])]
-
-
 def test_what_goes_is_dropped_before_anything_is_cut(partition: Path) -> None:
     """Killed in between, the next run still finds the damage."""
     path = partition / f"{STEM}.log"
@@ -190,12 +164,6 @@ def test_what_goes_is_dropped_before_anything_is_cut(partition: Path) -> None:
     dropped = [k for k, step in enumerate(steps) if step.file == f"{NEXT}.log"]
     cut = [k for k, step in enumerate(steps) if step.action == "truncate" and step.file == f"{STEM}.log"]
     assert dropped < cut
-
-
-def test_segments_below_the_recovery_point_are_not_scanned(partition: Path) -> None:
-    flip(partition / f"{STEM}.log", 100)
-    found = recover(partition, recovery_point=BASE + 1)
-    assert (found.cuts, found.scanned) == ([], [f"{NEXT}.log"])
 
 
 def test_the_first_kafka_scans_the_last_segment_only(partition: Path) -> None:
@@ -240,12 +208,6 @@ def test_garbage_behind_a_clean_log_stops_a_broker(partition: Path) -> None:
 def test_a_wrong_checksum_does_not_hide_the_end_of_a_clean_log(partition: Path) -> None:
     flip(partition / f"{NEXT}.log", -1)
     assert recover(partition, was_clean=True).next_offset == last_offset(SECOND[-1]) + 1
-
-
-def test_a_log_below_its_start_offset_is_dropped(partition: Path) -> None:
-    found = recover(partition, log_start_offset=10_000)
-    assert found.next_offset == 10_000
-    assert [path.name for path in partition.glob("*.log")] == [f"{10_000:020d}.log"]
 
 
 @pytest.mark.parametrize(("version", "is_dropped"), [("2.1", False), ("2.2", True)])
@@ -294,19 +256,6 @@ def test_salvage_keeps_a_snapshot_whose_name_is_no_offset_in_quarantine(partitio
     assert [step.file for step in plan_salvage(str(partition), START).plan.steps if step.action == "delete"] == [
         "abc.snapshot"
     ]
-
-
-def test_transactions_survive(tmp_path: Path) -> None:
-    """Transaction indexes and the snapshots at segments come back as the broker wrote them."""
-    directory = copy_of(TRANSACTIONS, tmp_path)
-    before = contents(directory)
-    for path in directory.glob("*.txnindex"):
-        path.unlink()
-    recover(directory, now_ms=0)
-    after = contents(directory)
-    assert {name: data for name, data in after.items() if name.endswith(".txnindex") and data} == {
-        name: data for name, data in before.items() if name.endswith(".txnindex") and data
-    }
 
 
 @pytest.mark.parametrize(("version", "era", "is_rewritten"), [(1, "4.4", True), (-1, "4.4", True), (1, "4.3", False)])

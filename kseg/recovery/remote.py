@@ -65,7 +65,6 @@ class RestoredSegments:
     ``remarks``: sentences about the partition. ``is_deleted``: the broker had begun to delete all segments.
     """
 
-    partition: RemotePartition
     pieces: list[SegmentOffsets] = field(default_factory=list)
     local: list[SegmentFile] = field(default_factory=list)
     local_directory: str = ""
@@ -76,10 +75,6 @@ class RestoredSegments:
     remarks: list[str] = field(default_factory=list)
     is_deleted: bool = False
 
-    @property
-    def new_bytes(self) -> int:
-        return sum(piece.candidate.segment.size for piece in self.pieces)
-
 
 def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named: bool) -> RestoredSegments:
     """Selects the segments of a partition.
@@ -87,7 +82,7 @@ def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named
     ``is_named``: --topic names the topic, so segments of a deleted topic are selected too. Raises KeyMissingError,
     PathError, UnsupportedError.
     """
-    selection, local = RestoredSegments(partition), None
+    selection, local = RestoredSegments(), None
     candidates, unusable = candidates_of(partition)
     for segment, reason in unusable:
         selection.left_out.append(UnusedSegment(segment.path(), segment.start_offset, segment.start_offset, reason))
@@ -431,7 +426,7 @@ class Rebuild:
         selection = outcome.selection
         if selection is None or not (selection.pieces or selection.local):
             return
-        check_free(output.work_directory, selection.new_bytes)
+        check_free(output.work_directory, sum(piece.candidate.segment.size for piece in selection.pieces))
         with output.partition(outcome.name) as folder:
             builder = PartitionBuilder(selection, folder, self._options.interval_bytes, output.disk)
             outcome.rebuilt = builder.build(outcome.topic_id, self._options.resets_epochs)

@@ -316,11 +316,12 @@ def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSo
             idle.append(name)
         for number, (_, same) in enumerate(groupby(pieces[held:], key=lambda piece: piece.source)):
             rest.append((None if held or number else name, list(same)))
-    main: dict[int, int] = {}
+    main, largest = dict[int, int](), dict[int, int]()  # the group of most records, by source
     for number, (_, group) in enumerate(rest):
         source = group[0].source
-        if source not in bases and (source not in main or _records(group) > _records(rest[main[source]][1])):
-            main[source] = number
+        records = sum(piece.records for piece in group)
+        if source not in bases and records > largest.get(source, -1):
+            main[source], largest[source] = number, records
     found = []
     for number, (name, group) in enumerate(rest):
         source = group[0].source
@@ -386,10 +387,6 @@ def _held_by(source: int | None, pieces: Sequence[OffsetInterval]) -> int:
         if piece.source == source and 2 * own >= total:
             held = number
     return held
-
-
-def _records(group: Sequence[OffsetInterval]) -> int:
-    return sum(piece.records for piece in group)
 
 
 def _base(source: SegmentSource, piece: OffsetInterval, firm: Sequence[OffsetInterval]) -> int:

@@ -71,7 +71,7 @@ class TopicSettings:
         own = configs.get((TOPIC_RESOURCE, topic), {}).get(name)
         if own is not None or name not in SYNONYMS:
             return own
-        return configs.get((_BROKER_RESOURCE, ""), {}).get(SYNONYMS[name][0].name)
+        return configs.get((_BROKER_RESOURCE, ""), {}).get(next(iter(SYNONYMS[name])))
 
     @cached_property
     def _of_partitions(self) -> tuple[LoadedImage, list[KsegError]]:

@@ -30,11 +30,8 @@ SCRAM_SINCE, TOKENS_SINCE, CONTROLLERS_SINCE, DIRECTORIES_SINCE = 11, 14, 15, 17
 ELR_SINCE, CORDONED_SINCE, ZK_MIGRATION_SINCE = 23, 30, 8
 """Levels of metadata.version from which on a snapshot may hold such records or fields."""
 
-METADATA_VERSION, KRAFT_VERSION, ELR_VERSION = (
-    "metadata.version",
-    "kraft.version",
-    "eligible.leader.replicas.version",
-)
+METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
+ELR_VERSION = "eligible.leader.replicas.version"
 NO_LEADER_CHANGE, NO_RECOVERY_CHANGE = -2, -1
 TOPIC_RESOURCE = 2
 _MISSING = object()

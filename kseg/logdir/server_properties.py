@@ -3,8 +3,6 @@
 Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
-from typing import NamedTuple
-
 from kseg.errors import PathError, errors_at
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, properties
 from kseg.stores.regular_files import open_regular
@@ -12,32 +10,22 @@ from kseg.stores.regular_files import open_regular
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
-class _Synonym(NamedTuple):
-    """A broker setting that stands for a topic setting; its value times ``scale`` is that of the topic setting."""
-
-    name: str
-    scale: int = 1
-
-
-SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
-    "cleanup.policy": (_Synonym("log.cleanup.policy"),),
-    "retention.ms": (
-        _Synonym("log.retention.ms"), _Synonym("log.retention.minutes", _MINUTE_MS),
-        _Synonym("log.retention.hours", _HOUR_MS),
-    ),
-    "retention.bytes": (_Synonym("log.retention.bytes"),),
-    "segment.bytes": (_Synonym("log.segment.bytes"),),
-    "segment.index.bytes": (_Synonym("log.index.size.max.bytes"),),
-    "index.interval.bytes": (_Synonym("log.index.interval.bytes"),),
-    "max.message.bytes": (_Synonym("message.max.bytes"),),
-    "max.decompressed.message.bytes": (_Synonym("max.decompressed.message.bytes"),),
-    "min.compaction.lag.ms": (_Synonym("log.cleaner.min.compaction.lag.ms"),),
-    "max.compaction.lag.ms": (_Synonym("log.cleaner.max.compaction.lag.ms"),),
-    "delete.retention.ms": (_Synonym("log.cleaner.delete.retention.ms"),),
-    "min.cleanable.dirty.ratio": (_Synonym("log.cleaner.min.cleanable.ratio"),),
-}  # fmt: skip
-"""Broker settings by topic setting; the first that is set counts. A cluster's default is stored under the first
-name."""
+SYNONYMS = {
+    "cleanup.policy": {"log.cleanup.policy": 1},
+    "retention.ms": {"log.retention.ms": 1, "log.retention.minutes": _MINUTE_MS, "log.retention.hours": _HOUR_MS},
+    "retention.bytes": {"log.retention.bytes": 1},
+    "segment.bytes": {"log.segment.bytes": 1},
+    "segment.index.bytes": {"log.index.size.max.bytes": 1},
+    "index.interval.bytes": {"log.index.interval.bytes": 1},
+    "max.message.bytes": {"message.max.bytes": 1},
+    "max.decompressed.message.bytes": {"max.decompressed.message.bytes": 1},
+    "min.compaction.lag.ms": {"log.cleaner.min.compaction.lag.ms": 1},
+    "max.compaction.lag.ms": {"log.cleaner.max.compaction.lag.ms": 1},
+    "delete.retention.ms": {"log.cleaner.delete.retention.ms": 1},
+    "min.cleanable.dirty.ratio": {"log.cleaner.min.cleanable.ratio": 1},
+}
+"""Broker settings by topic setting: each times its number is that of the topic; the first that is set counts. A
+cluster's default is stored under the first name."""
 DEFAULTS = {"cleanup.policy": "delete", "retention.ms": str(168 * _HOUR_MS), "retention.bytes": "-1"}
 """Kafka's defaults of the settings that decide on retention."""
 
@@ -88,15 +76,15 @@ class ServerProperties:
 
     def setting(self, name: str) -> str | None:
         """Returns the value that applies to a topic setting; None if the file does not set it."""
-        for synonym in SYNONYMS.get(name, ()):
-            value = self._own(synonym.name)
+        for synonym, scale in SYNONYMS.get(name, {}).items():
+            value = self._own(synonym)
             if not value:
                 continue
             digits = value.removeprefix("-")
             is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
-            if synonym.scale == 1 or not is_number:
+            if scale == 1 or not is_number:
                 return value
-            return value if value.startswith("-") else str(int(value) * synonym.scale)
+            return value if value.startswith("-") else str(int(value) * scale)
         return None
 
 

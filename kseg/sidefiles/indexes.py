@@ -7,8 +7,10 @@ closed (AbstractIndex). After a crash most of such a file is therefore zeros.
 import stat
 import struct
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from kseg.errors import KsegError, PathError, errors_at
@@ -164,14 +166,8 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
 
     def lookup(self, offset: int) -> OffsetIndexEntry:
         """Returns the last entry in use with an offset of at most ``offset``, or (base offset, 0)."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self[middle].offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return self[low - 1] if low else OffsetIndexEntry(self.base_offset, 0)
+        behind = bisect_right(self, offset, key=attrgetter("offset"))
+        return self[behind - 1] if behind else OffsetIndexEntry(self.base_offset, 0)
 
 
 # ``.timeindex``: maps timestamps to offsets (Kafka's TimeIndex; since 0.10.1).

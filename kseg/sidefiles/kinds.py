@@ -19,7 +19,7 @@ from kseg.segment.files import (
     unpacked_name,
 )
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
-from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
+from kseg.sidefiles.indexes import OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.producer_state import read_producer_snapshot
 from kseg.sidefiles.text_files import (
     META_PROPERTIES,
@@ -33,34 +33,30 @@ from kseg.stores import trees
 
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
 
-ENTRY_NAMES = {
-    INDEX: "offsetIndexEntry",
-    TIME_INDEX: "timeIndexEntry",
-    TRANSACTION_INDEX: "abortedTxn",
-    SNAPSHOT: "producerState",
-    LEADER_EPOCHS: "leaderEpoch",
-    ".leader_epoch_checkpoint": "leaderEpoch",
-    **OFFSET_CHECKPOINTS,
-    PARTITION_METADATA: "partitionMetadata",
-    META_PROPERTIES: "metaProperties",
-    CLEAN_SHUTDOWN: "cleanShutdown",
-    QUORUM_STATE: "quorumState",
-}
-"""Kind (a suffix or a whole file name) to the JSON name of its entries."""
+Reader = Callable[[Sliceable, int], Iterator[Any]]
+"""Yields the entries and problems of a file, given its bytes and base offset."""
 
-_SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
-_INDEXES: dict[str, type[EntryFile[Any]]] = {
-    INDEX: OffsetIndex, TIME_INDEX: TimeIndex, TRANSACTION_INDEX: TransactionIndex
-}  # fmt: skip
-_TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
-    LEADER_EPOCHS: read_leader_epochs,
-    ".leader_epoch_checkpoint": read_leader_epochs,
-    **dict.fromkeys(OFFSET_CHECKPOINTS, read_offset_checkpoint),
-    PARTITION_METADATA: read_partition_metadata,
-    META_PROPERTIES: read_meta_properties,
-    CLEAN_SHUTDOWN: read_clean_shutdown,
-    QUORUM_STATE: read_quorum_state,
+
+def _text(read: Callable[[Sliceable], Iterator[Any]]) -> Reader:
+    return lambda buffer, _base_offset: read(buffer)
+
+
+_KINDS: dict[str, tuple[str, Reader]] = {
+    INDEX: ("offsetIndexEntry", lambda *file: OffsetIndex(*file).items()),
+    TIME_INDEX: ("timeIndexEntry", lambda *file: TimeIndex(*file).items()),
+    TRANSACTION_INDEX: ("abortedTxn", lambda *file: TransactionIndex(*file).items()),
+    SNAPSHOT: ("producerState", _text(read_producer_snapshot)),
+    LEADER_EPOCHS: ("leaderEpoch", _text(read_leader_epochs)),
+    ".leader_epoch_checkpoint": ("leaderEpoch", _text(read_leader_epochs)),
+    **{kind: (name, _text(read_offset_checkpoint)) for kind, name in OFFSET_CHECKPOINTS.items()},
+    PARTITION_METADATA: ("partitionMetadata", _text(read_partition_metadata)),
+    META_PROPERTIES: ("metaProperties", _text(read_meta_properties)),
+    CLEAN_SHUTDOWN: ("cleanShutdown", _text(read_clean_shutdown)),
+    QUORUM_STATE: ("quorumState", _text(read_quorum_state)),
 }
+"""Kind (a suffix or a whole file name) to the JSON name of its entries, and its reader."""
+ENTRY_NAMES = {kind: name for kind, (name, _) in _KINDS.items()}
+_SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def side_file(path: str) -> SideFile | None:
     for suffix in LEFTOVERS:
         if whole.endswith(suffix):
             whole, leftover = whole.removesuffix(suffix), suffix
-    kind = whole if whole in _TEXT_READERS else next((suffix for suffix in _SUFFIXES if whole.endswith(suffix)), "")
+    kind = whole if whole in _KINDS else next((suffix for suffix in _SUFFIXES if whole.endswith(suffix)), "")
     if not kind:
         return None
     digits = re.match(r"0*([0-9]{1,19})(?![0-9])", name)
@@ -120,8 +116,4 @@ def list_side_files(directory: str) -> list[SideFile]:
 
 def read_items(kind: str, buffer: Sliceable, base_offset: int = 0) -> Iterator[Any]:
     """Yields the entries and problems of a side file of any kind."""
-    if kind in _INDEXES:
-        return _INDEXES[kind](buffer, base_offset).items()
-    if kind == SNAPSHOT:
-        return read_producer_snapshot(buffer)
-    return _TEXT_READERS[kind](buffer)
+    return _KINDS[kind][1](buffer, base_offset)

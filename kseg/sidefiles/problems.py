@@ -7,25 +7,11 @@ from typing import Any, TypeVar
 E = TypeVar("E")
 
 SIDE_FILE_CODES = frozenset(
-    {
-        "bad-size",
-        "zero-tail",
-        "unsorted",
-        "offset-below-base",
-        "unknown-version",
-        "crc-mismatch",
-        "truncated-file",
-        "trailing-bytes",
-        "wrong-count",
-        "unreadable-line",
-        "missing-field",
-        "bad-value",
-        "unreadable-json",
-        "index-mismatch",
-        "timestamp-mismatch",
-        "timestamp-out-of-order",
-        "offset-not-found",
-    }
+    (
+        "bad-size zero-tail unsorted offset-below-base unknown-version crc-mismatch truncated-file trailing-bytes "
+        "wrong-count unreadable-line missing-field bad-value unreadable-json index-mismatch timestamp-mismatch "
+        "timestamp-out-of-order offset-not-found"
+    ).split()
 )
 
 NO_DAMAGE = frozenset({"zero-tail"})

@@ -17,7 +17,7 @@ from kseg.output.terminal import Column, Columns, Paint, clipped, display_width,
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
+from kseg.segment.items import Damage, Problem, Record, records_of
 from kseg.segment.times import show_span
 
 FIRST_ROWS = 200
@@ -185,11 +185,10 @@ class TablePrinter(Printer):
         return shown_time(ms, MINUTES if self._width < MIN_SECONDS_WIDTH else SECONDS)
 
     def _records(self, batch: Batch, spans: Spans) -> None:
-        kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
         try:
             for rows in batch.rows_before_fault():
                 for first, stop in spans(rows):
-                    for record in records_of(rows.part(first, stop), kind):
+                    for record in records_of(rows.part(first, stop), batch.timestamp_kind):
                         self._record(batch, record)
         except UndecodableError:
             return  # the line of problems reports it

@@ -87,6 +87,12 @@ class Batch:
         return TIMESTAMP_TYPES[0]
 
     @property
+    def timestamp_kind(self) -> int | None:
+        """The ``timestamp_kind`` of `records_of`: an index of TIMESTAMP_TYPES for all records, None if each has its
+        own."""
+        return None
+
+    @property
     def max_timestamp(self) -> int:
         """Largest timestamp in ms according to the header; -1 if there is none."""
         return -1
@@ -131,7 +137,7 @@ class Batch:
         """Yields the readable records in order; `check` explains why they end early."""
         try:
             for rows in self.rows():
-                yield from records_of(rows)
+                yield from records_of(rows, self.timestamp_kind)
         except UndecodableError:
             return
 
@@ -159,7 +165,11 @@ class RecordBatch(Batch):
 
     @property
     def timestamp_type(self) -> str:
-        return TIMESTAMP_TYPES[1 + self.header.is_log_append_time]
+        return TIMESTAMP_TYPES[self.timestamp_kind]
+
+    @property
+    def timestamp_kind(self) -> int:
+        return 1 + self.header.is_log_append_time
 
     @property
     def max_timestamp(self) -> int:
@@ -200,14 +210,6 @@ class RecordBatch(Batch):
                 self.data, self.header, scratch.max_batch_bytes, self.records_buffer, self.remarks, scratch.before_large
             )
         return self._opened
-
-    def __iter__(self) -> Iterator[Record]:
-        kind = TIMESTAMP_TYPES.index(self.timestamp_type)
-        try:
-            for rows in self.rows():
-                yield from records_of(rows, kind)
-        except UndecodableError:
-            return
 
 
 class Message(Batch):

@@ -5,6 +5,7 @@ matches.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from itertools import islice
 
 from kseg.dump.options import DumpOptions
@@ -44,7 +45,8 @@ class Filters:
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end."""
         logs = [file for file in without_snapshots(files) if file.is_segment]
-        nearest = Nearest(logs, self.selection, self._scratch, live, self._counts_batches, self._is_07)
+        read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
+        nearest = Nearest(logs, self.selection, read, self._counts_batches)
         if self._last is not None:
             self.selection.offsets = nearest.last(self._last)
         elif self._around is not None:
@@ -175,15 +177,14 @@ _FIRST_REACH = 4
 class Nearest:
     """``files`` are the segments of one partition, in order; ``counts_batches``: batches are counted, not records.
 
-    The offsets of the selection are ignored. ``is_07``: the files are of 0.7, whatever their suffix.
+    The offsets of the selection are ignored. ``read`` opens a file.
     """
 
     def __init__(
-        self, files: Sequence[SegmentFile], selection: Selection, scratch: Scratch, live: bool, counts_batches: bool,
-        is_07: bool = False,
+        self, files: Sequence[SegmentFile], selection: Selection, read: Callable[[SegmentFile], SegmentReader],
+        counts_batches: bool,
     ) -> None:  # fmt: skip
-        self._files, self._scratch, self._live, self._is_07 = files, scratch, live, is_07
-        self._counts_batches = counts_batches
+        self._files, self._read, self._counts_batches = files, read, counts_batches
         self._selection = copy(selection)
         self._selection.offsets = None
 
@@ -257,6 +258,6 @@ class Nearest:
             return [batch.last_offset]
 
     def _reader_at(self, file: SegmentFile, offset: int) -> SegmentReader:
-        reader = open_segment(file, self._scratch, live=self._live, is_07=self._is_07)
+        reader = self._read(file)
         reader.begin_at(seek_offset(reader, file, offset).position)
         return reader

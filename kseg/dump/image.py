@@ -88,12 +88,11 @@ def _type_of(record: FramedRecord) -> str:
     return type_name(CLUSTER_METADATA[record.api_key])
 
 
-def _records(image: MetadataImage, options: DumpOptions) -> Iterator[FramedRecord]:
-    for record in image.records():
-        if options.redact:
-            record = record._replace(fields=dict(record.fields))
-            redact(record.api_key, record.fields)
-        yield record
+def _fields(record: FramedRecord, options: DumpOptions) -> Fields:
+    fields = dict(record.fields)
+    if options.redact:
+        redact(record.api_key, fields)
+    return fields
 
 
 def _image(sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
@@ -101,9 +100,9 @@ def _image(sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
         for table in _TABLES:
             table.put(sink, options, image)
         return
-    for record in _records(image, options):
-        row = {"type": "imageRecord", "recordType": _type_of(record), "version": record.version, "data": record.fields}
-        sink.put_row(row)
+    for record in image.records():
+        row = {"type": "imageRecord", "recordType": _type_of(record), "version": record.version}
+        sink.put_row(row | {"data": _fields(record, options)})
 
 
 def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: MetadataImage) -> None:
@@ -114,9 +113,7 @@ def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: Metadata
             added.append(record)
     for change, records in ((_REMOVED, before.values()), (_ADDED, added)):
         for record in records:
-            fields = dict(record.fields)
-            if options.redact:
-                redact(record.api_key, fields)
+            fields = _fields(record, options)
             if options.form in _ROWS:
                 row = {"type": "imageChange", "change": change, "recordType": _type_of(record),
                        "version": record.version, "data": fields}  # fmt: skip

@@ -59,10 +59,12 @@ class CompactionPrinter:
 def _compacted(row: dict[str, Any]) -> list[str]:
     lines = []
     if row["rounds"]:
+        seconds = row.get("seconds", 0.0)
+        rate = f" ({shown_bytes(round(row['bytesBefore'] / seconds))}/s)" if seconds > 1 else ""
         rounds = f" in {row['rounds']} rounds" if row["rounds"] > 1 else ""
         lines.append(
             f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}, {row['records']} -> {row['kept']} "
-            f"records{rounds}; clean up to offset {row['checkpoint']}{_rate(row)}"
+            f"records{rounds}; clean up to offset {row['checkpoint']}{rate}"
         )
         lines.append(
             f"new files need at most {shown_bytes(row['peakBytes'])} of disk space before old ones are deleted"
@@ -97,11 +99,6 @@ def _of_segment(segment: dict[str, Any]) -> str:
         f"segment {segment['baseOffset']} from {sources}: {shown_bytes(segment['bytesBefore'])} -> "
         f"{shown_bytes(segment['bytesAfter'])}, {segment['records']} -> {segment['kept']} records"
     )
-
-
-def _rate(row: dict[str, Any]) -> str:
-    seconds = row.get("seconds", 0.0)
-    return f" ({shown_bytes(round(row['bytesBefore'] / seconds))}/s)" if seconds > 1 else ""
 
 
 COLUMNS = 80
@@ -185,8 +182,10 @@ def _verdict(row: dict[str, Any]) -> tuple[str, str]:
 def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
     yield _age(partition, row)
     if row["rule"]:
-        if row["rule"] != "time":
-            yield _why_it_goes(partition, row)
+        if row["rule"] == "size":
+            yield f"without it the log still has at least retention.bytes, {partition['retentionBytes']}"
+        elif row["rule"] != "time":
+            yield f"its last offset, {row['lastOffset']}, is below the log start offset"
         return
     if row["held"]:
         yield _HELD[row["held"]]
@@ -203,12 +202,6 @@ def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
     elif row["goesAt"] is None:
         is_kept = "delete" not in partition["cleanupPolicy"]
         yield "its cleanup.policy deletes nothing by age or size" if is_kept else "no limit applies to it"
-
-
-def _why_it_goes(partition: dict[str, Any], row: dict[str, Any]) -> str:
-    if row["rule"] == "size":
-        return f"without it the log still has at least retention.bytes, {partition['retentionBytes']}"
-    return f"its last offset, {row['lastOffset']}, is below the log start offset"
 
 
 def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:

@@ -143,12 +143,9 @@ def open_sink(path: str | None) -> Iterator[Sink]:
     if not os.path.basename(path):
         raise PathError(f"{path!r} is not a file name")
     target = os.path.realpath(path)  # a symbolic link stays, its target is replaced
-    if os.path.exists(target) and not os.path.isfile(target):
-        with _open_special(target, path) as sink:
-            yield sink
-    else:
-        with _replace(target, path) as sink:
-            yield sink
+    is_special = os.path.exists(target) and not os.path.isfile(target)
+    with (_open_special if is_special else _replace)(target, path) as sink:
+        yield sink
 
 
 class ReportSink(Sink):

@@ -116,11 +116,6 @@ def finding_text(finding: Finding) -> str:
     return on_one_line(finding.message if behind is None else f"{finding.message}; next readable offset: {behind}")
 
 
-def abort_line(finding: Finding) -> str:
-    """Returns the command that ends a hanging transaction on a live cluster, "" if there is none."""
-    return shell_line(finding.details.get("abort") or ())
-
-
 CODES_NAMED = 4
 NEXT_STEPS = 10
 _MAX_HELD_FINDINGS = 200
@@ -230,7 +225,8 @@ def _show_needs(needs: list[Need], notices: Notices) -> None:
 
 
 def _abort_lines(finding: Finding) -> str:
-    line = abort_line(finding)
+    """Returns the command that ends a hanging transaction on a live cluster, "" if there is none."""
+    line = shell_line(finding.details.get("abort") or ())
     return f"to abort the transaction, on a live cluster:\n{COPIED_INDENT}{line}\n" if line else ""
 
 

@@ -10,6 +10,7 @@ The kernel keeps both steps linear in the size of the file.
 
 from collections.abc import Iterator
 from functools import cached_property, partial
+from itertools import groupby
 from typing import Any, Self
 
 from kseg.formats.codec_libraries import expansion_buffer
@@ -97,23 +98,15 @@ def around(item: "Run | Damage", ranges: list[UnreadableRange]) -> Iterator["Run
     """Yields the item, with frames or damage that overlap the unreadable ``ranges`` as damage."""
     if not overlapping(ranges, item.position, item.end):
         yield item
-    elif isinstance(item, Damage):
+        return
+    if isinstance(item, Damage):
         yield unreadable(ranges, item.position, item.end)
-    else:
-        yield from _around_frames(item, ranges)
-
-
-def _around_frames(run: Run, ranges: list[UnreadableRange]) -> Iterator[Run | Damage]:
-    first = 0
-    for i in range(run.count):
-        frame = run.part(i, i + 1)
-        if overlapping(ranges, frame.position, frame.end):
-            if i > first:
-                yield run.part(first, i)
-            yield unreadable(ranges, frame.position, frame.end)
-            first = i + 1
-    if first < run.count:
-        yield run.part(first, run.count)
+        return
+    first, frames = 0, (item.part(i, i + 1) for i in range(item.count))
+    for is_lost, group in groupby(frames, lambda frame: bool(overlapping(ranges, frame.position, frame.end))):
+        part = item.part(first, first + len(list(group)))
+        yield unreadable(ranges, part.position, part.end) if is_lost else part
+        first += part.count
 
 
 def open_segment(

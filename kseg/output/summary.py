@@ -132,10 +132,7 @@ class SummaryPrinter(Printer):
     def _end_directory(self) -> None:
         if self._directory is None:
             return
-        savings = []
-        for recompression in self._recompressions:
-            with recompression:
-                savings.append(recompression.finish())
+        savings = [recompression.finish() for recompression in self._recompressions]
         self._recompressions = []
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         found = {"type": "summary", "path": name_value(path), **self._summary.as_object()}

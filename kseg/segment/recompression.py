@@ -63,7 +63,7 @@ class _Area(NamedTuple):
 
 
 class Recompression:
-    """Takes batches by `add`; `finish` returns their sizes after recompression. Use it as a context manager.
+    """Takes batches by `add`; `finish` returns their sizes after recompression.
 
     ``sample``: the approximate number of batches to try, chosen at random with a fixed seed; None: all. ``jobs``:
     threads.
@@ -79,12 +79,6 @@ class Recompression:
         self._chosen: list[tuple[float, int, int]] = []
         self._batches = self._before = self._after = self._tried = self._untouched = 0
         self._records_bytes = self._cpu_ns = 0
-
-    def __enter__(self) -> "Recompression":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._pipeline.__exit__()
 
     def add(self, batch: Batch) -> None:
         """Adds one batch; its bytes are copied if they are needed later."""
@@ -133,9 +127,10 @@ class Recompression:
             self._chosen = [chosen for chosen in self._chosen if chosen[0] < self._threshold]
 
     def finish(self) -> Saving:
-        """Returns the result after the last `add`."""
-        for results in self._pipeline.drain():
-            self._take(results)
+        """Returns the result after the last `add`, and ends the threads."""
+        with self._pipeline:
+            for results in self._pipeline.drain():
+                self._take(results)
         tried, after, error = (self._tried, self._after, None) if self._sample is None else self._estimate()
         return Saving(
             self.target, self._batches, tried, self._before, after, self._untouched, error, self._records_bytes,

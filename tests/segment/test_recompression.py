@@ -22,10 +22,10 @@ def batches(path: Path) -> list[Batch]:
 
 
 def save(found: list[Batch], codec: str, **options: int) -> Saving:
-    with Recompression(parse_target(codec), MAX_BATCH_BYTES, **options) as recompression:
-        for batch in found:
-            recompression.add(batch)
-        return recompression.finish()
+    recompression = Recompression(parse_target(codec), MAX_BATCH_BYTES, **options)
+    for batch in found:
+        recompression.add(batch)
+    return recompression.finish()
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip:9", "lz4", "snappy"])

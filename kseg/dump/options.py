@@ -42,7 +42,7 @@ InclusiveRange = tuple[int, int]
 
 TEXT, JSON, TABLE, HTML = "text", "json", "table", "html"
 FORMS = (TEXT, JSON, TABLE)
-"""Values of --format that have a printer (`printer_class`)."""
+"""Values of --format that have a printer (`kseg.dump.run.printers_of`)."""
 INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
 """Names of decoders in kafka-dump-log's order: the first one requested is used."""
 
@@ -311,21 +311,6 @@ class DumpOptions:
         is_other = self.summary or self.as_hex or self.open_transactions or self.committed_offsets
         is_shown = self.decoder is None and (self.filters_contents or not is_other)
         return is_shown and "avro" in (self.key_format, self.value_format)
-
-
-def printer_class(form: str) -> Any:
-    """Returns the class that prints a form."""
-    if form == JSON:
-        from kseg.output.jsonl import JsonLinesPrinter
-
-        return JsonLinesPrinter
-    if form == TABLE:
-        from kseg.output.table import TablePrinter
-
-        return TablePrinter
-    from kseg.output.kafka_text import KafkaTextPrinter
-
-    return KafkaTextPrinter
 
 
 def decoder_of(options: DumpOptions) -> Any:

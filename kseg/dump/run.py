@@ -18,7 +18,6 @@ from kseg.dump.options import (
     decoder_by_file,
     decoder_of,
     parts_of,
-    printer_class,
     rendered_text,
 )
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
@@ -27,9 +26,9 @@ from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
-from kseg.output.kafka_text import ends_silently
+from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import Notices, on_one_line, put_line
-from kseg.output.printer import Style
+from kseg.output.printer import Printer, Style
 from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, line_width
@@ -503,7 +502,9 @@ def printers_of(
     width = line_width(sink, PIPED_TABLE_WIDTH)
     printers: list[Any] = []
     if not options.committed_offsets:
-        printers.append(printer_class(TABLE)(sink, style, scratch, paint=paint, width=width))
+        from kseg.output.table import TablePrinter
+
+        printers.append(TablePrinter(sink, style, scratch, paint=paint, width=width))
     if options.committed_offsets or options.decode_by_topic:
         from kseg.output.committed_offsets import CommittedOffsetsPrinter
 
@@ -516,7 +517,11 @@ def printers_of(
 
 def _form_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, is_selective: bool) -> Any:
     """Returns the printer of text or JSON; one with several threads if batches can be rendered independently."""
-    form = printer_class(JSON if options.form == JSON else TEXT)
+    form: type[Printer] = KafkaTextPrinter
+    if options.form == JSON:
+        from kseg.output.jsonl import JsonLinesPrinter
+
+        form = JsonLinesPrinter
     jobs = options.jobs or usable_cores()
     if jobs == 1 or is_selective or options.stop_on_damage or not COMPILED:
         return form(sink, style, scratch)

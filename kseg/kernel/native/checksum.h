@@ -11,10 +11,6 @@
 #include "cpu.h"
 #include "polynomial.h"
 
-#if defined(__GNUC__) || defined(__clang__)
-#define KSEG_ALWAYS_INLINE static inline __attribute__((always_inline))
-#endif
-
 /* ---- implementations ---- */
 
 /* An implementation of both CRCs; arguments and results are registers. */
@@ -25,12 +21,7 @@ struct kseg_path {
     kseg_update crc32c, crc32;
 };
 
-static inline void kseg_native_setup(void);
-static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n);
-static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n);
-
-static const struct kseg_path kseg_unset = {"", kseg_crc32c_first, kseg_crc32_first};
-static const struct kseg_path *kseg_best = &kseg_unset;
+static const struct kseg_path *kseg_best; /* set by kseg_native_setup */
 
 static inline uint32_t kseg_crc32c_table(uint32_t reg, const unsigned char *p, size_t n) {
     return kseg_by_table(&kseg_castagnoli, reg, p, n);
@@ -59,8 +50,7 @@ static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, 
     kseg_paths[(*count)++] = path;
 }
 
-/* Each extension module calls it once when it is imported, under the import lock; else the first checksum calls it.
- * A second call is harmless, even beside readers: it writes the same values. */
+/* Each module that computes checksums calls it once when it is imported, before any thread can compute one. */
 static inline void kseg_native_setup(void) {
     int count = 0;
     kseg_fill(&kseg_castagnoli);
@@ -74,20 +64,7 @@ static inline void kseg_native_setup(void) {
     if (kseg_cpu_has_crc32()) kseg_offer(&count, "armv8", kseg_crc32c_arm, kseg_crc32_arm);
 #endif
     kseg_path_count = count;
-#if defined(__GNUC__) || defined(__clang__)
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-#endif
     kseg_best = &kseg_paths[count - 1];
-}
-
-static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n) {
-    kseg_native_setup();
-    return kseg_best->crc32c(reg, p, n);
-}
-
-static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n) {
-    kseg_native_setup();
-    return kseg_best->crc32(reg, p, n);
 }
 
 static inline const char *kseg_path_name(int path) {

@@ -20,14 +20,14 @@
 #define kseg_arm_ieee_1(reg, byte) __builtin_aarch64_crc32b(reg, byte)
 #endif
 
-KSEG_ARM_CRC KSEG_ALWAYS_INLINE uint32_t kseg_arm_step(int castagnoli, uint32_t reg, const unsigned char *p) {
+KSEG_ARM_CRC KSEG_INLINE uint32_t kseg_arm_step(int castagnoli, uint32_t reg, const unsigned char *p) {
     uint64_t word;
     memcpy(&word, p, 8);
     return castagnoli ? kseg_arm_castagnoli_8(reg, word) : kseg_arm_ieee_8(reg, word);
 }
 
 /* The register behind three streams of `lane` bytes side by side, which hide the latency of the instructions. */
-KSEG_ARM_CRC KSEG_ALWAYS_INLINE uint32_t kseg_arm_streams(int castagnoli, uint32_t reg, const unsigned char *p,
+KSEG_ARM_CRC KSEG_INLINE uint32_t kseg_arm_streams(int castagnoli, uint32_t reg, const unsigned char *p,
                                                           size_t lane, uint32_t by_one, uint32_t by_two) {
     const struct kseg_polynomial *poly = castagnoli ? &kseg_castagnoli : &kseg_ieee;
     uint32_t second = 0, third = 0;
@@ -40,7 +40,7 @@ KSEG_ARM_CRC KSEG_ALWAYS_INLINE uint32_t kseg_arm_streams(int castagnoli, uint32
     return kseg_multiply(poly, reg, by_two) ^ kseg_multiply(poly, second, by_one) ^ third;
 }
 
-KSEG_ARM_CRC KSEG_ALWAYS_INLINE uint32_t kseg_arm_crc(int castagnoli, uint32_t reg, const unsigned char *p, size_t n) {
+KSEG_ARM_CRC KSEG_INLINE uint32_t kseg_arm_crc(int castagnoli, uint32_t reg, const unsigned char *p, size_t n) {
     enum { LANE = 1024 };
     const uint32_t *power = castagnoli ? kseg_castagnoli.power[1] : kseg_ieee.power[1];
     for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE)

@@ -16,7 +16,7 @@
 #endif
 #define KSEG_SSE __attribute__((target(KSEG_SSE_NAMES)))
 
-KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_serial_sse(uint64_t reg, const unsigned char *p, size_t n) {
+KSEG_SSE KSEG_INLINE uint32_t kseg_serial_sse(uint64_t reg, const unsigned char *p, size_t n) {
     uint64_t word = 0;
     for (; n >= 8; p += 8, n -= 8) {
         memcpy(&word, p, 8);
@@ -38,7 +38,7 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_serial_sse(uint64_t reg, const unsigne
     return (uint32_t)reg;
 }
 
-KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
+KSEG_SSE KSEG_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0x00);
     return (uint64_t)_mm_cvtsi128_si64(product) << 1;
 }
@@ -48,7 +48,7 @@ enum { KSEG_LONGEST_LANE = 1024, KSEG_CACHE_LINE = 64 };
 /* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. The hardware prefetcher does
  * not follow streams this short. So bytes further ahead are prefetched by hand, which doubles the speed on uncached
  * data; a prefetch beyond the end of the buffer does no harm. */
-KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsigned char *p, size_t lane,
+KSEG_SSE KSEG_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsigned char *p, size_t lane,
                                                       uint32_t by_one, uint32_t by_two) {
     uint64_t second = 0, third = 0, merged;
     size_t i, line;
@@ -84,17 +84,17 @@ KSEG_SSE static inline uint32_t kseg_crc32c_sse(uint32_t reg, const unsigned cha
     return kseg_serial_sse(wide, p, n);
 }
 
-KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_128(__m128i x, __m128i factors, __m128i next) {
+KSEG_SSE KSEG_INLINE __m128i kseg_fold_128(__m128i x, __m128i factors, __m128i next) {
     __m128i low = _mm_clmulepi64_si128(x, factors, 0x00), high = _mm_clmulepi64_si128(x, factors, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_load_128(const void *p) {
+KSEG_SSE KSEG_INLINE __m128i kseg_load_128(const void *p) {
     return _mm_loadu_si128((const __m128i *)p);
 }
 
 /* Folds on to the end. 128 folded bits are a message of 16 bytes that begins with an empty register. */
-KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
+KSEG_SSE KSEG_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
     const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
     unsigned char folded[16];
     for (; n >= 16; p += 16, n -= 16) x = kseg_fold_128(x, factors, kseg_load_128(p));
@@ -103,7 +103,7 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned 
 }
 
 /* Always inline: where the upper halves of AVX's registers are in use, a call from code compiled for it is slow. */
-KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
+KSEG_SSE KSEG_INLINE uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
     __m128i x0;
     if (n < 16) return kseg_crc32_table(reg, p, n);
     x0 = _mm_xor_si128(kseg_load_128(p), _mm_cvtsi32_si128((int)reg));

@@ -160,26 +160,12 @@ KSEG_LOCAL int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n)
     return 4;
 }
 
-/* Copies 32 (8, 4) bytes; true if all are ASCII. */
-KSEG_LOCAL int kseg_ascii32(unsigned char *out, const unsigned char *p) {
-    uint64_t w[4];
-    memcpy(w, p, 32);
-    memcpy(out, w, 32);
-    return ((w[0] | w[1] | w[2] | w[3]) & UINT64_C(0x8080808080808080)) == 0;
-}
-
+/* Copies 8 bytes; true if all are ASCII. */
 KSEG_LOCAL int kseg_ascii8(unsigned char *out, const unsigned char *p) {
     uint64_t w;
     memcpy(&w, p, 8);
     memcpy(out, &w, 8);
     return (w & UINT64_C(0x8080808080808080)) == 0;
-}
-
-KSEG_LOCAL int kseg_ascii4(unsigned char *out, const unsigned char *p) {
-    uint32_t w;
-    memcpy(&w, p, 4);
-    memcpy(out, &w, 4);
-    return (w & 0x80808080u) == 0;
 }
 
 KSEG_LOCAL Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const unsigned char *p, int length) {

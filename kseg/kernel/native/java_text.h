@@ -72,10 +72,14 @@ KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char
 }
 #endif
 
-KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
-                                                 const unsigned char *p, Py_ssize_t n) {
+/* n bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for the rest. */
+KSEG_LOCAL Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+                                    Py_ssize_t start, Py_ssize_t n) {
     Py_ssize_t i = 0;
     int length;
+    p += start;
+    if (o > limit)
+        return KSEG_OUTPUT_FULL;
 #ifdef KSEG_SHUFFLES
     if (kseg_can_shuffle)
         return kseg_put_java_shuffled(out, o, limit, p, n);
@@ -93,42 +97,6 @@ KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t 
         i += length < 0 ? -length : length;
     }
     return o;
-}
-
-/* n bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for the rest. */
-KSEG_LOCAL Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
-                                    Py_ssize_t start, Py_ssize_t n) {
-    Py_ssize_t i = 0;
-    int ascii = 1;
-    p += start;
-    if (o > limit)
-        return KSEG_OUTPUT_FULL;
-    if (n >= 32) {
-        while (n - i >= 32) {
-            if (o > limit)
-                return KSEG_OUTPUT_FULL;
-            if (!kseg_ascii32(out + o, p + i))
-                return kseg_put_java_mixed(out, o, limit, p + i, n - i);
-            i += 32;
-            o += 32;
-        }
-        if (i < n && !kseg_ascii32(out + o + (n - i) - 32, p + n - 32))
-            return kseg_put_java_mixed(out, o, limit, p + i, n - i);
-        return o + (n - i);
-    }
-    if (n >= 8) {
-        for (i = 0; n - i > 8; i += 8)
-            ascii &= kseg_ascii8(out + o + i, p + i);
-        ascii &= kseg_ascii8(out + o + n - 8, p + n - 8);
-    } else if (n >= 4) {
-        ascii = kseg_ascii4(out + o, p) & kseg_ascii4(out + o + n - 4, p + n - 4);
-    } else {
-        for (i = 0; i < n; i++) {
-            out[o + i] = p[i];
-            ascii &= p[i] < 0x80;
-        }
-    }
-    return ascii ? o + n : kseg_put_java_mixed(out, o, limit, p, n);
 }
 
 #endif

@@ -100,10 +100,7 @@ static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t e
 
 /* The value and the length of the zigzag varint at i, packed; 0 if it does not end before end. Nearly all have one or
  * two bytes. Inline: reading a record is a chain of varints, and calls would be a third of its time. */
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((always_inline))
-#endif
-static inline int64_t kseg_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
+KSEG_INLINE int64_t kseg_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
     int64_t value;
     if (i >= end) return 0;
     value = p[i];

@@ -18,12 +18,6 @@ enum {
     KSEG_LANES = 64
 };
 
-#if defined(__GNUC__) || defined(__clang__)
-#define KSEG_SEARCH_INLINE static inline __attribute__((always_inline))
-#else
-#define KSEG_SEARCH_INLINE static inline
-#endif
-
 enum {
     /* Values of the size field: of a v0 message without key and value, and of one of 0.7 with a payload of one byte. */
     KSEG_LEAST_SIZE = KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES - KSEG_ENTRY_OVERHEAD,
@@ -34,32 +28,32 @@ enum {
 };
 
 /* Whether four bytes hold at least `least`, which is below 256, as an int32 that is not negative. */
-KSEG_SEARCH_INLINE unsigned char kseg_is_at_least(const unsigned char *p, unsigned char least) {
+KSEG_INLINE unsigned char kseg_is_at_least(const unsigned char *p, unsigned char least) {
     return ((unsigned char)(p[0] | p[1] | p[2]) > 0) | (p[KSEG_LAST_BYTE] >= least);
 }
 
 /* Rules out lengths below the smallest entry or above the remaining bytes (by their first byte), negative offsets and
  * unknown magics. */
-KSEG_SEARCH_INLINE unsigned char kseg_could_begin(const unsigned char *p, unsigned char most) {
+KSEG_INLINE unsigned char kseg_could_begin(const unsigned char *p, unsigned char most) {
     unsigned char fits = (p[KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[KSEG_ENTRY_SIZE] <= most) & (p[0] < 128);
     return fits & kseg_is_at_least(p + KSEG_ENTRY_SIZE, KSEG_LEAST_SIZE);
 }
 
-KSEG_SEARCH_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, unsigned char most) {
+KSEG_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, unsigned char most) {
     unsigned char fits = (p[KSEG_V07_MAGIC] <= KSEG_V07_LAST_MAGIC) & (p[0] <= most);
     return fits & kseg_is_at_least(p, KSEG_V07_LEAST_SIZE);
 }
 
 #ifdef KSEG_X86
 /* All bits of each of 16 bytes that is at most as large as that of `most`. GCC 12 makes slower code of plain loops. */
-KSEG_SEARCH_INLINE __m128i kseg_are_at_most(const unsigned char *p, __m128i most) {
+KSEG_INLINE __m128i kseg_are_at_most(const unsigned char *p, __m128i most) {
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm_cmpeq_epi8(_mm_min_epu8(bytes, most), bytes);
 }
 #endif
 
 /* Whether a frame could begin at any of the 64 positions from p on, by three of its bytes: most often none can. */
-KSEG_SEARCH_INLINE int kseg_could_begin_any(const unsigned char *p, unsigned char most, unsigned char first) {
+KSEG_INLINE int kseg_could_begin_any(const unsigned char *p, unsigned char most, unsigned char first) {
 #ifdef KSEG_X86
     __m128i magics = _mm_set1_epi8(KSEG_MAGIC_V2), sizes = _mm_set1_epi8((char)most), any = _mm_setzero_si128();
     __m128i firsts = _mm_set1_epi8((char)first);
@@ -80,7 +74,7 @@ KSEG_SEARCH_INLINE int kseg_could_begin_any(const unsigned char *p, unsigned cha
 }
 
 /* A bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned char most, unsigned char first,
+KSEG_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned char most, unsigned char first,
                                               int v07) {
     unsigned char marks[KSEG_LANES], any = 0;
     uint64_t bits = 0;
@@ -103,7 +97,7 @@ static inline uint64_t kseg_marks_of_few(const unsigned char *p, ptrdiff_t count
     return bits;
 }
 
-KSEG_SEARCH_INLINE int kseg_first_set(uint64_t bits) {
+KSEG_INLINE int kseg_first_set(uint64_t bits) {
 #if defined(__GNUC__) || defined(__clang__)
     return __builtin_ctzll(bits);
 #else
@@ -153,7 +147,7 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
 }
 
 /* Marks of the positions [i, i + 64) before stop; from each on there are at least 17 bytes (0.7: 5) before end. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end,
+KSEG_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end,
                                        unsigned char first, int v07) {
     ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;
     ptrdiff_t count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
@@ -199,7 +193,7 @@ static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i, int
 }
 
 /* The number of zero bytes from i on, before end. */
-KSEG_SEARCH_INLINE ptrdiff_t kseg_zeros_ahead(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
+KSEG_INLINE ptrdiff_t kseg_zeros_ahead(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
     ptrdiff_t start = i;
     for (; end - i >= KSEG_LANES; i += KSEG_LANES) {
         unsigned char any = 0;

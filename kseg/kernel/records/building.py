@@ -108,8 +108,6 @@ def seal(
 # Length of the longest varint before a record.
 MAX_LENGTH_BYTES = cython.declare(cython.longlong, 5)
 
-native_setup()
-
 
 class AreaWriter:
     """The output buffer for the records of one batch, kept between calls.
@@ -262,7 +260,6 @@ def add_messages(
 # Writes records as v2 batches of one record each, as Kafka's cleaner and down-conversion do with plain messages.
 
 MAX_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
-LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 def max_bytes(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
@@ -299,14 +296,14 @@ def single_batches(
     if len(payload) == 0 or len(out) == 0:
         raise ValueError("a buffer is too short")
     area = AreaWriter(out)
-    area.limit = LARGEST_SIZE
+    area.limit = INT32_MAX
     with cython.nogil:
         for i in range(count):
             if area.capacity - at < V2_HEADER_BYTES:
                 at = -1
                 break
             begin_area(area, at + V2_HEADER_BYTES, row[i * ROW_WIDTH + ROW_OFFSET])
-            if write_records(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
+            if write_records(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > INT32_MAX:
                 at = -1
                 break
             put_single_header(

@@ -13,8 +13,6 @@ from cython.cimports.kseg.kernel.records.cursor import (
     use_frames,
 )
 
-LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-
 native_setup()
 
 
@@ -66,7 +64,7 @@ def count_selected(selection, p, frames, first, stop, kept, max_bytes):
             return i
         base = be64(p, at + V2_BASE_OFFSET)
         delta = be32(p, at + V2_LAST_OFFSET_DELTA)
-        if base < selection.next_offset or delta < 0 or base >= LARGEST_OFFSET - delta:
+        if base < selection.next_offset or delta < 0 or base >= INT64_MAX - delta:
             return i
         if selection.size and selection.size + size > max_bytes:
             return i

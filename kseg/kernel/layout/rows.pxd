@@ -90,6 +90,7 @@ cdef extern from "native.h" nogil:
         # Parts of a result r of varint: r >> VARINT_VALUE_SHIFT is the value, r & VARINT_LENGTH_MASK the size.
         VARINT_VALUE_SHIFT "KSEG_VARINT_VALUE_SHIFT"
         VARINT_LENGTH_MASK "KSEG_VARINT_LENGTH_MASK"
+    long long INT64_MAX
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     long long be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long stored_crc "kseg_stored_crc"(const unsigned char* p, Py_ssize_t i)

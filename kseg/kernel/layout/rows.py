@@ -43,6 +43,8 @@ def bytes_in(buffer):
 bytes_out = int64s_in = int64s_out = int32s_out = uint32s_out = bytes_in
 
 
+INT64_MAX = (1 << 63) - 1
+
 # A slice of an unmapped file is a copy. The length that a frame claims must not determine its size.
 SLICE_BYTES = 1 << 20
 COPY_BYTES = 1 << 25

@@ -108,7 +108,6 @@ def check_capacity(length, at, count):
         raise ValueError("no such place in the column")
 
 
-INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 ALL_BITS = cython.declare(cython.int, 255)
 
 

@@ -49,9 +49,7 @@ cdef int open_area(
     const unsigned char* p, Py_ssize_t at, Py_ssize_t size, const Expansion* expansion, Py_ssize_t used, Area* area
 ) noexcept nogil
 cdef bint rest_is_right(const Area* area) noexcept nogil
-cdef bint expands(FrameCursor cursor) noexcept nogil
 cdef int open_frame(FrameCursor cursor) noexcept nogil
-cdef void put_message(FrameCursor cursor) noexcept nogil
 cdef int read_rows(FrameCursor cursor) noexcept nogil
 cdef void leave(FrameCursor cursor, Py_ssize_t stop) noexcept nogil
 cdef void check_frames(

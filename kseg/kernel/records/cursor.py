@@ -112,15 +112,6 @@ def rest_is_right(area):
     return not (area.walk.flags | rest.flags) & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE)
 
 
-def expands(cursor):
-    """Whether the records of the next frame must be decompressed."""
-    at: cython.Py_ssize_t = cursor.frame * cursor.width
-    return (
-        cursor.frames[at + FRAME_MAGIC] == MAGIC_V2
-        and (cursor.p[cursor.frames[at + FRAME_POSITION] + V2_FLAGS] & CODEC) != 0
-    )
-
-
 def open_frame(cursor):
     """Opens the next frame. Returns DONE, NOT_PLAIN, NEEDS_BUFFER, or FULL if the rows of others must be used first.
 
@@ -135,7 +126,8 @@ def open_frame(cursor):
     if not cursor.frames[at + FRAME_STATE] & CRC_RIGHT or size < ENTRY_OVERHEAD:
         return NOT_PLAIN
     if cursor.table.row_count:
-        if expands(cursor) != cursor.is_expanded:
+        must_expand: cython.bint = magic == MAGIC_V2 and (cursor.p[position + V2_FLAGS] & CODEC) != 0
+        if must_expand != cursor.is_expanded:
             return FULL
         if cursor.is_expanded:
             used = cursor.used
@@ -161,19 +153,6 @@ def open_frame(cursor):
     return DONE
 
 
-def put_message(cursor):
-    """Appends the row of the open v0 or v1 message."""
-    at: cython.Py_ssize_t = cursor.area.walk.position
-    magic: cython.int = cursor.message.magic
-    put_row(
-        cython.address(cursor.message), be64(cursor.p, at + ENTRY_OFFSET), time_of(cursor.p, at, magic),
-        row_check(stored_crc(cursor.p, at + LEGACY_CRC), True, kind_of(cursor.p, at, magic)), cursor.table.rows,
-        cursor.table.row_count,
-    )  # fmt: skip
-    cursor.table.row_count += 1
-    cursor.area.walk.index = 1
-
-
 def read_rows(cursor):
     """Opens the next frame unless it is open, and appends its next rows.
 
@@ -190,7 +169,15 @@ def read_rows(cursor):
             return status
     cursor.first_row = cursor.table.row_count
     if cursor.frames[cursor.frame * cursor.width + FRAME_MAGIC] < MAGIC_V2:
-        put_message(cursor)
+        at = area.walk.position
+        magic = cursor.message.magic
+        put_row(
+            cython.address(cursor.message), be64(cursor.p, at + ENTRY_OFFSET), time_of(cursor.p, at, magic),
+            row_check(stored_crc(cursor.p, at + LEGACY_CRC), True, kind_of(cursor.p, at, magic)), cursor.table.rows,
+            cursor.table.row_count,
+        )  # fmt: skip
+        cursor.table.row_count += 1
+        area.walk.index = 1
         cursor.is_open, cursor.is_expanded = True, False
         return DONE
     status = append_records(

@@ -70,7 +70,6 @@ cdef class RecordWalk:
 cdef Py_ssize_t varlong_size(const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
 cdef long long varlong(const unsigned char* p, Py_ssize_t i, Py_ssize_t size) noexcept nogil
 cdef long long fitting_size(const unsigned char* p, Py_ssize_t i, Py_ssize_t after) noexcept nogil
-cdef long long wrapped_int(long long value) noexcept nogil
 cdef Py_ssize_t read_record(
     const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields, RecordTable* table
 ) noexcept nogil

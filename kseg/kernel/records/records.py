@@ -158,14 +158,6 @@ def header_bytes(headers, first, count):
 
 
 _MAX_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
-# C variables, as Cython treats literals of more than 31 bits as Python objects.
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
-SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
-
-
-def wrapped_int(value):
-    """Returns an integer as Java's int holds it."""
-    return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
 
 
 def increment_sequence(sequence, delta):
@@ -173,9 +165,9 @@ def increment_sequence(sequence, delta):
 
     The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
     """
-    if sequence > wrapped_int(INT32_MAX - delta):
-        return wrapped_int(delta - (INT32_MAX - sequence) - 1)
-    return wrapped_int(sequence + delta)
+    if sequence > cython.cast(cython.int, INT32_MAX - delta):
+        return cython.cast(cython.int, delta - (INT32_MAX - sequence) - 1)
+    return cython.cast(cython.int, sequence + delta)
 
 
 def sequence_after(base, delta):
@@ -305,8 +297,6 @@ def walk_records(p, end, cursor, header):
 
 # A walk over the records of a v2 batch, for callers in Python.
 
-_LARGEST_TIMESTAMP = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-
 
 class RecordWalk:
     """A walk over the records of one batch. The arguments are fields of its header; times in ms."""
@@ -322,7 +312,7 @@ class RecordWalk:
         self.header.is_append_time = is_append_time
         self.header.base_sequence = base_sequence
         self.header.last_offset_delta = last_offset_delta
-        begin_records(cython.address(self.cursor), position, -_LARGEST_TIMESTAMP - 1)
+        begin_records(cython.address(self.cursor), position, -INT64_MAX - 1)
 
     @property
     def index(self):

@@ -107,9 +107,6 @@ def put_fields(line, row, o):
 # values and header keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for malformed UTF-8.
 
 
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
-
-
 def put_text(line, start, size, o):
     """Writes ``size`` bytes from ``start`` on. Negative if the output is full."""
     if line.flags & ESCAPE:
@@ -131,7 +128,7 @@ def put_metadata(line, row, o):
     if line.magic < MAGIC_V2:
         o = put(out, o, b" isValid: ")
         o = put_bool(out, o, (rows[row + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1)
-        return put_number(out, o, b" crc: ", rows[row + ROW_CHECK] & LOW_32_BITS)
+        return put_number(out, o, b" crc: ", cython.cast(cython.uint, rows[row + ROW_CHECK]))
     o = put_number(out, o, b" sequence: ", rows[row + ROW_SEQUENCE])
     o = put(out, o, b" headerKeys: [")
     h = rows[row + ROW_HEADERS] * HEADER_WIDTH

@@ -1,7 +1,6 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.cursor cimport FrameCursor
-from kseg.kernel.records.records cimport RecordTable
 from kseg.kernel.render.lines cimport Line
 from kseg.kernel.render.schema cimport Job
 
@@ -17,12 +16,8 @@ cdef class Renderer(FrameCursor):
     cdef object _context, _program
 
 cdef int full(Renderer renderer, Py_ssize_t row) noexcept nogil
-cdef long long needed_bytes(const RecordTable* table, Py_ssize_t row, Py_ssize_t capacity) noexcept nogil
 cdef bint has_plain_header(Renderer renderer) noexcept nogil
 cdef Py_ssize_t put_batch(Renderer renderer, Py_ssize_t at) noexcept nogil
-cdef void begin_lines(Renderer renderer, Py_ssize_t at) noexcept nogil
 cdef Py_ssize_t write_rows(Renderer renderer, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
 cdef int open_rows(Renderer renderer) noexcept nogil
 cdef int write_batches(Renderer renderer) noexcept nogil
-
-cdef Py_ssize_t put_end(Line* line, Py_ssize_t o) noexcept nogil

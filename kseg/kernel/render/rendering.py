@@ -168,21 +168,18 @@ class Renderer(FrameCursor):
 
 
 def full(renderer, row):
-    """Returns the status if the line of a row does not fit."""
-    renderer.needed = needed_bytes(cython.address(renderer.table), row, renderer.line.capacity)
-    return FULL if renderer.written else TOO_SMALL
-
-
-def needed_bytes(table, row, capacity):
-    """Returns the size of output to request if a record does not fit an empty output of ``capacity`` bytes.
+    """Returns the status if the line of a row does not fit, and sets ``needed`` to the size of output to request.
 
     It suffices for a record without escapes, and is at least twice the capacity. The worst case of escaping, six times
     the size, would be wasted for most records.
     """
     at: cython.Py_ssize_t = row * ROW_WIDTH
-    count: cython.longlong = table.rows[at + ROW_HEADER_COUNT]
-    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * count + content_bytes(table.rows, at)
-    return max(needed + header_bytes(table.headers, table.rows[at + ROW_HEADERS], count), 2 * capacity)
+    rows: cython.pointer[cython.longlong] = renderer.table.rows
+    count: cython.longlong = rows[at + ROW_HEADER_COUNT]
+    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * count + content_bytes(rows, at)
+    needed += header_bytes(renderer.table.headers, rows[at + ROW_HEADERS], count)
+    renderer.needed = max(needed, 2 * renderer.line.capacity)
+    return FULL if renderer.written else TOO_SMALL
 
 
 def has_plain_header(renderer):
@@ -219,20 +216,6 @@ def put_batch(renderer, at):
     return put_text_batch(line, renderer.written, header, 0, renderer.frames, at, renderer.origin)
 
 
-def begin_lines(renderer, at):
-    """Sets the fields that all records of a frame share."""
-    position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
-    magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
-    renderer.line.magic = cython.cast(cython.int, magic)
-    renderer.line.kind = kind_of(renderer.p, position, renderer.line.magic)
-    renderer.line.position = position + renderer.origin
-    renderer.is_control = magic == MAGIC_V2 and (renderer.p[position + V2_FLAGS] & CONTROL) != 0
-
-
-def put_end(line, o):
-    return put(line.out, o, b"}\n") if line.is_json else put(line.out, o, b"\n")
-
-
 def write_rows(renderer, first, stop):
     """Prints rows and advances ``written``. Returns the first row that does not fit, else ``stop``.
 
@@ -267,7 +250,7 @@ def write_rows(renderer, first, stop):
                 return row
             if begun < 0:
                 break
-        o = put_end(line, begun)
+        o = put(line.out, begun, b"}\n") if line.is_json else put(line.out, begun, b"\n")
         row += 1
     renderer.written = o
     return row
@@ -309,7 +292,12 @@ def write_batches(renderer):
                 renderer.frame += 1
                 continue
             renderer.is_begun = True
-        begin_lines(renderer, at)
+        position = renderer.frames[at + FRAME_POSITION]
+        magic = renderer.frames[at + FRAME_MAGIC]
+        renderer.line.magic = cython.cast(cython.int, magic)
+        renderer.line.kind = kind_of(renderer.p, position, renderer.line.magic)
+        renderer.line.position = position + renderer.origin
+        renderer.is_control = magic == MAGIC_V2 and (renderer.p[position + V2_FLAGS] & CONTROL) != 0
         reached = write_rows(renderer, renderer.first_row, renderer.table.row_count)
         status = NEEDS_DECODING if renderer.row != NO_ROW else DONE
         if status == DONE and reached < renderer.table.row_count:

@@ -4,7 +4,6 @@ from kseg.kernel.codecs.expand cimport ExpansionBuffer
 from kseg.kernel.scan.frame_scan cimport FrameScan
 
 cdef int walk_frame(FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
-cdef int walk_message(FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
 
 cdef int scan_frames(
     FrameScan scan, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
@@ -20,7 +19,6 @@ cdef Py_ssize_t find_behind(
     FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end
 ) noexcept nogil
 
-cdef bint is_compressed(const unsigned char* p, Py_ssize_t i) noexcept nogil
 cdef bint is_frame(
     FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size, Py_ssize_t wrong
 ) noexcept nogil

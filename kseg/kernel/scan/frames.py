@@ -51,23 +51,18 @@ from cython.cimports.kseg.kernel.scan.plausibility import (
 # compressed v0 and v1 messages, and malformed records.
 
 
-def walk_message(scan, p, i, size):
-    """`walk_frame` of a v0 or v1 message."""
-    message = cython.declare(Message)
-    if not is_plain(p, i, size, p[i + ENTRY_MAGIC], cython.address(message)):
-        return 0
-    scan.records += 1
-    return RECORDS_RIGHT | NULL_KEYS if message.key_size < 0 else RECORDS_RIGHT
-
-
 def walk_frame(scan, p, i, size):
     """Checks the records of the frame at i, whose CRC is right. Returns bits of STATE: 0, RECORDS_RIGHT and NULL_KEYS.
 
     -1: the caller must extend the expansion buffer and call again, or treat the result as 0.
     """
     area = cython.declare(Area)
+    message = cython.declare(Message)
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
-        return walk_message(scan, p, i, size)
+        if not is_plain(p, i, size, p[i + ENTRY_MAGIC], cython.address(message)):
+            return 0
+        scan.records += 1
+        return RECORDS_RIGHT | NULL_KEYS if message.key_size < 0 else RECORDS_RIGHT
     status = open_area(p, i, size, cython.address(scan.expansion), 0, cython.address(area))
     if status != DONE:
         return -1 if status == NEEDS_BUFFER else 0
@@ -82,14 +77,8 @@ def walk_frame(scan, p, i, size):
     return RECORDS_RIGHT | NULL_KEYS if area.walk.flags & FLAG_NULL_KEY else RECORDS_RIGHT
 
 
-native_setup()
-
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
-
-
-def is_compressed(p, i):
-    return (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == MAGIC_V2 else p[i + LEGACY_FLAGS]) & CODEC
 
 
 def is_frame(scan, p, i, size, wrong):
@@ -102,7 +91,7 @@ def is_frame(scan, p, i, size, wrong):
 
 def weight_of(scan, p, i, size):
     """Returns the number of bytes that a frame takes from the budget."""
-    if scan.is_07 or not is_compressed(p, i):
+    if scan.is_07 or not (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == MAGIC_V2 else p[i + LEGACY_FLAGS]) & CODEC:
         return size
     return size * (LIGHT_WEIGHT if scan.options & LONG_RUNS else COMPRESSED_WEIGHT)
 

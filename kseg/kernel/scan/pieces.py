@@ -3,7 +3,6 @@ already, and which pieces exclude each other; finds the blocks at which other fi
 
 import cython
 
-INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _MULTIPLIER = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _NUMBER_BITS = cython.declare(cython.int, 40)
 _NUMBERS = cython.declare(cython.longlong, (1 << 40) - 1)

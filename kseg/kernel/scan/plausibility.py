@@ -10,7 +10,6 @@ from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 # Of a v0 message: its header, and the sizes of key and value.
 MIN_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
 INT62_MAX = cython.declare(cython.longlong, 0x3FFFFFFFFFFFFFFF)
-INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 # Bits of attributes that no release sets.
 UNUSED_FLAG = cython.declare(cython.int, 0x80)
 UNUSED_V0 = cython.declare(cython.int, 0xF8)

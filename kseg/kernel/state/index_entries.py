@@ -9,8 +9,6 @@ from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 NO_ENTRY = -(1 << 63)
 """Offset and value of the last entry in order, as long as there is none."""
 
-_LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-
 
 class EntryWalk(EventLog):
     """The state of the check of one index file, kept between calls.
@@ -64,7 +62,7 @@ def offset_of(walk, entry):
     """Returns the absolute offset of an entry of the window; -1 if it exceeds the largest offset."""
     at: cython.Py_ssize_t = (entry - walk.first) * walk.width
     relative: cython.longlong = be32(walk.data, at if walk.width == OFFSETS else at + TIME_ENTRY_OFFSET)
-    if relative > 0 and walk.base > _LARGEST - relative:
+    if relative > 0 and walk.base > INT64_MAX - relative:
         return -1
     return walk.base + relative
 

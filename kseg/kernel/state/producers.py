@@ -12,15 +12,13 @@ import cython
 from cython.cimports.kseg.kernel.records.records import sequence_after
 from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 
+from kseg.kernel.scan.chain import int64s
+
 # The table of producers of a replay: lookup, the list of open transactions, comparison with a snapshot file.
 
 # Where offsets rise the place of a transaction is found at once; where they fall in file after file it must not become
 # a search.
 _MAX_STEPS = cython.declare(cython.Py_ssize_t, 1000)
-
-
-def _int64s(count):
-    return memoryview(bytearray(8 * count)).cast("q")
 
 
 class ProducerTable(EventLog):
@@ -51,7 +49,7 @@ class ProducerTable(EventLog):
         self.newest_data = self.newest_marker = self.first_ended = -1
         self.batches = self.committed = self.aborted = 0
         self.aborts = self.differing = self.differing_open = 0
-        self.use(_int64s(0), _int64s(1))
+        self.use(int64s(0), int64s(1))
         self._abort_rows, self.abort_capacity = None, 0
 
     def use(self, entries: Int64sOut, slots: Int64sOut) -> None:

@@ -78,4 +78,3 @@ cdef void count_offset(long long* tally, long long offset) noexcept nogil
 cdef long long word_at(const unsigned char* p, Py_ssize_t i, long long left) noexcept nogil
 cdef void count_timestamp(long long* tally, long long timestamp) noexcept nogil
 cdef void count_base_timestamp(long long* tally, long long timestamp) noexcept nogil
-cdef void add_forms(const long long* rows, Py_ssize_t count, bint is_07, long long* found) noexcept nogil

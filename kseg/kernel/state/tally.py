@@ -109,7 +109,6 @@ DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
 # The magic that represents format 0.7, and the row of this format in FORMS.
 MAGIC_07 = cython.declare(cython.int, -7)
 FORM_07 = cython.declare(cython.Py_ssize_t, 3)
-LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
 def largest_of(tally: Int64sOut, of_records: bool) -> list[tuple[int, int]]:
@@ -167,10 +166,10 @@ def count_offset(tally, offset):
         tally[STEPS_BACK] += 1
     elif offset - 1 != last and last >= 0:
         tally[GAPS] += 1
-        if offset - last <= LARGEST - tally[MISSING_OFFSETS]:
+        if offset - last <= INT64_MAX - tally[MISSING_OFFSETS]:
             tally[MISSING_OFFSETS] += offset - last - 1
         else:
-            tally[MISSING_OFFSETS] = LARGEST
+            tally[MISSING_OFFSETS] = INT64_MAX
     tally[LAST_OFFSET] = offset
 
 
@@ -484,22 +483,17 @@ def check_buffers(tally, distinct):
 # Counts batches by format and codec from their header rows (BATCH_*).
 
 
-def add_forms(rows, count, is_07, found):
-    for i in range(count):
-        at = i * BATCH_WIDTH
-        magic = rows[at + BATCH_MAGIC]
-        if not rows[at + BATCH_STATE] & CRC_RIGHT or magic < 0 or magic > MAGIC_V2:
-            continue
-        to = ((FORM_07 if is_07 else magic) * CODECS + (rows[at + BATCH_ATTRIBUTES] & CODEC)) * 2
-        found[to] += 1
-        found[to + 1] += rows[at + BATCH_SIZE]
-
-
-def count_forms(rows: Int64sIn, count: int, is_07: bool, found: Int64sOut) -> None:
+def count_forms(rows: Int64sIn, count: cython.Py_ssize_t, is_07: cython.bint, found: Int64sOut) -> None:
     """Adds the valid batches of ``count`` rows to ``found``, FORMS_WIDTH columns.
 
     Raises ValueError if a buffer is too short.
     """
     if len(rows) < count * BATCH_WIDTH or len(found) < FORMS_WIDTH:
         raise ValueError("a buffer is too short")
-    add_forms(int64s_in(rows), count, is_07, int64s_out(found))
+    for i in range(count):
+        at = i * BATCH_WIDTH
+        magic = rows[at + BATCH_MAGIC]
+        if rows[at + BATCH_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2:
+            to = ((FORM_07 if is_07 else magic) * CODECS + (rows[at + BATCH_ATTRIBUTES] & CODEC)) * 2
+            found[to] += 1
+            found[to + 1] += rows[at + BATCH_SIZE]

@@ -74,14 +74,6 @@ def test_text_is_that_of_kafka_dump_log(folder: Path, monkeypatch: pytest.Monkey
     assert without_folder(ours.report) == "".join(line for line in lines if not INDEX_LINE.match(line))
 
 
-@pytest.mark.parametrize("folder", PARTITIONS, ids=name_of)
-def test_sanity_checks_are_those_of_kafka_dump_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.parent.parent)
-    want = truth(folder / "side-files.sanity.txt.gz")
-    ours = Dumped(SideTextPrinter, *dumped_names(want), sanity_check=True)
-    assert (ours.out, ours.warnings, ours.report, ours.errors) == (want, [], [], 0)
-
-
 @pytest.mark.parametrize("path", sorted(DAMAGED.glob("*/truth/*.txt.gz")), ids=lambda path: "-".join(path.parts[-3::2]))
 def test_damaged_files_are_dumped_as_far_as_kafka_dump_log_does(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent.parent)

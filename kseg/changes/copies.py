@@ -34,9 +34,9 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     """Writes the partition as the plan would leave it to ``output``/``name``. Returns that path.
 
     ``name`` defaults to the name of the partition directory. Unchanged files are copies, which share their blocks with
-    the input (copy on write) if the file system can clone files. ``links``: where it cannot, each unchanged .log except
-    the last is a hard link; a broker that truncates the copy then truncates the input. The caller holds the lock of
-    ``output``.
+    the input (copy on write) if the file system can clone files. ``links``: where it cannot, each unchanged .log that
+    keeps its name, except the last, is a hard link; a broker that truncates the copy then truncates the input. The
+    caller holds the lock of ``output``.
 
     Raises KsegError if nothing was written, StoppedHalfwayError if the copy is there, but could not be synced.
     """
@@ -51,7 +51,8 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
             if before.get(file_name) != known:
                 raise KsegError(f"{os.path.join(plan.directory, file_name)}: has changed since it was read")
         files = _files_after(plan, before)
-        linked = _linkable(files) if links else set()
+        logs = sorted(file_name for file_name in files if file_name.endswith(LOGS)) if links else []
+        linked = {file_name for file_name in logs[:-1] if files[file_name].origin == file_name}
         check_free(output, sum(file.size for name, file in files.items() if name not in linked))
         disk.make_directory(staged)
         for file_name, file in sorted(files.items()):
@@ -117,12 +118,6 @@ def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:
         else:
             files[step.file] = _File("", step.size, step.pieces, step.origin, step.source)
     return files
-
-
-def _linkable(files: dict[str, _File]) -> set[str]:
-    """Returns the names of the .log files that keep their name, except the last one."""
-    logs = sorted(name for name in files if name.endswith(LOGS))
-    return {name for name in logs[:-1] if files[name].origin == name}
 
 
 def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk) -> None:

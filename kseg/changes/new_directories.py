@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from uuid import uuid4
 
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, opened
 from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.stores import trees
-from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
+from kseg.stores.no_follow import is_directory, names_in, resolved, status_of
 from kseg.stores.stored_object import is_url, shown
 
 _INSIDE = "output"
@@ -77,8 +77,13 @@ class NewDirectories:
             staged = os.path.join(self.folder, name)
             for file in names_in(staged):
                 path = os.path.join(staged, file)
-                if stat.S_ISREG(status_of(path).st_mode) and not trees.isdir(model):
-                    self._give_mode(path, model)
+                if not stat.S_ISREG(status_of(path).st_mode) or trees.isdir(model):
+                    continue
+                if model:
+                    self._disk.copy_owner_if_allowed(path, model)
+                else:
+                    with opened(path) as descriptor:
+                        self._disk.set_default_mode(descriptor)
             self._disk.sync_directory(staged)
         self._disk.sync_directory(self.folder)
         if lock is not None:
@@ -106,16 +111,6 @@ class NewDirectories:
                 _move_out(complete, self._output, self._disk)
             except OSError as error:
                 raise StoppedHalfwayError(f"{self._output}: {text_of(error)}; repeat the command to go on") from error
-
-    def _give_mode(self, path: str, model: str) -> None:
-        if model:
-            self._disk.copy_owner_if_allowed(path, model)
-            return
-        descriptor = open_file(path)
-        try:
-            self._disk.set_default_mode(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def check_local(output: str) -> None:

@@ -171,8 +171,7 @@ class CompactionPlanner(Planner):
         partition, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
         if partition is None:
             return Checkpoints()
-        names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
-        return Checkpoints(*(checkpoint_entries(root, name, known).get(partition) for name in names))
+        return Checkpoints(*(checkpoint_entries(root, name, known).get(partition) for name in self.root_names))
 
     def _settings(self, directory: str) -> CleanerSettings:
         of_topic, server = self._topics.lookup(directory), self._options.server

@@ -190,8 +190,8 @@ class RetainOptions:
     """The options of `kseg retain`; times in ms, None for an option that is not given.
 
     ``retention_ms``, ``retention_bytes``: -1 for no limit. ``log_start_offset``: records below it are deleted.
-    ``explains``: each segment is explained, and nothing changes. ``counts_records``: the records of the segments are
-    counted.
+    ``explains``: each segment is explained, and nothing changes. ``era``: the release of Kafka whose rules apply.
+    ``counts_records``: the records of the segments are counted.
     """
 
     retention_ms: int | None = option(
@@ -226,11 +226,6 @@ class RetainOptions:
     explains: bool = option("--explain", CONTENTS, "Explain why each segment is deleted or kept; change nothing.", bool)
     era: Era = values.era()
     counts_records: bool = False
-
-    @property
-    def release(self) -> tuple[int, ...]:
-        """The release of Kafka whose rules apply."""
-        return self.era.release
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,7 +632,7 @@ class RetentionPlanner(Planner):
         super().__init__(reporter)
         self._options, self._change = options, change
         self._topics = Topics(options.topics, options.explains, options.server)
-        self._rules = RetentionRules(options.release)
+        self._rules = RetentionRules(options.era.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._starts: dict[TopicPartition, tuple[int, int]] = {}
         """The log start and the base offset of the first segment."""
@@ -717,14 +712,10 @@ class RetentionPlanner(Planner):
         return plan
 
     def _settings(self, directory: str) -> PartitionLimits:
+        """Returns the settings of a partition. Warns of such as delete nothing: of each once in a run."""
         topic = (topic_partition_of(directory) or (None, 0))[0]
         with errors_at(directory, KsegError, of=KsegError):
             found = settings_of(topic, self._topics.lookup(directory), self._options)
-        self._check_settings(directory, found)
-        return found
-
-    def _check_settings(self, directory: str, found: PartitionLimits) -> None:
-        """Warns of settings that delete nothing: each once in a run."""
         unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
         options = self._options
         has_limit = (options.retention_ms, options.retention_bytes) != (None, None)
@@ -737,6 +728,7 @@ class RetentionPlanner(Planner):
                 "neither options nor a topic's own settings name a limit, and a broker's own (log.retention...) are "
                 "not known here: only segments below the log start are deleted"
             )
+        return found
 
     def _warn(self, line: str, place: str = "") -> None:
         """Warns once in a run. ``place``: the first partition concerned."""

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
-from kseg.findings.table import ERROR, INFO, WARNING, texts_of
+from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import (
@@ -150,7 +150,6 @@ MAX_PLACES = 5
 """Limit of places that are named in one step."""
 HEX_BEFORE, HEX_BYTES = 32, 160
 """Least number of bytes shown before a finding's position, if the file has them, and number of all bytes shown."""
-_SEVERITIES = (ERROR, WARNING, INFO)
 _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 
 
@@ -234,7 +233,7 @@ class FindingsPage(FindingsPrinter):
             counts = self._counts[place]
             row: dict[str, Any] = {
                 "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
-                "counts": [counts[severity] for severity in _SEVERITIES],
+                "counts": [counts[severity] for severity in SEVERITIES],
                 "strip": strip_of(directory, roots) if os.path.isdir(directory) else None,
                 "cleaner": cleaners.get(directory),
             }  # fmt: skip

@@ -78,9 +78,8 @@ class PendingChangeRule(Rule):
         from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
         from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
 
-        directory = resolved(
-            self.partition.name
-        )  # a log directory may be a link; nothing follows links in the quarantine
+        # A log directory may be a link; nothing follows links in the quarantine.
+        directory = resolved(self.partition.name)
         if not trees.lexists(folder_of(directory)):
             return
         try:

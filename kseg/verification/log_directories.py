@@ -432,10 +432,8 @@ class _Node:
                     yield "quorum-mismatch", path, f"{name} is {node}, the voters are {_ids(voters)}"
 
     def _own_voter(self, directory: LogDirectory, voters: Mapping[int, str | None]) -> Iterator[tuple[str, str, str]]:
-        own, wanted = (
-            directory.meta and directory.meta.directory_id,
-            voters.get(-1 if self.number is None else self.number),
-        )
+        own = directory.meta and directory.meta.directory_id
+        wanted = voters.get(-1 if self.number is None else self.number)
         is_broker = self.server is not None and not self.server.may_be_controller
         if not own or not wanted or own == wanted or is_broker:
             return

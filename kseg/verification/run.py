@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
@@ -115,13 +116,9 @@ class Check:
         """Compares all paths with a manifest, or writes it."""
         from kseg.verification.manifest import keep_manifest  # few checks have a manifest
 
-        def keep() -> None:
-            advance = self._reporter.advance
-            self._reporter.noted(
-                keep_manifest(path, tuple(self._paths), self.settings, self.report, advance, open_output)
-            )
-
-        self._attempt(path, keep)
+        paths, noted, advance = tuple(self._paths), self._reporter.noted, self._reporter.advance
+        keep = partial(keep_manifest, path, paths, self.settings, self.report, advance, open_output)
+        self._attempt(path, lambda: noted(keep()))
 
     def _attempt(self, path: str, work: Callable[[], None]) -> None:
         """Runs a part of the check; an error does not end the check."""

@@ -352,7 +352,6 @@ class TransactionIndexes:
 CLOCKS_DIFFER_MS = 3600 * 1000
 """The largest difference allowed between clocks of producers and brokers."""
 
-_SHOWN_TRANSACTIONS = SHOWN_PER_FILE
 _CODES = {
     kernel.SEQUENCE: "producer-sequence-gap",
     kernel.EPOCH_FALLS: "producer-epoch-falls",
@@ -465,7 +464,7 @@ class ProducerRule(Rule):
     def _open_transactions(self) -> None:
         bases = [segment.base_offset or 0 for segment in self.partition.segments]
         for number, transaction in enumerate(self._states.ongoing()):
-            if number >= _SHOWN_TRANSACTIONS:
+            if number >= SHOWN_PER_FILE:
                 more = self._states.state.open - number
                 self.report.more("open-transaction", self.partition.name, more)
                 break

@@ -19,7 +19,4 @@ cdef Py_ssize_t count_selected(
     BatchSelection selection, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop,
     int kept, long long max_bytes
 ) noexcept nogil
-cdef void write_header(unsigned char* out, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil
 cdef int pack_frames(Repacking repacking) noexcept nogil
-
-cdef bint can_recode(const unsigned char* p, Py_ssize_t at, long long size, int kept) noexcept nogil

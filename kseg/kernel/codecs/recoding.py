@@ -42,25 +42,18 @@ class BatchSelection:
         return count_selected(self, bytes_in(buffer), int64s_in(frames), first, stop, kept, max_bytes)
 
 
-def can_recode(p, at, size, kept):
-    """Whether a valid v2 batch holds records in a known codec other than ``kept``, and is no control batch."""
-    codec: cython.int = p[at + V2_FLAGS] & CODEC
-    if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:
-        return False
-    return could_be_frame(p, at, size, False) and codec != kept and codec <= HIGHEST_CODEC
-
-
 def count_selected(selection, p, frames, first, stop, kept, max_bytes):
     """`BatchSelection.select` for checked buffers: returns the end of the run."""
     for i in range(first, stop):
         frame = i * FRAME_WIDTH
         at = frames[frame + FRAME_POSITION]
         size = frames[frame + FRAME_SIZE]
-        if (
-            frames[frame + FRAME_MAGIC] != MAGIC_V2
-            or not frames[frame + FRAME_STATE] & CRC_RIGHT
-            or not can_recode(p, at, size, kept)
-        ):
+        if frames[frame + FRAME_MAGIC] != MAGIC_V2 or not frames[frame + FRAME_STATE] & CRC_RIGHT:
+            return i
+        if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:
+            return i
+        codec = p[at + V2_FLAGS] & CODEC
+        if not could_be_frame(p, at, size, False) or codec == kept or codec > HIGHEST_CODEC:
             return i
         base = be64(p, at + V2_BASE_OFFSET)
         delta = be32(p, at + V2_LAST_OFFSET_DELTA)
@@ -71,13 +64,6 @@ def count_selected(selection, p, frames, first, stop, kept, max_bytes):
         selection.size += size
         selection.next_offset = base + delta + 1
     return stop
-
-
-def write_header(out, at, end, codec):
-    """Sets length, codec and checksum of the v2 batch out[at:end]."""
-    put_big(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
-    out[at + V2_FLAGS] = out[at + V2_FLAGS] - (out[at + V2_FLAGS] & CODEC) + codec
-    put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
 
 
 class Repacking(FrameCursor):
@@ -139,7 +125,12 @@ def pack_frames(repacking):
         )
         if packed < 0:
             return NOT_PLAIN
-        write_header(repacking.out, repacking.size, area + packed, repacking.packer.codec)
-        repacking.size = area + packed
+        at = repacking.size
+        end = area + packed
+        put_big(repacking.out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
+        repacking.out[at + V2_FLAGS] -= repacking.out[at + V2_FLAGS] & CODEC
+        repacking.out[at + V2_FLAGS] |= repacking.packer.codec
+        put_big(repacking.out, at + V2_CRC, crc32c(0, repacking.out, at + V2_ATTRIBUTES, end), 4)
+        repacking.size = end
         repacking.frame += 1
     return DONE

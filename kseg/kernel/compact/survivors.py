@@ -273,7 +273,13 @@ def write_batch(survivors, at):
         survivors.counts.kept += kept
     if kept == 0:
         if verdict & KEEP_EMPTY:
-            put_empty(survivors, at)
+            # As DefaultRecordBatch.writeEmptyHeader.
+            put_header(
+                survivors.out, survivors.size, survivors.size + V2_HEADER_BYTES, survivors.p,
+                survivors.frames[at + BATCH_POSITION], attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL), -1,
+                survivors.frames[at + BATCH_MAX_TIMESTAMP], 0,
+            )  # fmt: skip
+            survivors.size += V2_HEADER_BYTES
             survivors.counts.emptied += 1
         else:
             survivors.counts.dropped += 1
@@ -337,17 +343,6 @@ def describe(survivors, at, needs_horizon):
     elif attributes & DELETE_HORIZON:
         survivors.base_timestamp = survivors.frames[at + BATCH_BASE_TIMESTAMP]
     survivors.attributes = attributes
-
-
-def put_empty(survivors, at):
-    """Writes the header of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
-    end: cython.Py_ssize_t = survivors.size + V2_HEADER_BYTES
-    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    put_header(
-        survivors.out, survivors.size, end, survivors.p, survivors.frames[at + BATCH_POSITION], attributes, -1,
-        survivors.frames[at + BATCH_MAX_TIMESTAMP], 0,
-    )  # fmt: skip
-    survivors.size = end
 
 
 def put_as_batch(survivors, position, magic):

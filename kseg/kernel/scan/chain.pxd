@@ -47,7 +47,6 @@ cdef class Chain(EventLog):
     cdef public bint is_after_damage
 
 cdef bint is_astray(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long before) noexcept nogil
-cdef bint step_back(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_offsets(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef bint is_believable(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long expected) noexcept nogil
 cdef void follow_one(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil

@@ -187,13 +187,6 @@ def is_astray(rows, i, count, before):
     return before < one < two and two < rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
 
 
-def step_back(rows, i, count, chain):
-    """Whether to continue from row i, whose offset falls: the next row does not continue the preceding rows either."""
-    following: cython.longlong = least_offset(rows, i + 1, count)
-    chain.misplaced = span_of(rows, i)
-    return 0 <= following <= chain.last_offset
-
-
 def follow_offsets(rows, i, count, chain):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
@@ -230,7 +223,9 @@ def follow_offsets(rows, i, count, chain):
             chain.missing = sum_of(chain.missing, difference(first, expected))
     elif before >= 0 and (first if is_known else last) <= before:
         report(chain, NOT_RISING, i, before, first if is_known else last, 0)
-        if not step_back(rows, i, count, chain):
+        # Continue from this row if the next one does not continue the preceding rows either.
+        chain.misplaced = span_of(rows, i)
+        if not 0 <= least_offset(rows, i + 1, count) <= chain.last_offset:
             return
     if chain.first_offset < 0:
         chain.first_offset = first if is_known else last

@@ -1,6 +1,5 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.codecs.expand cimport ExpansionBuffer
 from kseg.kernel.scan.frame_scan cimport FrameScan
 
 cdef int walk_frame(FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
@@ -8,7 +7,6 @@ cdef int walk_frame(FrameScan scan, const unsigned char* p, Py_ssize_t i, long l
 cdef int scan_frames(
     FrameScan scan, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
 ) noexcept nogil
-cdef void extend_expansion(FrameScan scan, int codec, ExpansionBuffer expansion) except *
 cdef bint all_proven(const long long* rows, Py_ssize_t count) noexcept nogil
 cdef long long wrong_batch_bytes(FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
 cdef bint is_usual(FrameScan scan, const unsigned char* p, Py_ssize_t i) noexcept nogil

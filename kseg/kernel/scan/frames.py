@@ -255,13 +255,8 @@ def scan(
             status = scan_frames(scan, p, end, row, capacity)
         if status != NEEDS_BUFFER:
             return status
-        extend_expansion(scan, buffer[scan.position + V2_FLAGS] & CODEC, expansion)
-
-
-def extend_expansion(scan, codec, expansion):
-    """Extends the expansion buffer for the frame at the position; marks the frame as skipped if that is impossible."""
-    if not expansion.extend(codec):
-        scan.unexpandable = scan.position
+        if not expansion.extend(buffer[scan.position + V2_FLAGS] & CODEC):
+            scan.unexpandable = scan.position  # the frame is skipped
 
 
 def all_proven(rows, count):

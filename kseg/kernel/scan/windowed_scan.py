@@ -9,7 +9,7 @@ import os
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
-from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_expansion, scan_frames
+from cython.cimports.kseg.kernel.scan.frames import all_proven, scan_frames
 from cython.cimports.kseg.kernel.scan.headers import read_frames
 
 if not cython.compiled:
@@ -76,8 +76,8 @@ class WindowedScan:
             self.scan.use_expansion(expansion)
             with cython.nogil:
                 status = follow_windows(self, end_position)
-            if status == NEEDS_BUFFER:
-                extend_expansion(self.scan, window[self.scan.position + V2_FLAGS] & CODEC, expansion)
+            if status == NEEDS_BUFFER and not expansion.extend(window[self.scan.position + V2_FLAGS] & CODEC):
+                self.scan.unexpandable = self.scan.position  # the frame is skipped
         if status < 0:
             raise OSError(-status, os.strerror(-status))
         return status

@@ -111,4 +111,3 @@ cdef long long home(ProducerTable table, long long producer_id) noexcept nogil
 cdef long long find(ProducerTable table, long long producer_id) noexcept nogil
 cdef bint is_remembered(ProducerTable table, long long e, long long timestamp) noexcept nogil
 cdef bint is_plain_marker(const long long* rows, Py_ssize_t at) noexcept nogil
-cdef bint is_kraft_type(long long type_of_marker) noexcept nogil

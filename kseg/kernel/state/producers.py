@@ -365,10 +365,6 @@ def is_plain_marker(rows, at):
     )
 
 
-def is_kraft_type(type_of_marker):
-    return FIRST_KRAFT_TYPE <= type_of_marker <= LAST_KRAFT_TYPE
-
-
 def replay_as_broker(rows, i, table):
     """Replays row i without checks. False if the replay must stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
@@ -415,7 +411,8 @@ def replay_one(rows, i, table):
         table.newest_data = rows[at + BATCH_MAX_TIMESTAMP]
     if rows[at + BATCH_PRODUCER_ID] < 0:
         # Only KRaft's log has control batches without a producer; their types begin with LEADER_CHANGE.
-        if is_control and rows[at + BATCH_COUNT] != 0 and not is_kraft_type(rows[at + BATCH_MARKER]):
+        is_kraft: cython.bint = FIRST_KRAFT_TYPE <= rows[at + BATCH_MARKER] <= LAST_KRAFT_TYPE
+        if is_control and rows[at + BATCH_COUNT] != 0 and not is_kraft:
             report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
         follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         return True

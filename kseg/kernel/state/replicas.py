@@ -50,13 +50,7 @@ class RecordComparison:
         at: cython.Py_ssize_t = number * EVENT_WIDTH
         if not 0 <= number < self.events:
             raise IndexError(number)
-        return (
-            self.rows[at + EVENT_KIND],
-            self.rows[at + EVENT_FIRST],
-            self.rows[at + EVENT_LAST],
-            self.rows[at + EVENT_COUNT],
-            self.rows[at + EVENT_FIELDS],
-        )
+        return tuple([self.rows[at + column] for column in range(EVENT_WIDTH)])
 
 
 def is_same_field(a, a_rows, i, b, b_rows, j):

@@ -76,5 +76,4 @@ cdef void check_buffers(long long[::1] tally, long long[::1] distinct) except *
 
 cdef void count_offset(long long* tally, long long offset) noexcept nogil
 cdef long long word_at(const unsigned char* p, Py_ssize_t i, long long left) noexcept nogil
-cdef void count_timestamp(long long* tally, long long timestamp) noexcept nogil
-cdef void count_base_timestamp(long long* tally, long long timestamp) noexcept nogil
+cdef void count_timestamp(long long* tally, Py_ssize_t count, long long timestamp) noexcept nogil

@@ -278,14 +278,13 @@ def count_headers(p, headers, first, count, tally):
     return total
 
 
-def count_timestamp(tally, timestamp):
+def count_timestamp(tally, count, timestamp):
+    """Counts a timestamp in column ``count``; the next one has the least."""
     if timestamp < 0:
         return
-    if tally[WITH_TIMESTAMP] == 0 or timestamp < tally[LEAST_TIMESTAMP]:
-        tally[LEAST_TIMESTAMP] = timestamp
-    if timestamp > tally[LARGEST_TIMESTAMP]:
-        tally[LARGEST_TIMESTAMP] = timestamp
-    tally[WITH_TIMESTAMP] += 1
+    if tally[count] == 0 or timestamp < tally[count + 1]:
+        tally[count + 1] = timestamp
+    tally[count] += 1
 
 
 def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
@@ -293,7 +292,8 @@ def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
         row = i * ROW_WIDTH
         if has_offsets:
             count_offset(tally, rows[row + ROW_OFFSET])
-        count_timestamp(tally, rows[row + ROW_TIMESTAMP])
+        count_timestamp(tally, WITH_TIMESTAMP, rows[row + ROW_TIMESTAMP])
+        tally[LARGEST_TIMESTAMP] = max(tally[LARGEST_TIMESTAMP], rows[row + ROW_TIMESTAMP])
         if not is_control:
             in_headers = 0
             if rows[row + ROW_HEADER_COUNT] > 0:
@@ -306,14 +306,6 @@ def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
         tally[CONTROL_RECORDS] += 1
         kind = be16(p, rows[row + ROW_KEY] + 2) if rows[row + ROW_KEY_SIZE] >= 4 else -1
         tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
-
-
-def count_base_timestamp(tally, timestamp):
-    if timestamp < 0:
-        return
-    if tally[WITH_BASE_TIMESTAMP] == 0 or timestamp < tally[LEAST_BASE_TIMESTAMP]:
-        tally[LEAST_BASE_TIMESTAMP] = timestamp
-    tally[WITH_BASE_TIMESTAMP] += 1
 
 
 def count_batch(p, at, size, magic, tally, producers):
@@ -329,7 +321,7 @@ def count_batch(p, at, size, magic, tally, producers):
         if magic == 1:
             if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME:
                 tally[APPEND_TIME_BATCHES] += 1
-            count_base_timestamp(tally, be64(p, at + V1_TIMESTAMP))
+            count_timestamp(tally, WITH_BASE_TIMESTAMP, be64(p, at + V1_TIMESTAMP))
     else:
         form = 2
         attributes = p[at + V2_FLAGS]
@@ -345,7 +337,7 @@ def count_batch(p, at, size, magic, tally, producers):
         if be32(p, at + V2_COUNT) == 0:
             tally[HEADER_ONLY] += 1
         elif be32(p, at + V2_COUNT) > 0 and not attributes & DELETE_HORIZON:
-            count_base_timestamp(tally, be64(p, at + V2_BASE_TIMESTAMP))
+            count_timestamp(tally, WITH_BASE_TIMESTAMP, be64(p, at + V2_BASE_TIMESTAMP))
         producer = be64(p, at + V2_PRODUCER_ID)
         if producer >= 0:
             tally[WITH_PRODUCER] += 1

@@ -31,6 +31,7 @@ from kseg.api.log import raise_damage
 from kseg.api.modes import module_of
 from kseg.decoders.avro import need_fastavro
 from kseg.errors import RequestError, UnsupportedError
+from kseg.export import fs, pa
 from kseg.export.arrow import need_pyarrow, record_batch, record_batches, schema, types_of
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.pushdown import ALL_ROWS, Bounds, bounds_of_filter, columns_of
@@ -42,14 +43,10 @@ Dataset = object
 if TYPE_CHECKING:
     import pandas
     import polars
-    import pyarrow as pa
     import pyarrow.dataset as ds
-    import pyarrow.fs as fs
 else:
     try:
-        import pyarrow as pa
         import pyarrow.dataset as ds
-        import pyarrow.fs as fs
 
         Dataset = ds.FileSystemDataset
     except ImportError:  # without pyarrow, reading raises UnsupportedError; without its datasets, a scan is none

@@ -235,7 +235,12 @@ def _sources(paths: Sequence[str], output: str, options: ConvertOptions, message
             if path != part and is_left_alone(part, messages):
                 continue
             warn_of_skipped_files(part, trees.isdir(part) and not segments_at(part), messages.warning)
-            source = _source(part)
+            if trees.isdir(part):
+                source = _Source(own_name(part), part, resolved(part))
+            else:
+                folder = os.path.dirname(os.path.abspath(part))
+                is_named = part != STANDARD_INPUT and parse_partition_name(os.path.basename(folder)) is not None
+                source = _Source(own_name(folder) if is_named else NAMELESS, part, None)
             if source.name in found:
                 raise PathError(
                     f"{found[source.name].path} and {part} would both become {os.path.join(output, source.name)}: "
@@ -243,11 +248,3 @@ def _sources(paths: Sequence[str], output: str, options: ConvertOptions, message
                 )
             found[source.name] = source
     return list(found.values())
-
-
-def _source(path: str) -> _Source:
-    if trees.isdir(path):
-        return _Source(own_name(path), path, resolved(path))
-    folder = os.path.dirname(os.path.abspath(path))
-    is_named = path != STANDARD_INPUT and parse_partition_name(os.path.basename(folder)) is not None
-    return _Source(own_name(folder) if is_named else NAMELESS, path, None)

@@ -155,9 +155,7 @@ def _seed(directory: str | None, found: Converted) -> bytes | None:
     if directory is None or not found.segments:
         return None
     path = os.path.join(directory, _first_snapshot(found))
-    if not trees.exists(path):
-        return None
-    return read_regular(path, MAX_ROOT_FILE_BYTES)
+    return read_regular(path, MAX_ROOT_FILE_BYTES) if trees.exists(path) else None
 
 
 def complete(folder: str, directory: str, carried: list[str]) -> None:

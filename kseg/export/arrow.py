@@ -379,14 +379,14 @@ def _rows(batch: "pa.RecordBatch") -> Rows:
                 headers[at :: layout.HEADER_WIDTH], headers[size_at :: layout.HEADER_WIDTH] = payload.add(column)
             rows[layout.ROW_HEADERS :: layout.ROW_WIDTH] = int64_column(pc.subtract(starts.slice(0, count), starts[0]))
             rows[layout.ROW_HEADER_COUNT :: layout.ROW_WIDTH] = int64_column(pc.list_value_length(lists), 0)
-    return Rows(payload.joined(), rows, headers, count)
+    return Rows(b"".join(payload.pieces), rows, headers, count)
 
 
 class _Payload:
-    """The bytes that all columns of a batch refer to."""
+    """The bytes that all columns of a batch refer to: ``pieces``, one after the other."""
 
     def __init__(self) -> None:
-        self._pieces: list[Any] = []
+        self.pieces: list[Any] = []
         self._size = 0
 
     def add(self, column: Any) -> tuple[memoryview, memoryview]:
@@ -398,12 +398,9 @@ class _Payload:
         positions = int64_column(pc.add(starts, pa.scalar(self._size - first, pa.int64())))
         data = column.buffers()[2]
         if data is not None:
-            self._pieces.append(data.slice(first, last - first))
+            self.pieces.append(data.slice(first, last - first))
             self._size += last - first
         return positions, int64_column(pc.binary_length(column), -1)
-
-    def joined(self) -> bytes:
-        return b"".join(self._pieces)
 
 
 def _boundaries(column: Any) -> Any:

@@ -209,14 +209,6 @@ def test_the_files_are_those_of_the_broker() -> None:
         tree.open(f"{BOTH}/absent")
 
 
-@pytest.mark.parametrize("variant", ["plain", "zstd", "enc"])
-def test_logs_are_those_that_the_broker_copied(variant: str) -> None:
-    tree, digests = tree_of(store_of(variant)), {fact.get("sha256Log") for fact in truth(variant).values()}
-    logs = [f"{place}/{name}" for place, _ in tree.nodes("") for name, _ in tree.nodes(place) if name.endswith(".log")]
-    assert logs
-    assert {digest(content(tree, inner)) for inner in logs} <= digests
-
-
 def test_another_process_lists_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tree, inner = tree_of(store_of("both")), f"{BOTH}/{216:020}.log"
     live = pickle.loads(pickle.dumps(tree.live(inner)))

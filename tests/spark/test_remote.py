@@ -1,7 +1,5 @@
 """Remote storage in Spark: the rows of the local partition, and tasks that read only their chunks."""
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +52,6 @@ def test_rows_are_those_of_the_local_partition(mode: str, size: str) -> None:
     else:
         assert found == expected
     assert found
-
-
-@pytest.mark.parametrize(
-    ("variant", "name", "end"),
-    [("both", "t-txn-0.ru", 422), ("local", "t-txn-0.ru", 324), ("zstd", "t-roll-0.ru", 599)],
-)
-def test_rows_are_those_of_a_consumer(variant: str, name: str, end: int) -> None:
-    with gzip.open(REMOTE / variant / "truth" / f"{name}.jsonl.gz", "rt") as lines:
-        expected = [row["offset"] for row in map(json.loads, lines) if row["offset"] < end]
-    for size in ("64m", "10k"):
-        found = rows_of(
-            store_of(variant), privateKeys=json.dumps(dict(k.split("=") for k in KEY_OPTIONS)), splitBytes=size
-        )
-        assert [row["offset"] for row in found] == expected
 
 
 @pytest.mark.parametrize("variant", ["both", "local"])

@@ -187,14 +187,6 @@ def test_a_repeated_batch_empties_the_segment(tmp_path: Path) -> None:
     assert found.next_offset == 0
 
 
-def test_a_larger_message_is_damage_to_an_old_broker(tmp_path: Path) -> None:
-    directory = copy_of(TESTDATA / "recovery/0.10.2.2-len-negative/before/dz-0", tmp_path)
-    log = directory / f"{STEM}.log"
-    largest = int.from_bytes(log.read_bytes()[8:12], "big")
-    recover(directory, era=replace(era_of("0.10.2"), message_limit_bytes=largest - 1))
-    assert log.stat().st_size == 0
-
-
 def test_garbage_behind_a_clean_log_stops_a_broker(partition: Path) -> None:
     path = partition / f"{NEXT}.log"
     whole = path.read_bytes()

@@ -265,3 +265,8 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
             HEADERS: row[7],
         }  # fmt: skip
         assert json.loads(row[7]) == [{"key": bytes_value(name), "value": bytes_value(of)} for name, of in headers]
+
+
+def test_null_is_nothing_and_no_bytes_are_quotes() -> None:
+    found = bytes(csv_lines(chunk_of([(0, 5, 0, None, b"", []), (1, 5, 0, b"", None, [])]), "t", 7))
+    assert found == b'"t",7,0,5,"CreateTime",,"","[]"\r\n"t",7,1,5,"CreateTime","",,"[]"\r\n'

@@ -254,6 +254,16 @@ def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path:
     assert kseg("undo", "--complete", "--list", partition).status == 2
 
 
+def test_purging_is_told_as_json(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0", "first")
+    (kept, _summary) = kseg("undo", "--list", "--format", "json", logs).objects
+    row = {"type": "purge", "path": str(logs / "dplain-0"), "changes": 1, "freedBytes": kept["keptBytes"]}
+    options = ("undo", "--purge", "--format", "json")
+    assert kseg(*options, "--dry-run", logs / "dplain-0").objects == [row | {"dryRun": True}]
+    assert kseg(*options, logs / "dplain-0").objects == [row | {"dryRun": False}]
+    assert kseg(*options, logs / "dplain-0").objects == [row | {"changes": 0, "freedBytes": 0, "dryRun": False}]
+
+
 @pytest.mark.parametrize("end", [b"", b"\0", bytes(5000)])
 def test_a_kept_file_may_end_in_zeros(end: bytes, logs: Path, kseg: Kseg) -> None:
     partition = logs / "dplain-0"

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeVar
 
 from kseg.formats.rows import Sliceable
-from kseg.sidefiles.problems import SideFileProblem, entries_of
+from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import Line, integer, lines, problem_at, text_bytes, unreadable
 
 E = TypeVar("E")
@@ -141,6 +141,7 @@ def set_log_start(
 # ``NNN-UUID.leader_epoch_checkpoint`` in remote storage has the same layout.
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+_PLAIN_EPOCHS = re.compile(rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)")
 
 
 class EpochEntry(NamedTuple):
@@ -176,10 +177,16 @@ def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
 
 
 def plain_epochs(data: bytes) -> list[EpochEntry] | None:
-    """Returns the entries of a file that is as a broker writes it, None for any other, which may have problems."""
-    items = list(read_leader_epochs(data))
-    entries = entries_of(items)
-    return entries if len(entries) == len(items) and build_leader_epochs(entries) == data else None
+    """Returns the entries of a file that is as a broker writes it, None for any other, which may have problems.
+
+    Each partition of a log directory has such a file, and `read_leader_epochs` takes three times as long.
+    """
+    if (found := _PLAIN_EPOCHS.fullmatch(data)) is None:
+        return None
+    numbers = [int(number) for number in found[2].split()]
+    entries = [EpochEntry(*numbers[at : at + 2]) for at in range(0, len(numbers), 2)]
+    rises = all(max(one.epoch - two.epoch, one.start_offset - two.start_offset) < 0 for one, two in pairwise(entries))
+    return entries if rises and int(found[1]) == len(entries) else None
 
 
 def starting_at(entries: Iterable[EpochEntry], start_offset: int) -> list[EpochEntry]:

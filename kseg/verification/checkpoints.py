@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION
-from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import LOG
 from kseg.kernel.state import indexing as kernel
 from kseg.segment.files import OWN_PREFIX
 from kseg.segment.survey import QUICK, HeaderRows
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, read_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
@@ -213,10 +212,12 @@ class EpochRule(Rule):
             details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
             self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
 
-    def _read(self, buffer: Sliceable) -> tuple[Sequence[EpochEntry], bool]:
+    def _read(self, data: bytes) -> tuple[Sequence[EpochEntry], bool]:
         """Returns the entries that a broker keeps, and whether it can read the file."""
+        if (plain := plain_epochs(data)) and len(plain) <= _MAX_EPOCHS:
+            return plain, True
         entries: list[EpochEntry] = []
-        for item in islice(read_leader_epochs(buffer), _MAX_EPOCHS):
+        for item in islice(read_leader_epochs(data), _MAX_EPOCHS):
             if not isinstance(item, SideFileProblem):
                 while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
                     entries.pop()

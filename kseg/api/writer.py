@@ -40,19 +40,20 @@ class _NewPartitions:
 
     def __init__(self, output: str, name: str, make: Callable[[str, str], RowsWriter], is_one: bool) -> None:
         self._output, self._name, self._make, self._is_one = output, name, make, is_one
-        self._block = self._writing()
         self._writers: PartitionWriters[RowsWriter] | None = None
         self._is_open = False
 
     def __enter__(self) -> Self:
         if self._writers is not None:
             raise RequestError(f"{self._name}: a writer writes once")
+        self._block = self._writing()
         self._block.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._open_writers()
         self._block.__exit__(kind, error, trace)
 
     @contextmanager

@@ -121,6 +121,21 @@ def test_a_writer_writes_inside_its_block_and_once(tmp_path: Path) -> None:
         writer.__enter__()
 
 
+def test_a_writer_that_did_not_begin_may_begin_again(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    writer = kseg.writer(tmp_path / "orders-0")
+    with pytest.raises(kseg.RequestError, match="with block"):
+        writer.__exit__(None, None, None)
+    with pytest.raises(kseg.PathError, match="already exists"):
+        writer.__enter__()
+    (tmp_path / "orders-0").rmdir()
+    with writer:
+        writer.append()
+    with pytest.raises(kseg.RequestError, match="with block"):
+        writer.__exit__(None, None, None)
+    assert len(list(kseg.open(tmp_path / "orders-0").records())) == 1
+
+
 @pytest.mark.parametrize("source", [SOURCE, MIXED], ids=lambda path: path.name)
 def test_a_scan_is_written_with_its_offsets(tmp_path: Path, source: Path) -> None:
     pytest.importorskip("pyarrow")

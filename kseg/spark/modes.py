@@ -107,7 +107,7 @@ def arrow_schema_of(schema: StructType) -> "pa.Schema":
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Before 4.2 there was no time zone to give: timestamps were in UTC.
-    named = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    named: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **named)
 
 

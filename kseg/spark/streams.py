@@ -34,7 +34,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # of PySpark 4.1
-    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc, unused-ignore]
 
 from kseg.errors import KsegError, PathError
 from kseg.export import pa

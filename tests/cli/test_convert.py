@@ -78,6 +78,22 @@ def test_a_log_directory_out_and_in_again(kseg: Kseg, tmp_path: Path, source: st
             assert dumped(kseg, made) == dumped(kseg, path)
 
 
+def test_records_of_a_metadata_snapshot_keep_their_headers(kseg: Kseg, tmp_path: Path) -> None:
+    source = TESTDATA / "metadata/4.4.0-all-types/__cluster_metadata-0"
+    rows = kseg("dump", "--print-data-log", "--format", "json", source).objects
+    changed = [row for row in rows if row["type"] == "record" and row["file"].endswith(".checkpoint")]
+    changed = [row for row in changed if not row.get("isControl")][:2]
+    for row in changed:
+        row["headers"] = [{"key": "a", "value": "1"}, {"key": "b", "value": None}]
+    made = imported(kseg, tmp_path, rows)
+    again = kseg("dump", "--print-data-log", "--format", "json", made).of_type("record")
+    found = [row for row in again if row["headers"]]
+    assert [(Path(row["file"]).name, row["offset"], row["value"], row["headers"]) for row in found] == [
+        (Path(row["file"]).name, row["offset"], row["value"], row["headers"]) for row in changed
+    ]
+    assert len(found) == 2
+
+
 def test_bare_objects_become_a_partition(kseg: Kseg, tmp_path: Path) -> None:
     lines = [
         {"key": "a", "value": "é", "timestamp": 1700000000000},

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import GreaterThan, LessThan
 
 from kseg.errors import KsegError
-from spark.reading import rows_of
+from spark.reading import read, reader_of, rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 MANY = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
@@ -108,6 +109,13 @@ def test_a_start_that_the_log_no_longer_has_is_a_loss(tmp_path: Path, whole: lis
     (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\n{PLACE[0]} {PLACE[1]} {start}\n")
     with pytest.raises(KsegError, match=f"and the log at {start}"):
         rows_of(partition, startingOffsets=by_partition(start - 1))
+    lost = reader_of([partition], pushFilters="true", startingOffsets=by_partition(start - 1))
+    assert list(lost.pushFilters([GreaterThan(("offset",), start)])) == []
+    with pytest.raises(KsegError, match=f"and the log at {start}"):
+        lost.partitions()
+    # No row is in both ranges, so none is lost.
+    assert list(lost.pushFilters([LessThan(("offset",), start)])) == []
+    assert read(lost) == []
     assert rows_of(partition, startingOffsets=by_partition(start)) == left[3:]
     before = by_partition(left[2]["offset"])
     assert rows_of(partition, startingOffsets=before, ignoreLogStart="true") == left[2:]

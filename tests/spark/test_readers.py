@@ -190,6 +190,19 @@ def test_pushed_filters_keep_the_rows_that_spark_would_keep(given: Any, holds: A
     assert read(reader) == [row for row in whole if holds(row)]
 
 
+def test_a_filter_on_topic_compares_with_the_text_that_spark_shows(tmp_path: Path) -> None:
+    """Names on disk are bytes; those of invalid UTF-8 are shown as U+FFFD."""
+    names = [os.fsencode(tmp_path) + name for name in (b"/caf\xe9-0", b"/caf\xc3\xa9-0")]
+    for name in names:
+        shutil.copytree(os.fsencode(CLIENTS / "librdkafka-gzip-0"), name)
+    whole = rows_of(*map(os.fsdecode, names))
+    for topic in ("caf\ufffd", "caf\u00e9", "caf\udce9"):
+        reader = reader_of([*map(os.fsdecode, names)], pushFilters="true")
+        assert list(reader.pushFilters([EqualTo(("topic",), topic)])) == []
+        assert read(reader) == [row for row in whole if row["topic"] == topic]
+    assert {row["topic"] for row in whole} == {"caf\ufffd", "caf\u00e9"}
+
+
 def test_other_filters_are_left_to_spark() -> None:
     reader = reader_of([CLIENTS / "librdkafka-gzip-0"], pushFilters="true")
     left = [In(("offset",), (5, 9)), EqualTo(("offset",), "7"), EqualTo(("headers", "offset"), 5), IsNotNull(("key",))]

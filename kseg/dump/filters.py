@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from kseg.dump.options import DumpOptions
 from kseg.formats.rows import Scratch, UndecodableError
@@ -16,9 +17,12 @@ from kseg.output.notices import Notices
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.reader import SegmentReader, open_segment
-from kseg.segment.seek import OffsetStop, TimeStop, offset_extent, seek_offset, seek_time, time_extent
 from kseg.segment.selection import Selection
 from kseg.segment.times import LAST_TIMESTAMP, show_time
+
+# A dump without offsets and times needs no `kseg.segment.seek`: functions import it.
+if TYPE_CHECKING:
+    from kseg.segment.seek import OffsetStop, TimeStop
 
 _NOTHING = "no record in it matches"
 
@@ -40,7 +44,7 @@ class Filters:
         self._example = ""
         """The first path without matches, and the range that it has."""
         self._ended_early = 0
-        self._stops: list[OffsetStop | TimeStop] = []
+        self._stops: list["OffsetStop | TimeStop"] = []
 
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end."""
@@ -61,6 +65,10 @@ class Filters:
         """Prepares for the batches of another file or message set."""
         offsets, times = self.selection.offsets, self.selection.times
         self._stops = []
+        if offsets is None and times is None:
+            return
+        from kseg.segment.seek import OffsetStop, TimeStop
+
         if offsets is not None and offsets[1] < LAST_OFFSET:
             self._stops.append(OffsetStop(offsets[1]))
         if times is not None and times[1] < LAST_TIMESTAMP:
@@ -69,6 +77,10 @@ class Filters:
     def begin(self, reader: SegmentReader, file: SegmentFile) -> None:
         """Moves a reader to the first possible match, found through the indexes of its segment."""
         self.restart()
+        if self.selection.offsets is None and self.selection.times is None:
+            return
+        from kseg.segment.seek import seek_offset, seek_time
+
         starts = []
         if self.selection.offsets is not None:
             starts.append(seek_offset(reader, file, self.selection.offsets[0]))
@@ -78,13 +90,14 @@ class Filters:
             if start.reason:
                 way = "read from its start" if start.is_scan else "read by an earlier entry"
                 self._notices.detail(f"{file.path}: {way}: {start.reason}")
-        if starts:
-            reader.begin_at(max(start.position for start in starts))
+        reader.begin_at(max(start.position for start in starts))
 
     def is_behind(self, batch: Batch) -> bool:
         """Whether no match can follow from this batch on. Must be called for every batch, in order."""
         for stop in self._stops:
             if stop.is_behind(batch):
+                from kseg.segment.seek import TimeStop
+
                 self._ended_early += isinstance(stop, TimeStop) and batch.timestamp_type == "CreateTime"
                 return True
         return False
@@ -105,6 +118,8 @@ class Filters:
 
     def _reason(self, files: Sequence[SegmentFile]) -> str:
         """Returns why nothing matches: the offsets or times of the segments, if the requested ones are outside."""
+        from kseg.segment.seek import offset_extent, time_extent
+
         if self.selection.offsets is not None:
             ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]
             if found := _range_if_outside("offsets", self.selection.offsets, ends, str):
@@ -258,6 +273,8 @@ class Nearest:
             return [batch.last_offset]
 
     def _reader_at(self, file: SegmentFile, offset: int) -> SegmentReader:
+        from kseg.segment.seek import seek_offset
+
         reader = self._read(file)
         reader.begin_at(seek_offset(reader, file, offset).position)
         return reader

@@ -39,7 +39,6 @@ from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_
 from kseg.segment.items import Damage
 from kseg.segment.paths import partition_count, segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.seek import message_sets, seek_position
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url
@@ -308,6 +307,8 @@ class Dump:
                     reader = self.reader(file, source, live)
                     self.filters.begin(reader, file)
                     if self.options.positions is not None and source.is_in_place:
+                        from kseg.segment.seek import seek_position
+
                         reader.begin_at(seek_position(reader, file, self.options.positions[0]) or 0)
                     self._items(file, reader)
                 self.printer.finish()
@@ -356,6 +357,8 @@ class Dump:
         )  # fmt: skip
 
     def _message_sets(self, file: SegmentFile, source: Source) -> None:
+        from kseg.segment.seek import message_sets
+
         for part in message_sets(source, self.scratch):
             if isinstance(part, Damage):
                 self.damaged_ranges += 1

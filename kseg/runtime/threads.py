@@ -10,7 +10,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 # Runs tasks on threads and returns results in order; codecs and checksums release the GIL.
 
@@ -162,10 +165,8 @@ class Threads(Generic[S]):
     """
 
     def __init__(self, count: int, make: Callable[[], S]) -> None:
-        from queue import SimpleQueue
-
         self._count, self._make = count, make
-        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[S], Any]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[S], Any]] | None]
         self._is_over = False
         self._threads: list[threading.Thread] = []
         self._own: list[S] = []
@@ -188,6 +189,9 @@ class Threads(Generic[S]):
     def begin(self, work: Callable[[S], T]) -> Future[T]:
         """Queues a task. Returns its future."""
         if not self._own:
+            from queue import SimpleQueue
+
+            self._waiting = SimpleQueue()
             self._own.append(self._make())
             self._threads = [
                 threading.Thread(target=self._run, args=(self._make(),), daemon=True) for _ in range(self._count - 1)

@@ -44,7 +44,7 @@ class Filters:
         self._example = ""
         """The first path without matches, and the range that it has."""
         self._ended_early = 0
-        self._stops: list["OffsetStop | TimeStop"] = []
+        self._stops: list[OffsetStop | TimeStop] = []
 
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end."""

@@ -303,8 +303,8 @@ class Workspace(FilesOnDisk):
                 else:
                     plan.truncate(name, self.files[name].size, reason, removed)
         for name in sorted(replaced):
-            file = self.files[name]
-            if not self._is_on_disk(name, file):
+            file, is_renamed = self.files[name], name in names
+            if is_renamed or not self._is_on_disk(name, file):
                 plan.write(name, file.pieces, self._reasons.get(name, ""), self._removed.get(name, ()))
         return plan
 

@@ -88,6 +88,13 @@ def test_renamed_in_the_place_of_another(directory: Path) -> None:
     assert carried_out(workspace, directory) == {"b": b"0123456789"}
 
 
+def test_new_content_like_that_of_a_file_renamed_away(directory: Path) -> None:
+    workspace = Workspace(str(directory))
+    workspace.rename("a", "c", "moved")
+    workspace.write("a", [b"0123456789"], "made")
+    assert carried_out(workspace, directory)["a"] == b"0123456789"
+
+
 def test_room_at_the_end_of_an_index_is_let_be_only_where_it_may(directory: Path) -> None:
     (directory / "i").write_bytes(b"12345678" + bytes(80))
     workspace = Workspace(str(directory))

@@ -273,6 +273,8 @@ class SegmentDraft:
         """Whether offsets are missing that damage does not explain."""
         self.has_shared = False
         """Whether two batches share bytes of the file."""
+        self.is_split = False
+        """Whether batches of its file make segments of their own."""
         self.ambiguous = 0
         """Number of batches cut out although their offsets may be right."""
         self.has_epochs = False
@@ -308,7 +310,8 @@ class SegmentDraft:
     @property
     def is_changed(self) -> bool:
         """Whether its file will be rewritten."""
-        return bool(self.cuts or self.misplaced or self.parts.repaired or self.has_shared or self.extra)
+        is_moved = self.misplaced or self.extra or self.is_split
+        return bool(self.cuts or is_moved or self.parts.repaired or self.has_shared)
 
     @property
     def is_empty(self) -> bool:

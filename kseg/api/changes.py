@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unpack
 
 from kseg.api.archives import places_for_output, readable
-from kseg.api.arguments import Codec, Isolation, Path, Paths, checked, paths_of, words_of
+from kseg.api.arguments import Isolation, Path, Paths, checked, paths_of, words_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import (
@@ -34,6 +34,7 @@ from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.export.arrow import need_pyarrow
+from kseg.formats.compressing import Codec
 from kseg.logdir.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes import ChangeSummaryPrinter, recorded_json

@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Annotated, Any, Self, TypedDict, Unpack
 
-from kseg.api.arguments import Codec, Path, checked, milliseconds_of
+from kseg.api.arguments import Path, checked, milliseconds_of
 from kseg.api.log import Record
 from kseg.changes.new_directories import check_local, new_directories
 from kseg.conversion.options import codec_target
@@ -17,6 +17,7 @@ from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriter
 from kseg.errors import RequestError, errors_at
 from kseg.export import pa
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
+from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
 from kseg.logdir.topics import KnownTopics
 from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name

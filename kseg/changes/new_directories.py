@@ -13,7 +13,6 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from uuid import uuid4
 
 from kseg.changes.disk import Disk, opened
 from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
@@ -101,7 +100,7 @@ class NewDirectories:
 
     def _move_in(self, lock: HeldLock) -> None:
         """Moves everything into the existing output."""
-        complete = os.path.join(self._output, f".kseg-{_INSIDE}.{uuid4().hex}.complete")
+        complete = os.path.join(self._output, f".kseg-{_INSIDE}.{os.urandom(16).hex()}.complete")
         with lock.alone():
             for name in self._models:
                 self._check_free(name)
@@ -161,7 +160,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
 def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitStack) -> str:
     """Creates a staging folder in a directory, and locks it as long as ``held``. Raises KsegError."""
     for attempt in range(_ATTEMPTS):
-        folder = os.path.join(place, f".kseg-{name}.{uuid4().hex}.new")
+        folder = os.path.join(place, f".kseg-{name}.{os.urandom(16).hex()}.new")
         with errors_at(folder):
             disk.make_directory(folder)
         try:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kseg.formats.compression import CODEC_NAMES, LZ4, NONE, ZSTD
 from kseg.formats.rows import BytesLike
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
+
+Codec = Literal[
+    "none", "gzip", "snappy", "lz4", "zstd",
+    "gzip:1", "gzip:2", "gzip:3", "gzip:4", "gzip:5", "gzip:6", "gzip:7", "gzip:8", "gzip:9",
+    "lz4:1", "lz4:2", "lz4:3", "lz4:4", "lz4:5", "lz4:6", "lz4:7", "lz4:8", "lz4:9", "lz4:10", "lz4:11", "lz4:12",
+    "lz4:13", "lz4:14", "lz4:15", "lz4:16", "lz4:17",
+    "zstd:1", "zstd:2", "zstd:3", "zstd:4", "zstd:5", "zstd:6", "zstd:7", "zstd:8", "zstd:9", "zstd:10", "zstd:11",
+    "zstd:12", "zstd:13", "zstd:14", "zstd:15", "zstd:16", "zstd:17", "zstd:18", "zstd:19", "zstd:20", "zstd:21",
+    "zstd:22",
+]  # fmt: skip
+"""A codec, with a level where it has levels. Negative levels of zstd are taken too."""
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 << 10

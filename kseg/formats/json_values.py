@@ -1,20 +1,29 @@
 """Objects of JSON: names, keys and values as text where they are UTF-8, else base64; fields under Kafka's names."""
 
-import json
 import math
 import os
-from base64 import b64encode
+from binascii import b2a_base64
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+@cache
+def _encoder() -> Callable[[Any], str]:
+    """Returns the encoder, imported on first use: text needs none."""
+    from json import JSONEncoder
+
+    return JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def encode(value: Any) -> bytes:
     """Returns JSON without spaces. Lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
-        return _encoded(value).encode()
+        return _encoder()(value).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        from json import dumps
+
+        return dumps(value, separators=(",", ":")).encode()
 
 
 def name_value(name: str | None) -> Any:
@@ -51,4 +60,4 @@ def bytes_value(data: bytes | None) -> Any:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
+        return {"base64": b2a_base64(data, newline=False).decode()}

@@ -7,7 +7,7 @@ from kseg.findings.table import DECISION, ERROR, INFO, severity_of
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.compression import LARGEST_EXPANSION
 from kseg.formats.record_batch import ABORT, HEADER_BYTES
-from kseg.formats.rows import Sliceable
+from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import (
     CODEC,
@@ -18,14 +18,15 @@ from kseg.kernel.layout.headers import (
     TRANSACTIONAL,
     V2_ATTRIBUTES,
 )
-from kseg.kernel.layout.rows import CRC_RIGHT, RECORDS_RIGHT
+from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.logdir.server_properties import DEFAULTS
 from kseg.quantities import plural
+from kseg.segment.batches import Message
 from kseg.segment.items import Damage
-from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
+from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, inspect
 from kseg.segment.times import DAY_MS, in_other_unit, is_in_seconds, show_span, show_time
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps, is_scattered
 from kseg.verification.partition import CheckedSegment, Partition, Rule
@@ -41,8 +42,8 @@ class GoodOffsets:
     headers arrive.
     """
 
-    def __init__(self, level: int) -> None:
-        self._right = CRC_RIGHT | RECORDS_RIGHT if level == DEEP else CRC_RIGHT
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
         self._last: int | None = None
         self._headers = _NO_HEADERS
         """A copy of the latest headers."""
@@ -71,17 +72,17 @@ class GoodOffsets:
         """Whether any details lack the next good offset."""
         return bool(self._waiting)
 
-    def take(self, headers: HeaderRows) -> None:
-        """Takes the next headers."""
-        self.complete()
+    def take(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        """Takes the next headers of a segment."""
+        self.complete(segment)
         rows = headers.part(0, headers.count).rows.tobytes()
         self._headers = HeaderRows(memoryview(rows).cast("q"), headers.count)
 
-    def complete(self) -> None:
-        """Completes the details for the headers so far; also at the end of a segment."""
+    def complete(self, segment: CheckedSegment) -> None:
+        """Completes the details for the headers so far; also at the end of a segment, before it is closed."""
         headers, self._headers = self._headers, _NO_HEADERS
         if self._bad or self._pending or self._waiting:
-            self._complete_details(headers)
+            self._complete_details(segment, headers)
             return
         for i in range(headers.count - 1, -1, -1):
             batch = headers[i]
@@ -89,40 +90,50 @@ class GoodOffsets:
                 self._last = batch.last_offset
                 return
 
-    def _complete_details(self, headers: HeaderRows) -> None:
-        columns = zip(headers.positions, headers.firsts, headers.lasts, headers.states, strict=True)
-        good = [(at, *offsets) for at, *offsets, state in columns if state & CRC_RIGHT and at not in self._bad]
-        if good and self._is_one_range(headers):
-            good = [(good[0][0], good[0][1], good[-1][2])]
-        if good:
+    def _complete_details(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        lasts, columns = headers.lasts, enumerate(zip(headers.positions, headers.states, strict=True))
+        good = [(at, i) for i, (at, state) in columns if state & CRC_RIGHT and at not in self._bad]
+        firsts: dict[int, int] = {}
+        if good and self._waiting:
+            firsts[0] = _first_offset(segment, headers[good[0][1]], self._scratch)
             for details in self._waiting:
-                details["nextGoodOffset"] = _first(*good[0][1:])
+                details["nextGoodOffset"] = firsts[0]
             self._waiting.clear()
         for position, details in self._pending:
             behind = bisect_left(good, (position,))
-            details["lastGoodOffset"] = good[behind - 1][2] if behind else self._last
-            if behind < len(good):
-                details["nextGoodOffset"] = _first(*good[behind][1:])
-            else:
+            details["lastGoodOffset"] = lasts[good[behind - 1][1]] if behind else self._last
+            if behind == len(good):
                 self._waiting.append(details)
+                continue
+            if behind not in firsts:
+                firsts[behind] = _first_offset(segment, headers[good[behind][1]], self._scratch)
+            details["nextGoodOffset"] = firsts[behind]
         if good:
-            self._last = good[-1][2]
+            self._last = lasts[good[-1][1]]
         self._bad.clear()
         self._pending.clear()
-
-    def _is_one_range(self, headers: HeaderRows) -> bool:
-        """Whether all batches are good and no details are about one of them: they count as one range of offsets."""
-        asked = (*self._bad, *(position for position, _ in self._pending))
-        is_asked = any(headers[0].position <= position < headers.end for position in asked)
-        return not is_asked and all(state & self._right == self._right for state in set(headers.states))
 
 
 _NO_HEADERS = HeaderRows(memoryview(b"").cast("q"), 0)
 
 
-def _first(first: int, last: int) -> int:
-    """Returns the first offset of a batch; the last one for a compressed message that was not decompressed."""
-    return first if first >= 0 else last
+def _first_offset(segment: CheckedSegment, batch: BatchRow, scratch: Scratch) -> int:
+    """Returns the first offset of a batch: of a compressed v0 or v1 message, which is decompressed for it, that of the
+    first message inside; the batch's own offset, which is its last one, if that fails."""
+    if batch.first_offset >= 0 or not 0 <= batch.magic < MAGIC_V2 or segment.file.is_07:
+        return batch.first_offset if batch.first_offset >= 0 else batch.last_offset
+    data = _buffer_at(segment, batch.position)[batch.position : batch.end]
+    seen = inspect(Message(data, batch.position, batch.size, batch.magic, True), scratch)
+    first = -1 if seen.problems or seen.first_offset is None else seen.first_offset
+    return first if 0 <= first <= batch.last_offset else batch.last_offset
+
+
+def _buffer_at(segment: CheckedSegment, position: int) -> Sliceable:
+    """Returns the bytes of a segment for a batch at a position; none if it is closed."""
+    source = segment.source
+    if source is not None and source.proven is not None and position >= source.proven.end:
+        source = source.behind_proven()
+    return b"" if source is None else source.buffer
 
 
 # Header fields of a batch with a problem, for the details of findings.
@@ -225,7 +236,7 @@ class BatchRule(Rule):
         self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
-        self._good = GoodOffsets(partition.settings.level)
+        self._good = GoodOffsets(partition.buffers.scratch)
         self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
         """Findings at the end of a segment that need an offset of the next one."""
 
@@ -254,7 +265,7 @@ class BatchRule(Rule):
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         first, last, records = headers[0], headers[-1], self._chain.records
-        self._good.take(headers)
+        self._good.take(segment, headers)
         if chain.follow(headers.rows, headers.count, self._chain):
             for event in self._chain.written():
                 self._event(segment, headers, *event)
@@ -364,10 +375,7 @@ class BatchRule(Rule):
     def _facts(self, segment: CheckedSegment, position: int, size: int) -> Details:
         if segment.source is None:
             return {}
-        source = segment.source
-        if source.proven is not None and position >= source.proven.end:
-            source = source.behind_proven()
-        return batch_facts(source.buffer, position, size, segment.file.is_07)
+        return batch_facts(_buffer_at(segment, position), position, size, segment.file.is_07)
 
     def _add_postponed(self) -> None:
         """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
@@ -383,7 +391,7 @@ class BatchRule(Rule):
 
     def end(self, segment: CheckedSegment) -> None:
         state, total = self._chain, self._valid
-        self._good.complete()
+        self._good.complete(segment)
         if not self._good.are_waiting:
             self._add_postponed()
         for found in sorted(self._found, key=lambda found: found.position) if self._found else ():

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kseg.segment.survey import DEEP, FULL
+from kernel import rendering
+from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.segments import sealed, spans
 from verification.log_directories import TESTDATA, check
-from verification.partitions import batch_of, of_records, plain_record
+from verification.partitions import batch_of, of_records, plain_record, stored_gzip
 
 # The good offsets before and behind a batch with something wrong: what a consumer can seek to.
 
@@ -68,6 +69,43 @@ def test_good_offsets_before_and_behind(name: str, tmp_path: Path) -> None:
         ]
         found = {each["firstOffset"]: (each["lastGoodOffset"], each["nextGoodOffset"]) for each in details}
         assert found == expected
+
+
+def compressed(offsets: range, magic: int, payload: bytes | None = None) -> bytes:
+    """A message set; the offsets in it are absolute in v0, relative in v1."""
+    inner = b"".join(rendering.message(offset - offsets[0] * magic, magic, None, b"value") for offset in offsets)
+    value = stored_gzip(inner) if payload is None else payload
+    return rendering.message(offsets[-1], magic, None, value, attributes=1)
+
+
+@pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_next_good_offset_is_the_first_one_in_a_compressed_message(magic: int, level: int, tmp_path: Path) -> None:
+    (tmp_path / "made-0").mkdir()
+    behind = [compressed(range(at, at + 5), magic) for at in (5, 10, 15)]
+    data = compressed(range(2), magic) + bytes(200) + b"".join(behind)
+    (tmp_path / "made-0" / f"{0:020}.log").write_bytes(data)
+    details = check(tmp_path / "made-0", level).one("zero-block").details
+    assert (details["lastGoodOffset"], details["nextGoodOffset"]) == (1, 5)
+
+
+def test_the_next_good_offset_behind_damage_in_the_log_of_a_broker() -> None:
+    folder = TESTDATA / "damaged" / "0.8.2.2-zero-page-dz" / "dz-0"
+    assert {
+        level: check(folder, level).one("nonsense-block").details["nextGoodOffset"] for level in (QUICK, FULL, DEEP)
+    } == {QUICK: 604, FULL: 604, DEEP: 604}
+
+
+def test_the_next_good_offset_of_a_message_that_cannot_be_decompressed(tmp_path: Path) -> None:
+    """At level full its own offset; at level deep it is not good."""
+    (tmp_path / "made-0").mkdir()
+    broken = compressed(range(5, 10), 1, b"no gzip")
+    data = compressed(range(2), 1) + bytes(200) + broken + compressed(range(10, 15), 1)
+    (tmp_path / "made-0" / f"{0:020}.log").write_bytes(data)
+    found = {
+        level: check(tmp_path / "made-0", level).one("zero-block").details["nextGoodOffset"] for level in (FULL, DEEP)
+    }
+    assert found == {FULL: 9, DEEP: 10}
 
 
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs"

@@ -49,15 +49,6 @@ def test_patterns_of_keys_and_values(kseg: Kseg) -> None:
         found = [row for row in records(kseg, CODECS, option, pattern) if isinstance(row[part], str)]
         assert found == expected
         assert expected
-    assert kseg("dump", "--grep", "(", CODECS).status == 2
-
-
-@pytest.mark.parametrize(
-    "options", [("--last", "2", "--offsets", "1..2"), ("--around", "2", "--last", "2"), ("--last", "0")]
-)
-def test_what_excludes_each_other(kseg: Kseg, options: tuple[str, ...]) -> None:
-    assert kseg("dump", *options, CODECS).status == 2
-    assert kseg("dump", "--last", "1", "-").status == 2
 
 
 @pytest.mark.parametrize("command", [("dump", "--format", "json"), ("verify", "--format", "json"), ("reindex", "-n")])

@@ -311,19 +311,6 @@ def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path, t
     assert sorted(path.name for path in image.parent.iterdir()) == ["disk.img", "out"]
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["--carve", "disk.img"], "needs --output"),
-        (["--like", "logs", "disk.img"], "--like is for --carve"),
-        (["--carve", "--output", "out", "--mode", "salvage", "disk.img"], "--mode excludes --carve"),
-        (["--carve", "--output", "out"], "Missing argument 'PATH...'"),
-    ],
-)
-def test_options_that_do_not_go_together_are_named(kseg: Kseg, words: list[str], text: str) -> None:
-    kseg("recover", *words).expect(2, text)
-
-
 @pytest.mark.skipif(not HAS_EXT4, reason="no mke2fs and debugfs (e2fsprogs)")
 def test_deleted_files_of_a_real_file_system_come_back(kseg: Kseg, image: Path) -> None:
     ext4(image.parent, CLEAN, image)

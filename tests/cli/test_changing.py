@@ -36,11 +36,6 @@ def test_a_plan_goes_to_a_file(kseg: Kseg, tmp_path: Path, form: str, option: st
     assert (tmp_path / "plan").read_bytes() == shown.out != b""
 
 
-def test_an_export_has_no_report(kseg: Kseg, tmp_path: Path) -> None:
-    kseg("convert", "--to", "jsonl", "--report", tmp_path / "plan", "--dry-run", CASE).expect(2)
-    assert not (tmp_path / "plan").exists()
-
-
 @click.command("cut")
 @paths_argument()
 @changing_options
@@ -124,18 +119,6 @@ def test_a_long_plan_is_counted_for_people_and_whole_in_json(
 def test_lines_keep_to_80_columns(kseg: Kseg, logs: Path) -> None:
     lines = [line for line in kseg("cut", "-n", logs).lines if str(logs) not in line]
     assert max(len(line) for line in lines) <= 80
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--quarantine", "x", "--no-quarantine"], "exclude each other"),
-        (["--output", "x", "--no-quarantine"], "--output removes nothing"),
-    ],
-)
-def test_options_that_contradict_each_other(arguments: list[str], message: str, kseg: Kseg, logs: Path) -> None:
-    kseg("cut", *arguments, logs).expect(2, message)
-    assert (logs / CLEAN_SHUTDOWN).exists()
 
 
 def test_totals_tell_what_is_removed_replaced_and_new(kseg: Kseg, tmp_path: Path) -> None:

@@ -247,8 +247,3 @@ def test_standard_input_has_no_log_directory(kseg: Kseg, monkeypatch: pytest.Mon
     assert short(found, *FIELDS[:-1]) == short(committed(kseg, LOG.name), *FIELDS[:-1])
     assert {offset["lag"] for offset in found} == {None}
     assert {offset["lag"] for offset in committed(kseg, LOG.name)} >= {0, 7}
-
-
-@pytest.mark.parametrize("more", [["--hex"], ["--summary"], ["--open-transactions"], ["--all"]], ids=" ".join)
-def test_one_view_at_a_time(more: list[str], kseg: Kseg) -> None:
-    assert kseg("dump", "--committed-offsets", *more, COMMITTED).status == 2

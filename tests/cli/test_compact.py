@@ -292,10 +292,6 @@ def test_records_without_a_key_are_counted_and_refused(kseg: Kseg, tmp_path: Pat
     assert len(records(tmp_path / "t-0")) == 1
 
 
-def test_releases_whose_rules_are_not_known_are_refused(kseg: Kseg, tmp_path: Path) -> None:
-    kseg("compact", "--era", "2.2", ABORTED.copy(tmp_path)).expect(2, "2.3")
-
-
 @pytest.mark.parametrize(("era", "goes"), [("2.8", True), ("3.0", True), ("3.1", False)])
 def test_before_horizons_the_time_of_files_lets_tombstones_go(kseg: Kseg, tmp_path: Path, era: str, goes: bool) -> None:
     """LogCleaner 2.3 to 3.0: retainDeletes = lastModified > lastModified of the last clean segment - retention."""

@@ -247,34 +247,6 @@ def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
     assert [row["offset"] for row in rows if "control" not in row] == [record["offset"] for record in want]
 
 
-@pytest.mark.parametrize(
-    "arguments, told",
-    [
-        (("--to", "jsonl", "--codec", "zstd"), "--codec does not go with --to jsonl"),
-        (("--to", "csv", "--in-place"), "--in-place does not go with --to csv"),
-        (("--to", "csv", "--base-offset", "0"), "--base-offset does not go with --to csv"),
-        (("--to", "parquet", "--dry-run"), "--dry-run does not go with --to parquet"),
-        (("--from", "jsonl"), "either --output DIR or --in-place"),
-        (("--from", "jsonl", "--in-place"), "--in-place does not go with --from jsonl"),
-        (("--from", "jsonl", "--isolation", "read_committed", "-o", "x"), "--isolation does not go"),
-        ((), "either --output DIR or --in-place"),
-        (("--in-place", "--output", "x"), "either --output DIR or --in-place"),
-        (("--output", "x", "--no-quarantine"), "no --quarantine"),
-        (("--output", "x", "--quarantine", "y"), "no --quarantine"),
-        (("--output", "x", "--to", "v1", "--codec", "zstd"), "has no zstd"),
-        (("--output", "x", "--to", "v1", "--position-header", "p"), "needs --to v2"),
-        (("--output", "-", "--codec", "zstd"), "segments need -o DIR"),
-        (("--output", "-", "--from", "jsonl"), "segments need -o DIR"),
-        (("--output", "x", "--from", "jsonl", "--report", "y"), "not for --from and exports"),
-        (("--output", "x", "--from", "jsonl", "--base-offset", str(1 << 63)), "--base-offset"),
-        (("--output", "x", "--codec", "brotli"), "is no codec"),
-        (("--output", "x", "--codec", "gzip:11"), "is no level of gzip"),
-    ],
-)
-def test_what_makes_no_sense(kseg: Kseg, arguments: tuple[str, ...], told: str) -> None:
-    kseg("convert", *arguments, TXN).expect(2, told)
-
-
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 REGROUPED = [TESTDATA / "compaction/4.3.1/before/e-idem-0", TESTDATA / "verify/4.3.1-transactions/dtxn-0"]
 V07 = TESTDATA / "kafka-0.7.2/direct/codecs-0"

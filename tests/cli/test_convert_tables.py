@@ -374,7 +374,6 @@ def test_directories_on_a_disk_without_locks(kseg: Kseg, tmp_path: Path) -> None
     options = ("--to", "parquet", "-o", tmp_path / "new", "--no-lock")
     kseg("convert", *options, "--partition-by", "topic", TESTDATA / SOURCES[0]).expect(0)
     assert len(hive(tmp_path / "new")) == 1
-    kseg("convert", *options, TESTDATA / SOURCES[0]).expect(2, "--no-lock does not go with --to parquet")
 
 
 def test_damage_leaves_no_directories(kseg: Kseg, tmp_path: Path) -> None:
@@ -384,13 +383,3 @@ def test_damage_leaves_no_directories(kseg: Kseg, tmp_path: Path) -> None:
         kseg("convert", *options, damaged).expect(status)
         assert [path.name for path in tmp_path.iterdir()] == (["new"] if status == 0 else [])
     assert hive(tmp_path / "new")[0].endswith(".arrow")
-
-
-@pytest.mark.parametrize("asked, told", [
-    (("--partition-by", "topic", "--to", "csv", "-o", "x"), "--partition-by needs --to parquet or arrow"),
-    (("--partition-by", "topic", "-o", "x"), "--partition-by needs --to parquet or arrow"),
-    (("--partition-by", "topic", "--to", "parquet"), "give -o DIR"),
-    (("--to", "parquet", "-o", "x", "--partition-by", "topic,day"), "'topic,day' is not some of"),
-], ids=str)  # fmt: skip
-def test_directories_need_a_table_and_a_place(kseg: Kseg, asked: tuple[str, ...], told: str) -> None:
-    kseg("convert", *asked, TESTDATA / SOURCES[0]).expect(2, told)

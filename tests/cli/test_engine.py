@@ -47,11 +47,6 @@ def has_spark() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_master_without_spark_is_wrong_usage(command: str, arguments: list[object], kseg: Kseg) -> None:
-    kseg(command, "--master", "local[2]", *arguments, DAMAGED).expect(2, "--master goes with --engine spark", out=b"")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
 def test_without_pyspark_one_sentence_says_what_to_install(
     command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,34 +85,6 @@ def test_spark_tells_the_same(words: tuple[str, ...]) -> None:
     there = program(*words, "--engine", "spark", "--master", "local[1]", LOG_DIRECTORY, DAMAGED, "nowhere")
     assert here.returncode == 3
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
-
-
-def test_the_map_of_a_compaction_on_spark_has_no_bound(kseg: Kseg) -> None:
-    done = kseg("compact", "--engine", "spark", "--memory", "1M", DAMAGED)
-    done.expect(2, "--memory is for the local engine", out=b"")
-
-
-@pytest.mark.parametrize("form", [("--to", "jsonl"), ("--to", "arrow"), ("--from", "jsonl", "--output", "out")])
-def test_other_forms_are_not_converted_on_spark(form: tuple[str, ...], kseg: Kseg) -> None:
-    kseg("convert", "--engine", "spark", *form, DAMAGED).expect(2, "DataFrames", out=b"")
-    assert kseg("convert", "--master", "local[2]", "--to", "jsonl", DAMAGED).status == 2
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        ("--limit", "0"),
-        ("--limit", "3"),
-        ("--producer-id", "0"),
-        ("--offsets", "5"),
-        ("--hex",),
-        ("--summary",),
-        ("--format", "table"),
-        ("--stop-on-damage",),
-    ],
-)
-def test_what_is_for_one_reader_is_refused(question: tuple[str, ...], kseg: Kseg) -> None:
-    kseg("dump", "--engine", "spark", *question, DAMAGED).expect(2, "is for the local engine", out=b"")
 
 
 def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:

@@ -258,22 +258,6 @@ def test_without_the_key(kseg: Kseg, tmp_path: Path, given: list[str]) -> None:
     assert not (tmp_path / "out" / "t-txn-0").exists()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--from-remote", "x"],
-        ["--from-remote", "x", "--output", "o", "--mode", "salvage", "--full"],
-        ["--from-remote", "x", "--output", "o", "--topic-id", NEW_ID, "--for-cluster", "c"],
-        ["--from-remote", "x", "--output", "o", "--as", "a/b"],
-        ["--from-remote", "x", "--output", "o", "p", "q"],
-        ["--private-key", "a=b", "p"],
-        [],
-    ],
-)
-def test_options_that_contradict(kseg: Kseg, options: list[str]) -> None:
-    assert kseg("recover", *options).status == 2
-
-
 def test_another_topic_of_the_same_name(kseg: Kseg, tmp_path: Path) -> None:
     """A topic that was deleted and made anew: the one on the broker's disk is meant."""
     store = copied("zstd", tmp_path)

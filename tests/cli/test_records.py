@@ -312,15 +312,3 @@ def test_where_the_file_cannot_be_written_nothing_changes(kseg: Kseg, partition:
     before = path.read_bytes()
     assert kseg("recover", "--records", tmp_path / "missing" / "records.jsonl", partition).status == 3
     assert path.read_bytes() == before
-
-
-def test_options(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    target = str(tmp_path / "records.jsonl")
-    for arguments in (
-        ["--records", "-", partition],
-        ["--records", target, partition, partition],
-        ["--records", partition / "records.jsonl", partition],
-        ["--records", target, "--mode", "broker", partition],
-    ):
-        assert kseg("recover", *arguments).status == 2
-    assert sorted(path.name for path in partition.iterdir()) == sorted(path.name for path in PLAIN.iterdir())

@@ -273,11 +273,6 @@ def test_a_batch_that_is_named_is_dropped_into_quarantine(kseg: Kseg, partition:
     assert {name: data for name, data in files(partition).items() if name in before} == before
 
 
-@pytest.mark.parametrize("mode", [["--mode", "broker"], []])
-def test_dropping_is_for_salvage_of_a_partition(kseg: Kseg, partition: Path, mode: list[str]) -> None:
-    assert kseg("recover", *mode, "--drop-batch", "3", partition if mode else partition.parent).status == 2
-
-
 @pytest.fixture
 def misnamed(tmp_path: Path) -> Path:
     """One segment under a wrong name, another one's bytes in two damaged copies, a third one empty and too far off."""

@@ -223,11 +223,6 @@ def test_no_file_is_made_for_nodes_with_zookeeper(kseg: Kseg, logs: Path) -> Non
     assert kseg("recover", logs / "dplain-0").status == 0
 
 
-@pytest.mark.parametrize("topic_id", ["", "abc", "A" * 22, "IkYnvhBNSWeHGzcaFR3aYg+"])
-def test_what_is_no_topic_id_is_refused(kseg: Kseg, logs: Path, topic_id: str) -> None:
-    assert kseg("recover", "--topic-id", topic_id, logs / "dplain-0").status == 2
-
-
 def test_one_id_is_not_for_several_topics(kseg: Kseg, logs: Path) -> None:
     shutil.copytree(logs / "dplain-0", logs / "orders-0")
     before = files(logs, kept=False)

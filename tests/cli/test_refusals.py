@@ -97,28 +97,6 @@ def test_partitions_that_are_left_alone_are_counted(kseg: Kseg, logs: Path) -> N
     kseg("compact", "-n", "--topic", "nowhere*", logs).expect(0, "holds no partition of a topic that --topic names")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "told"),
-    [
-        (("dump", "--offsets", "10..5", "x"), 2, "'10..5' ends before it begins"),
-        (("dump", "--time", "2026-02-01..2026-01-01", "x"), 2, "ends before it begins"),
-        (("dump", "--hex", "--position", "9..1", "x"), 2, "ends before it begins"),
-        (("retain", "--retention-ms", "5x", "x"), 2, "a number of ms, or one with s, min, h, d or w, as 7d"),
-        (("convert", "--to", "csv", "--in-place", "x"), 2, "--in-place does not go with --to csv"),
-        (("convert", "--to", "v2", "--in-place", "-"), 3, "standard input cannot be changed"),
-        (("recover", "-"), 3, "standard input cannot be changed"),
-        (("recover", "--from-replica", "x", "--mode", "broker", "y"), 2, "--from-replica"),
-        (("compact", TESTDATA / "kernel"), 3, "holds no segment, no directory such as orders-0, no meta.properties"),
-        (("retain", "-n", "--topic", "__cluster_metadata", RETAINED), 0, "brokers cut it by snapshots"),
-    ],
-    ids=lambda value: " ".join(map(str, value[:3])) if isinstance(value, tuple) else "",
-)
-def test_errors_say_what_is_wrong_and_what_to_give(
-    kseg: Kseg, arguments: tuple[object, ...], status: int, told: str
-) -> None:
-    kseg(*arguments).expect(status, told)
-
-
 @pytest.mark.parametrize("command", ["retain", "compact"])
 def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path, command: str) -> None:
     shutil.copytree(logs / "__consumer_offsets-0", logs / f"__consumer_offsets-0.{'0' * 32}-stray")

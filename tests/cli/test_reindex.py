@@ -53,10 +53,6 @@ def test_reindex_follows_a_release_and_says_the_interval(kseg: Kseg, tmp_path: P
     assert "index.interval.bytes 1024, as" in done.err
 
 
-def test_an_unknown_release_is_wrong_usage(kseg: Kseg, tmp_path: Path) -> None:
-    kseg("recover", "--era", "7.7", tmp_path).expect(2, "7.7 is no release that kseg knows")
-
-
 # Indexes that are larger than any broker makes one: told, and not read.
 
 HUGE_STEM = f"{46:020}"

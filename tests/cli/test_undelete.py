@@ -243,9 +243,6 @@ def test_the_id_of_another_topic_is_not_copied(kseg: Kseg, logs: Path, tmp_path:
 
 
 def test_a_topic_of_several_partitions_gets_a_new_name(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    kseg("recover", *NOW, "--as", "copy-5", "--output", tmp_path / "out", logs).expect(2, "--topic-id and --as: ")
-    words = ["--topic", "txn", "--topic", "gz", "--as", "copy", "--output", tmp_path / "out"]
-    assert kseg("recover", *NOW, *words, logs).status == 2
     shutil.copytree(logs / "txn-5", logs / "txn-6")
     kseg("recover", *NOW, "--topic", "txn", "--as", "copy-5", "--output", tmp_path / "out", logs)
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == ["copy-5-5", "copy-5-6"]
@@ -306,21 +303,6 @@ def test_epochs_are_set_to_0_in_all_batches(kseg: Kseg, logs: Path, tmp_path: Pa
         assert epochs(output / "gz-0") == {0}
         assert records(output / "gz-0") == records(logs / "gz-0")
         check_clean(kseg, output / "gz-0")
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--as", "copy"], "--as needs --output"),
-        (["--as", "a b", "--output", "out"], "not a topic name"),
-        (["--for-cluster", "x", "--topic-id", NEW_ID], "--for-cluster excludes --topic-id"),
-        (["--undelete", "--from-replica", "x"], "--from-replica excludes --undelete"),
-        (["--reset-epochs"], "--reset-epochs is for --from-remote, --undelete, --as and --for-cluster"),
-        (["--undelete", "--from-remote", "x"], "--undelete excludes --from-remote"),
-    ],
-)
-def test_options_that_contradict_each_other(kseg: Kseg, logs: Path, words: list[str], problem: str) -> None:
-    kseg("recover", *words, logs / "gz-0").expect(2, problem)
 
 
 def test_json_and_python_tell_the_same_plan(kseg: Kseg, logs: Path) -> None:

@@ -106,10 +106,6 @@ def test_kafkas_own_decoder_prints_as_the_default(kseg: Kseg) -> None:
     assert kseg("dump", f"--key-decoder-class={name}", f"--value-decoder-class={name}", MIX).out == plain.out
 
 
-def test_a_format_that_is_not_there(kseg: Kseg) -> None:
-    kseg("dump", "--value-format", "int64", MIX).expect(2, "int64: no format; there are auto, utf8")
-
-
 SCHEMA_IDS = TESTDATA / "kafka-4.3.1/committed/schema-ids-0"
 
 

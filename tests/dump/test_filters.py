@@ -110,11 +110,6 @@ def test_offsets_leave_out_batches_and_segments_without_them(kseg: Kseg) -> None
     assert [line.split()[1] for line in done.lines if line.startswith("baseOffset")] == ["5", "6"]
 
 
-@pytest.mark.parametrize("value", ["3..1", "..", "", "a..b", "-5..7", "1..2..3", "²", "99999999999999999999.."])
-def test_ranges_without_an_offset_are_wrong_usage(value: str, kseg: Kseg) -> None:
-    kseg("dump", f"--offsets={value}", TXN).expect(2, "--offsets", out=b"")
-
-
 def test_offsets_of_a_log_of_several_0_7_segments(kseg: Kseg) -> None:
     """Their names are byte positions, which tell nothing of the offsets that records have here: all are looked at."""
     partition = TESTDATA / "recovery/0.7.2-flip-payload/after/rec-0"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
-from dump.asked import OPEN, TXN, V07
+from dump.asked import MIX, OPEN, TXN, V07
 from kseg.dump.options import DumpOptions, Rendered, rendered_text
 from kseg.dump.run import Dump
 from kseg.output.sink import MemorySink, open_sink
@@ -139,27 +139,9 @@ def test_hex_at_the_same_place_in_other_numbers(kseg: Kseg) -> None:
 
 def test_what_if_implies_the_summary(kseg: Kseg) -> None:
     (found,) = kseg("dump", "--what-if", "zstd:19", "--format", "json", GZIP).objects
-    assert found["whatIf"]["level"] == 19
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--hex", "--summary"],
-        ["--hex", "--format", "json"],
-        ["--summary", "--format", "table"],
-        ["--position", "1..2"],
-        ["--hex", "--position", "2..1"],
-        ["--hex", "--position", ".."],
-        ["--hex", "--position", "0xg"],
-        ["--sample", "5"],
-        ["--what-if", "brotli"],
-        ["--what-if", "zstd:99"],
-    ],
-    ids=" ".join,
-)
-def test_what_makes_no_sense_is_wrong_usage(kseg: Kseg, options: list[str]) -> None:
-    assert kseg("dump", *options, SEGMENT).status == 2
+    assert (found["whatIf"]["level"], found["whatIf"]["isExact"]) == (19, True)
+    (found,) = kseg("dump", "--what-if", "zstd:19", "--sample", 1, "--format", "json", MIX).objects
+    assert (found["whatIf"]["sampledBatches"], found["whatIf"]["isExact"]) == (1, False)
 
 
 def test_a_summary_is_called_after_what_was_named(kseg: Kseg) -> None:
@@ -192,7 +174,6 @@ def test_open_transactions(kseg: Kseg) -> None:
     for form in ("text", "table", "json"):
         none = kseg("dump", "--open-transactions", "--format", form, TXN)
         assert (none.status, none.out, none.err) == (0, b"", "kseg: there are no open transactions\n")
-    assert kseg("dump", "--open-transactions", "--summary", OPEN).status == 2
     assert kseg("dump", "--open-transactions", V07).status == 3
 
 

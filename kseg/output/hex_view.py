@@ -34,7 +34,7 @@ from kseg.kernel.layout.headers import (
     V2_FIELDS,
 )
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.limits import MAX_BATCH_BYTES, MAX_NESTING, WINDOW_BYTES
+from kseg.limits import MAX_NESTING, WINDOW_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
@@ -287,17 +287,15 @@ class HexPrinter(Printer):
         read, view = 0, BytesFrom(self._buffer, damage.position)
         if damage.code != "zero-block":
             lines.note("if a header began here:")
-            read = self._header(lines, view, damage.position, damage.length, self._is_07)
+            checked = min(damage.length, self.scratch.max_batch_bytes)
+            read = show_header(lines, view, damage.position, damage.length, self._is_07, checked)
             if read < damage.length:
                 lines.note("bytes after it:")
         lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
 
-    def _header(self, lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool = False) -> int:
-        return show_header(lines, data, position, size, is_07, self.scratch.max_batch_bytes)
-
     def _record_batch(self, batch: RecordBatch) -> None:
         lines, data = self._lines, batch.data
-        self._header(lines, data, batch.position, batch.size)
+        show_header(lines, data, batch.position, batch.size, False, batch.size)
         header = batch.header
         if not batch.has_known_magic:
             _show_unknown(lines, data, batch.position, MAGIC_END)
@@ -327,7 +325,7 @@ class HexPrinter(Printer):
         self, lines: HexLines, data: BytesLike, position: int, size: int, is_07: bool, budget: list[int], depth: int
     ) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
-        read = self._header(lines, data, position, size, is_07)
+        read = show_header(lines, data, position, size, is_07, size)
         if (is_07 and read < v07.MIN_BYTES) or (not is_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
             _show_unknown(lines, data, position, read)
             return
@@ -530,9 +528,7 @@ def fields_of(head: bytes, is_07: bool) -> Sequence[tuple[str, str]]:
     return V2_FIELDS if magic == MAGIC_V2 else V2_FIELDS[:4]
 
 
-def show_header(
-    lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool, max_bytes: int = MAX_BATCH_BYTES
-) -> int:
+def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool, max_bytes: int) -> int:
     """Prints the header at ``position``, where data[0] is. Returns its size in bytes.
 
     ``size``: size of the batch or damage; bytes after it are not read. The CRC is computed for at most ``max_bytes``.

@@ -97,6 +97,15 @@ def test_a_wrong_crc_is_told_with_the_right_one(tmp_path: Path) -> None:
     assert any("crc-mismatch" in line for line in lines)
 
 
+def test_the_crc_of_an_intact_batch_is_checked_whatever_its_size() -> None:
+    """--max-batch-bytes limits what is decompressed, and what is read of damage."""
+    sink, scratch = MemorySink(), Scratch(200)
+    feed(HexPrinter(sink, scratch), TRANSACTIONS, scratch=scratch)
+    found = [line for line in sink.lines if " crc " in line]
+    assert found
+    assert [line for line in found if not line.endswith(": right")] == []
+
+
 def test_positions_limit_what_is_shown() -> None:
     lines = view(TRANSACTIONS, positions=(78, 89))
     assert bytes_shown(lines) == dict(enumerate(TRANSACTIONS.read_bytes()[78:90], 78))

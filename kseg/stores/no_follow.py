@@ -218,7 +218,7 @@ def status_of(path: str) -> os.stat_result:
 
 def directory_status(path: str) -> os.stat_result:
     """As `status_of`, for a directory; within `directories_held` it is asked for once. Raises OSError."""
-    if not _held.is_on:
+    if not _held.is_on or path[:1] != os.sep:
         return status_of(path)
     if path not in _held.statuses:
         _held.statuses[path] = os.fstat(_held.at(path))

@@ -12,6 +12,7 @@ from kseg.stores import no_follow
 from kseg.stores.no_follow import (
     create_file,
     directories_held,
+    directory_status,
     is_directory,
     names_in,
     open_file,
@@ -88,6 +89,12 @@ def test_directories_in_use_stay_open_though_there_are_more_than_are_held(root: 
         for one, two in pairwise(places):
             with parent_of(str(one / "file")) as (first, _), parent_of(str(two / "file")) as (second, _):
                 assert [os.fstat(at).st_ino for at in (first, second)] == [one.stat().st_ino, two.stat().st_ino]
+
+
+def test_a_relative_path_begins_at_the_working_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with directories_held():
+        assert directory_status("a/b").st_ino == (root / "a/b").stat().st_ino
 
 
 def test_slashes_between_parts_are_one(root: Path) -> None:

@@ -233,12 +233,6 @@ def test_leftovers_of_the_cleaner_set_nothing(kseg: Kseg, tmp_path: Path) -> Non
     assert f"{LOG.name}.deleted" in done.out.decode()
 
 
-@pytest.mark.parametrize("version", ["0.6", "0.7.2"])
-def test_what_has_no_keys_has_no_commits(version: str, kseg: Kseg) -> None:
-    old = next(TESTDATA.glob(f"kafka-{version}/*/*-0"))
-    assert kseg("dump", "--committed-offsets", old).lines[-1] == "0 committed offsets: 0 groups, 0 partitions"
-
-
 def test_standard_input_has_no_log_directory(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(OFFSETS)
     with LOG.open() as standard_input:

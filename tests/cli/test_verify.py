@@ -13,7 +13,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, spawned
 from kseg.cli.main import run
-from kseg.findings.table import KINDS, texts_of
+from kseg.findings.table import KINDS
 
 # Many partitions: one line each from ``kseg verify`` and ``kseg dump --summary``.
 
@@ -107,21 +107,6 @@ def partition(tmp_path: Path) -> Path:
 LONG_AGO = ("--now", "1700000000000")
 
 
-def test_warnings_fail_on_request_only(kseg: Kseg, partition: Path) -> None:
-    outcome = kseg("verify", *LONG_AGO, partition)
-    assert (outcome.status, ": warning: future-timestamp: " in outcome.lines[0]) == (0, True)
-    assert kseg("verify", *LONG_AGO, "--fail-on", "warning", partition).status == 1
-    assert kseg("verify", *LONG_AGO, "--fail-on", "warning", "--ignore", "future-timestamp", partition).status == 0
-    assert kseg("verify", "--fail-on", "warning", partition).status == 0
-
-
-def test_what_is_ignored_is_neither_shown_nor_counted(kseg: Kseg) -> None:
-    shown = kseg("verify", "--format", "json", DAMAGED).of_type("finding")
-    codes = [argument for row in shown for argument in ("--ignore", row["code"])]
-    outcome = kseg("verify", "--format", "json", *codes, DAMAGED)
-    assert (outcome.status, len(outcome.objects), outcome.objects[0]["ok"]) == (0, 1, True)
-
-
 def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
     outcome = kseg("verify", "--explain", "all", "--format", "json")
     assert [row["code"] for row in outcome.objects] == list(KINDS)
@@ -148,12 +133,6 @@ def test_output_is_whole_or_not_there(kseg: Kseg, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["report"]
 
 
-def test_quiet_and_verbose(kseg: Kseg) -> None:
-    assert kseg("verify", "--quiet", DAMAGED).err == ""
-    loud = kseg("verify", "--verbose", DAMAGED).err
-    assert texts_of("bad-length").means in loud
-
-
 def test_live(kseg: Kseg, partition: Path) -> None:
     path = partition / LAST
     path.write_bytes(path.read_bytes()[:-9])
@@ -168,13 +147,6 @@ def test_era_07(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copy(real, named_otherwise)
     assert kseg("verify", named_otherwise).status == 1
     assert kseg("verify", "--era", "0.7", named_otherwise).status == 0
-
-
-def test_paths_that_cannot_be_read_keep_no_other_from_being_checked(kseg: Kseg, tmp_path: Path) -> None:
-    outcome = kseg("verify", tmp_path / "missing", DAMAGED).expect(3, "no such file")
-    assert "bad-length" in outcome.lines[0]
-    rows = kseg("verify", "--format", "json", tmp_path / "missing", CLEAN).objects
-    assert rows[-1]["ok"] is False
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -214,10 +186,6 @@ def test_findings_are_bounded_and_counted(kseg: Kseg, tmp_path: Path) -> None:
     assert kseg("verify", *options, path).lines[-1] == f"{path}: 200 more of future-timestamp"
 
 
-def test_against_nothing(kseg: Kseg, tmp_path: Path) -> None:
-    assert kseg("verify", "--against", tmp_path / "missing", CLEAN).status == 3
-
-
 def test_a_manifest_that_cannot_be(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     assert kseg("verify", "--manifest", partition / "manifest", partition).status == 2
     assert kseg("verify", "--manifest", "-", partition).status == 2
@@ -227,17 +195,6 @@ def test_a_manifest_that_cannot_be(kseg: Kseg, partition: Path, tmp_path: Path) 
     assert kseg("verify", "--manifest", tmp_path / "nonsense", partition).status == 3
     assert sorted(os.listdir(tmp_path)) == ["dplain-0", "nonsense"]
     assert sorted(os.listdir(partition)) == sorted(os.listdir(CLEAN))
-
-
-def test_junit(kseg: Kseg, tmp_path: Path) -> None:
-    outcome = kseg("verify", "--format", "junit", DAMAGED, CLEAN, tmp_path / "missing").expect(3)
-    suites = {suite.get("name"): suite for suite in ElementTree.fromstring(outcome.out)}
-    damaged, clean = suites[str(DAMAGED)], suites[str(CLEAN)]
-    assert (clean.get("failures"), [case.get("name") for case in clean.iter("testcase")]) == ("0", [LAST])
-    failures = [failure.get("type") for failure in damaged.iter("failure")]
-    assert "bad-length" in failures
-    assert damaged.get("failures") == str(len(failures))
-    assert suites["kseg verify"].get("errors") == "1"
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -10,7 +10,6 @@ TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 SECOND = TXN / "00000000000000000005.log"
 OPEN = TESTDATA / "kafka-1.1.1/txn/txn-open-0"
 GZIP_V0 = TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0"
-V0 = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
 V07 = TESTDATA / "kafka-0.7.2/direct/codecs-0"
 COMPACTED = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 

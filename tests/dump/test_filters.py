@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from dump.asked import COMPACTED, GZIP_V0, MIX, MIX_LOG, SECOND, TXN, V0, V07, offsets, records
+from dump.asked import COMPACTED, GZIP_V0, MIX, MIX_LOG, TXN, V07, offsets, records
 
 
 def test_times_are_those_in_the_range(kseg: Kseg) -> None:
@@ -29,49 +29,6 @@ def test_questions_add_up(kseg: Kseg) -> None:
     assert records(kseg, "--key", f"hex:{key.encode().hex()}", "--offsets", f"{own[-1]['offset']}..", MIX) == own[-1:]
     assert records(kseg, "--key", key, "--limit", "1", MIX) == own[:1]
     assert records(kseg, "--key", "no such key", MIX) == []
-
-
-def test_batches_that_hold_nothing_are_left_out(kseg: Kseg) -> None:
-    done = kseg("dump", "--key", "no such key", MIX)
-    assert (done.status, [line for line in done.lines if line.startswith("base")]) == (0, [])
-    assert done.err == f"kseg: nothing found in {MIX}: no record in it matches\n"
-    done = kseg("dump", "--format", "json", "--key", "no such key", MIX, TXN).expect(0, out=b"")
-    assert done.err == f"kseg: nothing found in 2 partitions and files, such as {MIX}: no record in it matches\n"
-    key = records(kseg, MIX)[0]["key"]
-    assert kseg("dump", "--key", key, TXN, MIX).err == ""
-
-
-def test_a_producer_with_its_markers(kseg: Kseg) -> None:
-    batches = kseg("dump", "--format", "json", TXN).of_type("batch")
-    (producer_id,) = {batch["producerId"] for batch in batches[:1]}
-    own = [batch for batch in batches if batch["producerId"] == producer_id]
-    assert any(batch["isControl"] for batch in own)
-    assert kseg("dump", "--format", "json", "--producer-id", producer_id, TXN).of_type("batch") == own
-
-
-@pytest.mark.parametrize("what", [["--offsets", "100000.."], ["--offsets", "100000..100001", "--deep-iteration"]])
-def test_offsets_outside_are_answered_with_those_inside(what: list[str], kseg: Kseg) -> None:
-    done = kseg("dump", *what, MIX).expect(0)
-    assert done.err == f"kseg: nothing found in {MIX}: its offsets are 0..399\n"
-
-
-def test_times_outside_are_answered_with_those_inside(kseg: Kseg) -> None:
-    for what in ("2020-01-01", "2030-01-01.."):
-        kseg("dump", "--time", what, MIX).expect(0, "2026-09-21T14:13:20.000Z..2026-09-21T14:19:14.830Z")
-
-
-def test_what_has_no_timestamps_has_none_to_be_found(kseg: Kseg) -> None:
-    for path in (V0, V07):
-        done = kseg("dump", "--time", "2020-01-01..", path).expect(0, "has no times", "batches without timestamps")
-        assert not any("position" in line for line in done.lines)
-
-
-def test_a_gap_is_no_error(kseg: Kseg) -> None:
-    found = offsets(kseg, COMPACTED)
-    gap = min(set(range(found[0], found[-1])) - set(found))
-    assert offsets(kseg, "--offsets", gap, COMPACTED) == []
-    done = kseg("dump", "--offsets", gap, COMPACTED)
-    assert (done.status, done.err) == (0, f"kseg: nothing found in {COMPACTED}: no record in it matches\n")
 
 
 def test_verbose_tells_of_a_missing_index(kseg: Kseg, tmp_path: Path) -> None:
@@ -102,12 +59,6 @@ def test_offsets_are_those_in_the_range(partition: Path, kseg: Kseg) -> None:
         (f"{everything[-1] + 1}..", 1, 0),
     ):
         assert offsets(kseg, "--offsets", wanted, partition) == [o for o in everything if first <= o <= last]
-
-
-def test_offsets_leave_out_batches_and_segments_without_them(kseg: Kseg) -> None:
-    done = kseg("dump", "--offsets", "5..6", TXN)
-    assert done.lines[0] == f"Dumping {SECOND}"
-    assert [line.split()[1] for line in done.lines if line.startswith("baseOffset")] == ["5", "6"]
 
 
 def test_offsets_of_a_log_of_several_0_7_segments(kseg: Kseg) -> None:

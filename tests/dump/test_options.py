@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from dump.asked import COMPACTED, GZIP_V0, MIX_LOG, SECOND, TXN, V07, offsets
+from dump.asked import COMPACTED, MIX_LOG, SECOND, TXN, V07, offsets
 
-ZERO_LENGTH = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0/00000000000000000116.log"
 HALF_BATCH = TESTDATA / "damaged/4.3.1-last-trunc-half-batch/dplain-0/00000000000000000116.log"
 
 
@@ -19,17 +18,6 @@ def test_limit_counts_records(count: int, kseg: Kseg) -> None:
     assert offsets(kseg, "--limit", count, TXN) == everything[:count]
     text = kseg("dump", "--print-data-log", "--limit", count, TXN).lines
     assert sum(line.startswith("| offset: ") for line in text) == min(count, len(everything))
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3])
-def test_limit_counts_batches_when_shallow(count: int, kseg: Kseg) -> None:
-    assert len(kseg("dump", "--format", "json", "--limit", count, TXN).objects) == count
-
-
-def test_nothing_is_opened_once_the_limit_is_reached(kseg: Kseg) -> None:
-    done = kseg("dump", "--limit", "1", TXN, "no-such-file")
-    assert (done.status, done.err) == (0, "")
-    assert sum(line.startswith("Dumping") for line in done.lines) == 1
 
 
 def test_read_committed_of_one_segment_knows_its_neighbours(kseg: Kseg) -> None:
@@ -66,19 +54,6 @@ def test_max_bytes_shows_whole_batches_only(kseg: Kseg) -> None:
     assert kseg("dump", "--max-bytes", "1K", SECOND).out == kseg("dump", "--max-bytes", 1024, SECOND).out
 
 
-def test_a_batch_above_max_batch_bytes_is_reported_and_skipped(kseg: Kseg) -> None:
-    done = kseg("dump", "--format", "json", "--print-data-log", "--max-batch-bytes", "10", GZIP_V0).expect(1)
-    assert {tuple(batch["problems"]) for batch in done.of_type("batch")} == {("decompression-limit",)}
-    assert done.of_type("record") == []
-
-
-def test_live_takes_a_partial_batch_at_the_end_for_one_being_written(kseg: Kseg) -> None:
-    assert kseg("dump", HALF_BATCH).status == 1
-    done = kseg("dump", "--live", HALF_BATCH)
-    assert (done.status, done.err) == (0, "")
-    assert b"invalid bytes" not in done.out
-
-
 def test_live_is_about_the_last_segment_of_a_directory(tmp_path: Path, kseg: Kseg) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -87,23 +62,6 @@ def test_live_is_about_the_last_segment_of_a_directory(tmp_path: Path, kseg: Kse
     shutil.copy(HALF_BATCH, last)
     done = kseg("dump", "--live", "--format", "json", folder).expect(1)
     assert [damage["file"] for damage in done.of_type("damage")] == [str(folder / HALF_BATCH.name)]
-
-
-def test_live_hides_no_damage_in_the_middle(kseg: Kseg) -> None:
-    assert kseg("dump", "--live", ZERO_LENGTH).status == 1
-
-
-@pytest.mark.parametrize("flags", [[], ["--print-data-log"], ["--format", "json"]], ids=lambda flags: " ".join(flags))
-def test_stop_on_damage_ends_with_it(flags: list[str], kseg: Kseg) -> None:
-    whole, stopped = (kseg("dump", *flags, *more, ZERO_LENGTH, TXN) for more in ([], ["--stop-on-damage"]))
-    assert stopped.status == whole.status == 1
-    assert whole.out.startswith(stopped.out)
-    assert "bad-length" in stopped.lines[-1]
-
-
-def test_stop_on_damage_ends_behind_a_batch_with_a_wrong_checksum(kseg: Kseg) -> None:
-    done = kseg("dump", "--stop-on-damage", TESTDATA / "damaged/4.3.1-last-flip-crc/dplain-0").expect(1)
-    assert [line.endswith("isvalid: false") for line in done.lines[2:]] == [False, False, False, True]
 
 
 def test_a_message_of_0_7_with_a_wrong_checksum_is_not_valid(tmp_path: Path, kseg: Kseg) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
-from dump.asked import MIX, OPEN, TXN, V07
+from dump.asked import MIX, OPEN, TXN
 from kseg.dump.options import DumpOptions, Rendered, rendered_text
 from kseg.dump.run import Dump
 from kseg.output.sink import MemorySink, open_sink
@@ -126,15 +126,7 @@ def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], ks
     assert (kseg("dump", *flags, segment).status, done.status) == (has_errors, has_errors)
 
 
-TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
-SEGMENT = TRANSACTIONS / "00000000000000001187.log"
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
-
-
-def test_hex_at_the_same_place_in_other_numbers(kseg: Kseg) -> None:
-    in_hex = kseg("dump", "--hex", "--position", "0x10..0x10", SEGMENT)
-    assert b"magic" in in_hex.out
-    assert in_hex.out == kseg("dump", "--hex", "--position", "16", SEGMENT).out
 
 
 def test_what_if_implies_the_summary(kseg: Kseg) -> None:
@@ -142,12 +134,6 @@ def test_what_if_implies_the_summary(kseg: Kseg) -> None:
     assert (found["whatIf"]["level"], found["whatIf"]["isExact"]) == (19, True)
     (found,) = kseg("dump", "--what-if", "zstd:19", "--sample", 1, "--format", "json", MIX).objects
     assert (found["whatIf"]["sampledBatches"], found["whatIf"]["isExact"]) == (1, False)
-
-
-def test_a_summary_is_called_after_what_was_named(kseg: Kseg) -> None:
-    """After the partition also where that has one segment, and each time it is named."""
-    asked = ("dump", "--summary", "--format", "json")
-    assert [row["path"] for row in kseg(*asked, GZIP.parent, GZIP).objects] == [str(GZIP.parent), str(GZIP)]
 
 
 def test_several_codecs_side_by_side(kseg: Kseg) -> None:
@@ -162,21 +148,6 @@ def test_several_codecs_side_by_side(kseg: Kseg) -> None:
     assert all(line.endswith(" MB/s") for line in text[-2:])
 
 
-def test_open_transactions(kseg: Kseg) -> None:
-    (found, *_) = objects = kseg("dump", "--open-transactions", "--format", "json", OPEN).of_type("openTransaction")
-    assert (found["topic"], found["partition"]) == ("txn-open", 0)
-    done = kseg("dump", "--open-transactions", "--now", found["firstTimestamp"] + 1500, OPEN).expect(0)
-    assert done.lines[0] == f"Open transactions: {OPEN}"
-    assert sum(line.startswith("producerId: ") for line in done.lines) == len(objects)
-    assert f"firstOffset: {found['firstOffset']} " in done.lines[1]
-    assert "age: 1.500 s " in done.lines[1]
-    assert kseg("dump", "--open-transactions", "--format", "table", OPEN, TXN).lines[0] == done.lines[0]
-    for form in ("text", "table", "json"):
-        none = kseg("dump", "--open-transactions", "--format", form, TXN)
-        assert (none.status, none.out, none.err) == (0, b"", "kseg: there are no open transactions\n")
-    assert kseg("dump", "--open-transactions", V07).status == 3
-
-
 def test_what_waits_behind_a_transaction(kseg: Kseg) -> None:
     (found, *_) = kseg("dump", "--open-transactions", "--format", "json", OPEN).of_type("openTransaction")
     records = kseg("dump", "--deep-iteration", "--format", "json", OPEN).of_type("record")
@@ -186,9 +157,6 @@ def test_what_waits_behind_a_transaction(kseg: Kseg) -> None:
     assert f"lastStableOffset: {found['lastStableOffset']} " in text[-1] + text[-2]
 
 
-DAMAGED_INDEXES = TESTDATA / "side-files/damaged"
-OUT_OF_ORDER = DAMAGED_INDEXES / "timeindex-corrupt-unclean/dplain-0/00000000000000000046.timeindex"
-INDEX = DAMAGED_INDEXES / "timeindex-trunc-5-clean/dplain-0/00000000000000000046.index"
 SANITY = sorted(TESTDATA.glob("kafka-*/*/truth/*/side-files.sanity.txt.gz"))
 
 
@@ -200,20 +168,6 @@ def test_a_sanity_check_says_what_kafkas_says(truth: Path, kseg: Kseg, monkeypat
     assert names
     done = kseg("dump", "--index-sanity-check", *names)
     assert (done.status, done.out, done.err) == (0, want, "")
-
-
-def test_verifying_prints_no_entries(kseg: Kseg) -> None:
-    shown, checked = kseg("dump", OUT_OF_ORDER), kseg("dump", "--verify-index-only", OUT_OF_ORDER)
-    assert (shown.status, checked.status) == (1, 1)
-    assert len(shown.lines) > 1
-    assert checked.lines == [f"Dumping {OUT_OF_ORDER}"]
-    assert checked.err == shown.err != ""
-
-
-def test_a_batch_may_be_too_long_to_be_looked_at(kseg: Kseg) -> None:
-    assert "Mismatches in" not in kseg("dump", INDEX).err
-    assert kseg("dump", "--max-message-size", "64K", INDEX).err == kseg("dump", INDEX).err
-    assert ", log offset: -1" in kseg("dump", "--max-message-size", "60", INDEX).err
 
 
 LOGS = sorted(TXN.glob("*.log"))

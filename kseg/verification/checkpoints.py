@@ -104,9 +104,9 @@ class CheckpointRule(Rule):
 
     def finish(self) -> None:
         partition, broker = self.partition, self.partition.broker
-        if partition.extent is None:
+        if (extent := partition.extent) is None:
             return
-        _, end = partition.extent
+        _, end = extent
         for code, name, offset in (
             ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
             ("log-start-beyond-end", "the log start offset", broker.log_start_offset),

@@ -65,7 +65,7 @@ class ScanRequest:
     is_committed: bool = False
     is_live: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
-    keys: PrivateKeys = field(default_factory=PrivateKeys, compare=False)
+    keys: PrivateKeys = field(default_factory=PrivateKeys)
     mode: str = "records"
     level: str = "full"
     now_ms: int | None = None

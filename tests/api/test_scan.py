@@ -223,6 +223,14 @@ def test_splits_have_each_row_once(size: int) -> None:
     assert [row for split in again for row in table_rows(split)] == table_rows(splits[0])
 
 
+def test_scans_are_equal_if_their_requests_are() -> None:
+    scan = kseg.scan(LARGE, private_keys={"k1": "k1.pem"})
+    same = pickle.loads(pickle.dumps(scan))
+    assert same == scan == kseg.scan(LARGE, private_keys={"k1": "k1.pem"})
+    assert len({scan, same}) == 1
+    assert scan not in (kseg.scan(LARGE), kseg.scan(LARGE, private_keys={"k1": "k2.pem"}))
+
+
 def test_splits_of_a_large_segment_share_it() -> None:
     splits = kseg.scan(LARGE).splits(20_000)
     assert len(splits) > 5

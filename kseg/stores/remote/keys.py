@@ -37,6 +37,12 @@ class PrivateKeys:
     def __reduce__(self) -> tuple[object, ...]:
         return PrivateKeys, (self._files,)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrivateKeys) and self._files == other._files
+
+    def __hash__(self) -> int:
+        return hash(PrivateKeys)
+
     def add(self, others: "PrivateKeys") -> None:
         """Adds the keys of other ids."""
         self._files = others._files | self._files

@@ -325,7 +325,8 @@ class Attempt:
             text = f"{stranger.records} records of another partition: {stranger.reason}"
             kept.cut_out(FOREIGN_BATCHES, 0, stranger.size, text)
             return kept
-        with open_source(self.workspace.path(name)) as source:
+        path = os.path.join(self.workspace.directory, name)  # the plan may have renamed it by now
+        with open_source(path) as source:
             kept = scan_segment(source, base, behind, self.scratch, self.load.start.jobs, self._evidence, self._filter)
             kept.file = name
             if source.unreadable:

@@ -12,6 +12,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.dump.unproven_records import UnprovenRecords
 from kseg.formats.rows import Scratch
 from kseg.output.sink import open_sink
+from kseg.recovery.salvage import segment_assembly
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.salvage.segment_sources import BatchFilter, broken_batches, files_of, remove_broker_leftovers
 from kseg.recovery.workspace import Workspace
@@ -205,6 +206,20 @@ def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tm
     partition = make(tmp_path / "a-0", {0: [wrong, other, *more]})
     salvage(partition)
     assert kept(partition) == [[other, *more]]
+
+
+def test_a_misnamed_file_without_parts_in_memory_is_read_again_for_conflicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan has renamed it by then."""
+    monkeypatch.setattr(segment_assembly, "_FEW_PARTS", 0)
+    batch = real_batches(0)[0]
+    begun = [of_producer(batch, 1, at, at, is_transactional=True) for at in range(3)]
+    wrong = of_producer(batch, 1, 3, 3)
+    partition = make(tmp_path / "a-0", {0: begun[:1], 1: begun[1:2], 2: [begun[2], wrong]})
+    (partition / f"{1:020d}.log").rename(partition / f"{2:021d}.log")
+    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert kept(partition) == [begun[:1], begun[1:2], begun[2:]]
 
 
 @pytest.mark.parametrize("is_known", [True, False])

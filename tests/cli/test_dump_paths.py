@@ -206,16 +206,6 @@ def test_an_empty_partition_is_clean_and_an_empty_directory_is_nothing(tmp_path:
     assert done.err.startswith(f"kseg: {tmp_path / 'logs'}: neither a partition nor a log directory")
 
 
-def test_what_is_missing_does_not_stop_the_rest(kseg: Kseg) -> None:
-    done = kseg("dump", "no-such-1", DAMAGED, "no-such-2", SEGMENT, "").expect(3)
-    assert [line for line in done.lines if line.startswith("Dumping")] == [
-        f"Dumping {path}" for path in (DAMAGED / "00000000000000000116.log", SEGMENT)
-    ]
-    assert [line for line in done.err.splitlines() if "no such file" in line] == [
-        f"kseg: {path}: no such file or directory" for path in ("no-such-1", "no-such-2", "''")
-    ]
-
-
 @needs_permissions
 def test_what_is_unreadable_does_not_stop_the_rest(tmp_path: Path, kseg: Kseg) -> None:
     folder = partition(tmp_path, "t-0", "0.log", "5.log", "9.log")

@@ -69,10 +69,6 @@ def test_what_is_not_there_is_told(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) 
     assert "lz4" in told["codecs"]
 
 
-def test_verbose_alone_is_refused(kseg: Kseg) -> None:
-    kseg("--verbose", "dump", "no-such").expect(2, "put it after the command", out=b"")
-
-
 LOGS = TESTDATA / "log-directories/4.3.1-rounds/kill"
 TYPED = [(name, example) for name, examples in EXAMPLES.items() for _, example in examples]
 
@@ -119,27 +115,6 @@ def test_every_command_has_examples() -> None:
 )
 def test_what_is_mistyped_has_a_suggestion(kseg: Kseg, words: tuple[str, ...], suggestion: str) -> None:
     kseg(*words).expect(2, suggestion, out=b"")
-
-
-def test_what_is_like_nothing_has_none(kseg: Kseg) -> None:
-    assert "Did you mean" not in kseg("qqqqqqqq").err
-
-
-@pytest.mark.parametrize(
-    ("word", "command"),
-    [("repair", "recover"), ("fsck", "verify"), ("cat", "dump"), ("delete", "retain"), ("Export", "convert"),
-     ("revert", "undo"), ("clean", "compact"), ("rebuild", "reindex"), ("diagnose", "symptoms")],
-)  # fmt: skip
-def test_another_word_for_a_command_suggests_it(kseg: Kseg, word: str, command: str) -> None:
-    """Similar letters alone would offer 'retain', which deletes, for 'repair'."""
-    done = kseg(word, "x")
-    assert (done.status, done.err.splitlines()[-1]) == (
-        2, f"Error: No such command {word!r}. Did you mean {command!r}?",
-    )  # fmt: skip
-
-
-def test_help_is_an_option(kseg: Kseg) -> None:
-    assert "kseg --help" in kseg("help").err
 
 
 @pytest.mark.parametrize(

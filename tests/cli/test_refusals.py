@@ -37,12 +37,6 @@ def test_what_may_be_repeated_and_help_are_not_in_the_way(kseg: Kseg) -> None:
     assert kseg("dump", "--limit", "1", "--limit", "2", "--help").status == 0
 
 
-def test_a_word_beside_files_that_is_no_file_is_wrong_usage(kseg: Kseg) -> None:
-    log = next((INTERNAL / "__consumer_offsets-0").glob("*.log"))
-    done = kseg("dump", "--deep-iteration", "true", "--files", log)
-    done.expect(2, "'true' is neither the value of an option nor a file", out=b"")
-
-
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """A log directory of topics with cleanup.policy compact, with delete, and with none of their own."""

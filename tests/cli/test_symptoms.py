@@ -90,11 +90,6 @@ def test_a_log_is_read_from_standard_input(kseg: Kseg, monkeypatch: pytest.Monke
     assert (offline["name"], offline["isConsequence"]) == ("directory-offline", True)
 
 
-def test_a_line_without_quotes_is_words(kseg: Kseg) -> None:
-    done = kseg("symptoms", *"Corruption found in segment 116 of log orders-0, truncating to offset 134".split())
-    assert "kseg verify LOGDIR/orders-0" in done.out.decode()
-
-
 def test_paths_are_quoted_for_the_shell_and_harmless_on_a_terminal(kseg: Kseg) -> None:
     done = kseg("symptoms", "Found invalid messages in log segment /a/$(id)`x`-0/0.log at byte offset 7\x1b[2J")
     assert done.status == 0
@@ -102,12 +97,6 @@ def test_paths_are_quoted_for_the_shell_and_harmless_on_a_terminal(kseg: Kseg) -
     for line in done.lines:
         if line.startswith("    kseg "):
             assert not re.search(r"(?<!')/a/\$", line)
-
-
-@pytest.mark.parametrize("options", [(), ("--verbose",), ("--color", "always")])
-def test_an_unknown_line_is_said_on_standard_error(kseg: Kseg, options: tuple[str, ...]) -> None:
-    kseg("symptoms", *options, "the quick brown fox").expect(1, "no known message", out=b"")
-    assert kseg("symptoms", "--quiet", "the quick brown fox").err == ""
 
 
 def test_output_goes_to_a_file(kseg: Kseg, tmp_path: Path) -> None:

@@ -83,11 +83,6 @@ def test_threads_decode_each_file_by_its_topic(form: str, kseg: Kseg, monkeypatc
     assert kseg("dump", "--decode", "auto", "--format", form, "--jobs", "3", COMMITTED, INTERNAL) == expected
 
 
-@pytest.mark.parametrize("decoder", DECODERS.values())
-def test_one_decoder_for_all_and_one_for_each_is_wrong_usage(decoder: str, kseg: Kseg) -> None:
-    kseg("dump", "--decode", "auto", decoder, COMMITTED).expect(2, f"give it or {decoder}", out=b"")
-
-
 def test_formats_of_keys_and_values(kseg: Kseg) -> None:
     plain = records(kseg, "--offsets", "0..20", MIX)
     shown = records(kseg, "--offsets", "0..20", "--key-format", "hex", "--value-format", "base64", MIX)

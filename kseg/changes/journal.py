@@ -9,6 +9,7 @@ The owner of the log directory can write such a file, too. Therefore a journal c
 `ROOT_FILES`, which get the owner of the directory and the mode of a plain file, and rename partition directories.
 """
 
+import errno
 import json
 import os
 import re
@@ -236,7 +237,8 @@ def journals(directory: str) -> list[Journal]:
 
 def _read(directory: str, number: int) -> Journal:
     path = os.path.join(directory, f".kseg-change-{number}.jsonl")
-    data = read_own(path, MAX_MANIFEST_BYTES, directory) or b""
+    if (data := read_own(path, MAX_MANIFEST_BYTES, directory)) is None:  # another process has ended that change
+        raise KsegError(f"{path}: {os.strerror(errno.ENOENT)}")
     whole = data[: data.rfind(b"\n") + 1]
     try:
         first, *rows = [json.loads(line) for line in whole.splitlines()]

@@ -195,3 +195,9 @@ def test_temporary_files_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     remove_temporary_files(str(tmp_path), Disk())
     assert sorted(path.name for path in tmp_path.iterdir()) == [".kseg-change-1.jsonl", ".kseg-ne", "kseg-new-b"]
+
+
+def test_a_journal_that_vanishes_is_no_other_release_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", lambda _path: [".kseg-change-1.jsonl"])
+    with pytest.raises(KsegError, match=r"\.kseg-change-1\.jsonl: No such file"):
+        journals(str(tmp_path))

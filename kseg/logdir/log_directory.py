@@ -163,7 +163,8 @@ class LogDirectory:
     def _setting(self, topic: str, name: str) -> str | None:
         """Returns a setting of the topic or the cluster, else that of the broker's file; None if none of them sets it.
 
-        The policy of COMPACTED_TOPICS does not depend on the file.
+        The policy of COMPACTED_TOPICS does not depend on the file. An empty policy of a topic counts: neither compact
+        nor delete (LogConfig).
         """
         if self.topics is not None and (found := self.topics.setting(topic, name)) is not None:
             return found

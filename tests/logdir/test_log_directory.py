@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
+from kseg.logdir.cluster_metadata import TopicSettings
+from kseg.logdir.log_directory import BrokerState, LogDirectory, read_log_directory, state_by_name
+from kseg.logdir.metadata_image import TOPIC_RESOURCE, MetadataImage
+from kseg.logdir.server_properties import ServerProperties
 from verification.log_directories import kraft
 
 # What a start does with a segment, and what a topic's name alone says of its partitions.
@@ -54,3 +57,13 @@ def test_policies_of_partitions(tmp_path: Path) -> None:
     assert directory.broker_state("meta-0-x") == directory.broker_state("other")
     metadata = directory.broker_state("__cluster_metadata-0")
     assert metadata.will_be_scanned(1), "a KRaft node scans its own log at every start"
+
+
+@pytest.mark.parametrize(("own", "is_compacted"), [({}, True), ({"cleanup.policy": ""}, False)])
+def test_a_topic_without_any_policy_does_not_get_that_of_the_broker(own: dict[str, str], is_compacted: bool) -> None:
+    # LogConfig takes an empty list for neither compact nor delete (checked with that of 4.3.1).
+    image = MetadataImage()
+    image.configs[TOPIC_RESOURCE, "t"] = own
+    directory = LogDirectory("logs", frozenset(), ("t-0",), topics=TopicSettings(image, "", []))
+    directory.server = ServerProperties("server.properties", {"log.cleanup.policy": "compact"})
+    assert directory.broker_state("t-0").is_compacted is is_compacted

@@ -255,6 +255,7 @@ class PlanDeltas:
         self._directory = os.path.abspath(plan.directory)
         self._keepers = {step.origin: k for k, step in enumerate(plan.steps) if step.is_kept}
         self._added: dict[tuple[int, bool], int] = {}
+        self._kept: dict[int, RemovedRanges] = {}
         self.removed_ranges: dict[int, RemovedRanges] = {}
         for k, step in enumerate(plan.steps):
             if step.origin in plan.kept_whole:
@@ -296,20 +297,22 @@ class PlanDeltas:
 
     def _borrowed(self, k: int, piece: Range) -> Iterator[DeltaPiece]:
         """Yields the pieces for a range of a file of which step k keeps a part."""
-        for position, length, kept_at in self._kept(k).split(piece.position, piece.length):
+        for position, length, kept_at in self._kept_by(k).split(piece.position, piece.length):
             if kept_at < 0:
                 yield DeltaPiece(ADDED, 0, piece._replace(position=position, length=length))
             else:
                 yield DeltaPiece(KEPT, k, Range(piece.file, kept_at, length))
 
-    def _kept(self, k: int) -> RemovedRanges:
+    def _kept_by(self, k: int) -> RemovedRanges:
         """Returns the ranges of its old file that step k keeps."""
         if k in self.removed_ranges:
             return self.removed_ranges[k]
-        step = self._plan.steps[k]
-        size = step.before.size if step.before else 0
-        staying = size if step.action == RENAME else step.size if step.action == TRUNCATE else 0
-        return RemovedRanges(size, [(0, staying)])
+        if k not in self._kept:
+            step = self._plan.steps[k]
+            size = step.before.size if step.before else 0
+            staying = size if step.action == RENAME else step.size if step.action == TRUNCATE else 0
+            self._kept[k] = RemovedRanges(size, [(0, staying)])
+        return self._kept[k]
 
     def added(self, k: int, borrows: bool) -> Iterator[Piece]:
         """Yields the pieces that are staged for step k before the commit."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
-from dump.asked import MIX, OPEN, TXN
+from dump.asked import MIX, TXN
 from kseg.dump.options import DumpOptions, Rendered, rendered_text
 from kseg.dump.run import Dump
 from kseg.output.sink import MemorySink, open_sink
@@ -146,15 +146,6 @@ def test_several_codecs_side_by_side(kseg: Kseg) -> None:
     text = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", GZIP).lines
     assert [line.split()[0] for line in text[-2:]] == ["zstd:3", "lz4:9"]
     assert all(line.endswith(" MB/s") for line in text[-2:])
-
-
-def test_what_waits_behind_a_transaction(kseg: Kseg) -> None:
-    (found, *_) = kseg("dump", "--open-transactions", "--format", "json", OPEN).of_type("openTransaction")
-    records = kseg("dump", "--deep-iteration", "--format", "json", OPEN).of_type("record")
-    assert found["lastStableOffset"] == found["firstOffset"]
-    assert found["waitingOffsets"] == records[-1]["offset"] + 1 - found["lastStableOffset"]
-    text = kseg("dump", "--open-transactions", OPEN).lines
-    assert f"lastStableOffset: {found['lastStableOffset']} " in text[-1] + text[-2]
 
 
 SANITY = sorted(TESTDATA.glob("kafka-*/*/truth/*/side-files.sanity.txt.gz"))

@@ -5,20 +5,20 @@ its own output buffer, and waits for its task's turn only when the buffer is ful
 memory than LARGEST_BUFFER_BYTES. So memory use is that of a serial dump plus a constant for each thread.
 """
 
-from collections import deque
 from collections.abc import Callable
-from functools import partial
-from threading import Lock
-from typing import Any
+from threading import Lock, Semaphore, Thread
+from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import BytesLike
 from kseg.output.printer import Printer
 from kseg.output.sink import Sink
-from kseg.runtime.threads import Future, Threads
 from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 SERIAL_BYTES = 1 << 20
 """Threads are started after this many bytes: for less input they would cost more time than they save."""
@@ -34,16 +34,17 @@ class TurnSink(Sink):
     def __init__(self, sink: Sink) -> None:
         self.is_terminal = sink.is_terminal
         self._sink = sink
-        self.before: Any = None
-        """The lock that is released when the turn of the current task comes."""
-        self.file: SegmentFile | None = None
-        """That of the last task."""
+        self._before: Any = None
+
+    def enter(self, before: Any) -> None:
+        """Starts a task whose turn comes when ``before`` is released."""
+        self._before = before
 
     def wait(self) -> None:
         """Returns when all earlier tasks have been written."""
-        if self.before is not None:
-            self.before.acquire()
-            self.before = None
+        if self._before is not None:
+            self._before.acquire()
+            self._before = None
 
     def write(self, data: bytes) -> None:
         self.wait()
@@ -62,16 +63,20 @@ class ParallelPrinter:
 
     files = 0
 
+    # The thread that submits tasks runs none: Ctrl-C, which is raised in it, must not interrupt the order of turns.
+
     def __init__(self, sink: Sink, make: Callable[[Sink], Printer], jobs: int) -> None:
         self._sink = sink
         self._make = make
+        self._jobs = jobs
         self._printers = [make(sink)]
-        self._max_pending = jobs * TASKS_PER_THREAD
-        self._threads: Threads[tuple[Printer, TurnSink]] = Threads(jobs, self._own)
-        self._pending: deque[Future[None]] = deque()
+        self._threads: list[Thread] = []
+        self._tasks: SimpleQueue[tuple[PrintPart, SegmentFile | None, Any, Any]]
+        self._slots = Semaphore(jobs * TASKS_PER_THREAD)
         self._last: Any = Lock()
         self._file: SegmentFile | None = None
         self._rendered = 0
+        self._failure: BaseException | None = None
         self._is_dropping = False
 
     @property
@@ -112,55 +117,68 @@ class ParallelPrinter:
 
     def finish(self) -> None:
         """Waits until a file is completely written. Raises the first error of a thread."""
-        if len(self._printers) == 1:
+        if self._threads:
+            self._drain()
+            self._raise()
+        else:
             self._printers[0].finish()
-        while self._pending:
-            self._pending.popleft().result()
 
     def abandon(self) -> None:
         """Drops the tasks that have not started, and returns when no thread reads a file any more."""
-        self._is_dropping = True
+        if self._threads:
+            self._is_dropping = True
+            self._drain()
+            self._is_dropping = False
+
+    def _drain(self) -> None:
         with self._last:  # tasks end in order
-            self._pending.clear()
-        self._is_dropping = False
+            return
+
+    def _raise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _submit(self, task: PrintPart, size: int) -> None:
-        if len(self._printers) == 1:
-            if self._rendered < SERIAL_BYTES:
-                self._rendered += size
-                task(self._printers[0])
-                return
-            self._printers[0].finish()
-        while len(self._pending) >= self._max_pending:
-            self._pending.popleft().result()
+        if not self._threads and self._rendered < SERIAL_BYTES:
+            self._rendered += size
+            task(self._printers[0])
+            return
+        if not self._threads:
+            self._start()
+        self._slots.acquire()
+        self._raise()
         before, self._last = self._last, Lock()
         self._last.acquire()
-        self._pending.append(self._threads.begin(partial(self._print, task, self._file, before, self._last)))
+        self._tasks.put((task, self._file, before, self._last))
 
-    def _own(self) -> tuple[Printer, TurnSink]:
-        """Returns the printer of a thread and its sink."""
-        sink = TurnSink(self._sink)
-        printer = self._make(sink)
-        printer.scratch.before_large = sink.wait
-        self._printers.append(printer)
-        return printer, sink
+    def _start(self) -> None:
+        from queue import SimpleQueue
 
-    def _print(
-        self, task: PrintPart, file: SegmentFile | None, before: Any, after: Any, own: tuple[Printer, TurnSink]
-    ) -> None:
-        """Runs a task in a thread; after an error the later ones are dropped."""
-        printer, sink = own
-        sink.before = before
-        try:
-            if not self._is_dropping:
-                if file is not None and file is not sink.file:
-                    printer.enter(file)
-                    sink.file = file
-                task(printer)
-                printer.finish()
-        except BaseException:
-            self._is_dropping = True
-            raise
-        finally:
+        self._tasks = SimpleQueue()
+        self._printers[0].finish()
+        for _ in range(self._jobs):
+            sink = TurnSink(self._sink)
+            printer = self._make(sink)
+            printer.scratch.before_large = sink.wait
+            self._printers.append(printer)
+            thread = Thread(target=self._work, args=(printer, sink), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self, printer: Printer, sink: TurnSink) -> None:
+        file = None
+        while True:
+            task, its_file, before, after = self._tasks.get()
+            sink.enter(before)
+            try:
+                if self._failure is None and not self._is_dropping:
+                    if its_file is not None and its_file is not file:
+                        printer.enter(its_file)
+                        file = its_file
+                    task(printer)
+                    printer.finish()
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that submits tasks
+                self._failure = self._failure or error
             sink.wait()
             after.release()
+            self._slots.release()

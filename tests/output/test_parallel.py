@@ -1,6 +1,7 @@
 """Several threads print the same bytes as one, and nothing is left after an error."""
 
 import random
+import threading
 import tracemalloc
 
 import pytest
@@ -183,3 +184,20 @@ def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
         tracemalloc.stop()
     assert (1 << 62) - sink.limit > 8 * size
     assert peak < 5 * size
+
+
+def test_no_task_runs_in_the_thread_that_submits_them() -> None:
+    """Ctrl-C is raised there, and would break the order in which the threads write."""
+    used = []
+
+    class Printing(KafkaTextPrinter):
+        def damage(self, damage: Damage) -> None:
+            used.append(threading.get_ident())
+
+    printer = ParallelPrinter(Memory(), lambda sink: Printing(sink, STYLE, Scratch()), 2)
+    printer._rendered = SERIAL_BYTES
+    for _ in range(100):
+        printer.damage(Damage("zero-block", 0, 1, ""))
+    printer.finish()
+    assert len(used) == 100
+    assert threading.get_ident() not in used

@@ -61,7 +61,9 @@ def _range(text: str, end: Callable[[str, int], int | None], last: int, wrong: s
     if low is None or high is None or not (first or after):
         raise ValueError(f"{text!r} {wrong}")
     high = high if dots else low
-    if low > min(high, last):
+    if low > last:
+        raise ValueError(f"{text!r} begins above {last}, the largest possible")
+    if low > high:
         raise ValueError(f"{text!r} ends before it begins")
     return low, high
 

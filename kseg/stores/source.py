@@ -252,10 +252,10 @@ class Source:
             if lost:
                 self._look_through()
             return memoryview(data.ljust(self.size, b"\0"))
-        found = _map(self._extent, self.size) if system.CAN_GUARD else None
-        if found is None:
+        if not system.CAN_GUARD:
             return FileBytes(self._extent, self.size)
-        self._mapping, buffer = found
+        with errors_at(self.path):
+            self._mapping, buffer = _map(self._extent, self.size) or _map_copy(self._extent, self.size)
         return buffer
 
     def look_for_unreadable(self) -> bool:
@@ -445,6 +445,19 @@ def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
         mapping.close()
         return None
     return mapping, memoryview(mapping)[before:]
+
+
+def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
+    """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard. The compiled kernel takes
+    no `FileBytes`."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as spool:
+        for start in range(0, size, WINDOW_BYTES):
+            spool.write(read_around(extent, start, min(start + WINDOW_BYTES, size)))
+        spool.flush()
+        mapping = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+        return mapping, memoryview(mapping)
 
 
 def _unmap(mapping: mmap.mmap) -> None:

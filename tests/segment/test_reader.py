@@ -1,5 +1,6 @@
 """The reader tiles every input exactly, keeps every intact batch, and classifies the bytes between them."""
 
+import os
 import random
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import kseg
 from kernel.rendering import batch, message
 from kseg.kernel import COMPILED
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.survey import FULL, open_survey
+from kseg.stores.source import SMALL_BYTES, open_source
 from segment.segments import SAMPLES, TESTDATA, entries, name_of, sample
 
 
@@ -295,6 +298,16 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, "-c", program, path, str(keep)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert int(done.stdout) >= keep
+
+
+def test_a_file_that_shrinks_before_it_is_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes((TESTDATA / "speed/100b.log").read_bytes())
+    source = open_source(str(path))
+    os.truncate(path, SMALL_BYTES)
+    with open_survey(str(path), FULL, source=source) as survey:
+        *_, last = survey
+    assert last.end == SMALL_BYTES
 
 
 def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:

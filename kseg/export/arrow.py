@@ -239,7 +239,7 @@ def record_columns(batch: "pa.RecordBatch") -> "pa.RecordBatch":
         try:
             found[name] = _record_column(name, column)
             found[name].validate()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             kind = (
                 getattr(column.type, "value_type", column.type) if pa.types.is_dictionary(column.type) else column.type
             )

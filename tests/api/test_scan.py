@@ -17,6 +17,7 @@ from kernel.rendering import batch, record
 # Scans as datasets of pyarrow: who asks for some columns makes kseg decode no others.
 
 ds = pytest.importorskip("pyarrow.dataset", reason="pyarrow has no datasets")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 DATASET_TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 ZSTD = 4
@@ -163,14 +164,13 @@ def test_fragments_have_each_row_once() -> None:
     assert sum(part.count_rows(large) for part in fragments) == scan.count_rows(large)
 
 
+@pytest.mark.skipif(pa.__version__.startswith("18."), reason="pyarrow 18 writes no dataset that can be iterated")
 def test_a_dataset_is_written(tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     ds.write_dataset(kseg.scan(DATASET_TXN), tmp_path / "out", format="parquet", use_threads=False)
     (written,) = (tmp_path / "out").iterdir()
     assert pq.read_table(written)["offset"].equals(kseg.scan(DATASET_TXN).to_arrow()["offset"])
 
-
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"

@@ -106,6 +106,10 @@ FOREIGN = [
 def test_columns_of_other_tables(name: str, column: "pa.Array", wanted: list[object]) -> None:
     from kseg.export.arrow import record_columns
 
+    if pa.types.is_large_list(column.type) and int(pa.__version__.partition(".")[0]) < 21:
+        with pytest.raises(ValueError, match="wrong order"):
+            record_columns(pa.record_batch({name: column}))
+        return
     assert record_columns(pa.record_batch({name: column})).column(name).to_pylist() == wanted
 
 

@@ -96,8 +96,7 @@ CUT_AT = 7129
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     """A log directory with one partition, in whose last segment a byte of a batch is flipped."""
-    path = Path(shutil.copytree(DAMAGED / "4.3.1-last-flip-body" / "dplain-0", tmp_path / "logs" / "dplain-0"))
-    return path
+    return damaged(tmp_path, "4.3.1-last-flip-body")
 
 
 def test_a_cut_says_how_many_intact_records_it_removes(kseg: Kseg, tmp_path: Path) -> None:
@@ -189,8 +188,7 @@ def test_a_damaged_partition_does_not_keep_the_others_from_being_indexed(kseg: K
 
 def damaged(tmp_path: Path, case: str) -> Path:
     """A log directory with the partition of a case."""
-    path = Path(shutil.copytree(DAMAGED / case / "dplain-0", tmp_path / "logs" / "dplain-0"))
-    return path
+    return Path(shutil.copytree(DAMAGED / case / "dplain-0", tmp_path / "logs" / "dplain-0"))
 
 
 @pytest.mark.parametrize(

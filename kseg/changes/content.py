@@ -162,7 +162,7 @@ def copy_owner(
 
 # Deltas: rewrite a file that reuses most of its old bytes without a second copy of them.
 #
-# Of the old file, only the ranges that the new file lacks are kept (`RemovedRanges`). Batches that move to another
+# Only those ranges of the old file are kept that the new file lacks (`RemovedRanges`). Batches that move to another
 # segment are among the removed ranges of their old segment. So each new file can be written from its own old file and
 # from kept bytes: it is written after the commit, in its turn, and replaces the old file before the next one is
 # started.

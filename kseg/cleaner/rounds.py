@@ -245,7 +245,7 @@ class MapBuilder:
         return True
 
     def _reading(self, window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
-        """Returns what reads the keys of a window."""
+        """Returns a function that reads the keys of a window."""
         start, secret = self._start, self._map.keys.secret
         verdicts = as_verdicts(self._transactions.discardable(window), window.count)
         return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
@@ -518,7 +518,7 @@ class Round:
         bases = [segment.base_offset for segment in segments]
         self._behind = dict(zip(bases, [*bases[1:], producers.end_offset], strict=True))
         below = segments_between(segments, 0, found.start)
-        # Of segments written after this time, tombstones of v0 and v1 are kept.
+        # Tombstones of v0 and v1 in segments written after this time are kept.
         self._legacy_horizon_ms = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
         self.end = found.start
         self.keys = 0
@@ -616,7 +616,7 @@ class Round:
     def _filtering(
         self, source: CleanerSegment, offset_map: OffsetMap, transactions: CleanedTransactions
     ) -> Callable[[Window], Callable[[RecordBuffers, Window], _WindowFilter]]:
-        """Returns what filters the windows of a segment, in order; the results may be computed in any thread."""
+        """Returns a filter of windows, which come in the order of the segment; any thread may compute the results."""
         keeps_tombstones = source.mtime_ms > self._legacy_horizon_ms
 
         def filtering(window: Window) -> Callable[[RecordBuffers, Window], _WindowFilter]:

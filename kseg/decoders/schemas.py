@@ -1,4 +1,4 @@
-"""Schemas of the records of internal topics, as data: of the coordinators, of KRaft and of tiered storage.
+"""Schemas of the records of internal topics, as data: coordinators, KRaft, tiered storage.
 
 Source: the message definitions of Kafka 4.4.0.
 """

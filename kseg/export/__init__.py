@@ -1,4 +1,4 @@
-"""Records of segments as columns in the Apache Arrow layout, and pyarrow, for those who need it."""
+"""Records of segments as columns in the Apache Arrow layout; pyarrow, imported at its first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -514,8 +514,8 @@ class RecoveryPlanner(Planner):
             )
 
     def _root_of(self, known: Known) -> Root:
-        """Parses the contents of the files as the command has read them. Of an unreadable checkpoint a salvage takes
-        the entries that can be read, a broker none."""
+        """Parses the contents of the files as the command has read them. A salvage takes the readable entries of
+        a damaged checkpoint, a broker none."""
         root = Root(known.get(CLEAN_SHUTDOWN) is not None)
         for name in CHECKPOINTS:
             file = known.get(name)

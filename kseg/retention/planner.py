@@ -712,7 +712,7 @@ class RetentionPlanner(Planner):
         return plan
 
     def _settings(self, directory: str) -> PartitionLimits:
-        """Returns the settings of a partition. Warns of such as delete nothing: of each once in a run."""
+        """Returns the settings of a partition. Warns once in a run about each that deletes nothing."""
         topic = (topic_partition_of(directory) or (None, 0))[0]
         with errors_at(directory, KsegError, of=KsegError):
             found = settings_of(topic, self._topics.lookup(directory), self._options)

@@ -1,5 +1,5 @@
-"""Changing commands: a planner, of which each command has a kind, makes the plans for its PATHs; `run` reports and
-applies them; the reporter gets plans and results.
+"""Changing commands: the planner of a command plans the changes of its PATHs, `run` applies the plans, and a
+reporter gets plans and results.
 """
 
 import os

@@ -31,7 +31,7 @@ TAR, ZIP = "tar", "zip"
 REDPANDA = "redpanda"
 """A segment of Redpanda is read as if it were packed (`kseg.stores.redpanda`)."""
 REDPANDA_NAME = re.compile(r"([0-9]+)-([0-9]+)-v[0-9]+\.log")
-"""BASE-TERM-v1.log, the name of such a segment."""
+"""BASE-TERM-v1.log: the name of a segment of Redpanda."""
 REDPANDA_SEGMENT = "redpanda-segment"
 """The code of the problem that names such a segment."""
 ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"

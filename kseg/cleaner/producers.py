@@ -110,12 +110,9 @@ def as_verdicts(numbers: list[int], count: int) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """``records``: the record count, None if v0 or v1 headers do not give it; ``last_offset``: -1 for an empty segment.
+    """``last_offset``: -1 for an empty segment. ``rows``: BATCH_* rows of the batches that affect transactions, as
+    bytes."""
 
-    ``rows``: BATCH_* rows of the batches that affect transactions, as bytes.
-    """
-
-    records: int | None
     last_offset: int
     rows: bytes = b""
 
@@ -127,14 +124,11 @@ class Trace:
 
 def read_trace(path: str, buffers: Buffers) -> Trace:
     """Reads the trace of one segment without verifying checksums. Raises DamagedError, PathError."""
-    records: int | None = 0
     last_offset = -1
     kept: list[tuple[int, bytes] | None] = []
     # By producer, its latest batch since the first one after a marker; None if that is the first itself.
     latest: dict[int, tuple[int, bytes] | None] = {}
     for window in windows(path, buffers, skips_checksums=True):
-        counts = window.records
-        records = None if records is None or min(counts) < 0 else records + sum(counts)
         last_offset = window[-1].last_offset
         for i, found in enumerate(window.attributes):
             if not found & (TRANSACTIONAL | CONTROL):
@@ -148,7 +142,7 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
                 latest[producer] = None
                 kept.append(row)
     rows = sorted(row for row in (*kept, *latest.values()) if row is not None)
-    return Trace(records, last_offset, b"".join(row for _, row in rows))
+    return Trace(last_offset, b"".join(row for _, row in rows))
 
 
 # The producer state that a broker uses when it cleans a log: the newest snapshot and the batches after it.

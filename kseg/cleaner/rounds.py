@@ -48,7 +48,6 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.records.building import seal
 from kseg.segment.batches import Message
-from kseg.segment.survey import record_count
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.windows import Buffers
@@ -60,7 +59,6 @@ LOAD_FACTOR = 0.9
 """log.cleaner.io.buffer.load.factor."""
 
 _MAX_SLOTS = (1 << 32) - 1
-_MIN_SLOTS = 1024
 _FIRST_SLOTS = 1 << 16
 _GROWING_LOAD = 0.6
 """Load factor at which a growing map is enlarged; a higher one makes lookups slower."""
@@ -78,24 +76,19 @@ def new_secret() -> bytes:
 
 
 class OffsetMap:
-    """A `KeyMap` (``keys``) whose table grows with its keys, up to a size for ``expected_keys`` if that is known.
+    """A `KeyMap` (``keys``) whose table grows with its keys.
 
     Each map draws a new secret for its hash, unless it is a partition of a larger map, whose secret it then shares.
     """
 
-    def __init__(self, memory_bytes: int, expected_keys: int | None = None, secret: bytes | None = None) -> None:
-        slots = max(min(memory_bytes // ENTRY_BYTES, _MAX_SLOTS), 2)
-        self._max_keys = int(slots * LOAD_FACTOR)
-        if expected_keys is not None:
-            slots = min(slots, max(expected_keys * 2, _MIN_SLOTS))
-        self._max_slots = slots
+    def __init__(self, memory_bytes: int, secret: bytes | None = None) -> None:
+        self._max_slots = max(min(memory_bytes // ENTRY_BYTES, _MAX_SLOTS), 2)
         self.keys = KeyMap(Secret(secret or new_secret()))
-        self._memory, self._table = self._allocated(min(slots, _FIRST_SLOTS))
+        self._memory, self._table = self._allocated(min(self._max_slots, _FIRST_SLOTS))
 
     def _allocated(self, slots: int) -> tuple[mmap.mmap, memoryview]:
         """Allocates an empty table and makes it the map's table."""
-        is_last = slots == self._max_slots
-        max_count = self._max_keys if is_last else int(slots * _GROWING_LOAD)
+        max_count = int(slots * (LOAD_FACTOR if slots == self._max_slots else _GROWING_LOAD))
         size = slots * ENTRY_BYTES
         if hasattr(mmap, "MAP_PRIVATE"):
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared ones get no huge pages
@@ -237,37 +230,31 @@ class MapBuilder:
 
     def take(self, segment: CleanerSegment, buffers: Buffers) -> bool:
         """Adds a segment; returns False if the map is full. Raises DamagedError."""
-        for window, found in self._workers.each(segment.path, buffers, self._reading, self._advance):
+        start, secret = self._start, self._map.keys.secret
+
+        def reading(window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
+            verdicts = as_verdicts(self._transactions.discardable(window), window.count)
+            return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
+
+        for window, found in self._workers.each(segment.path, buffers, reading, self._advance):
             if not all(self._put(window, hashes) for hashes in found):
                 for _ in self._workers.drain():
                     pass  # windows read after the map became full
                 return False
         return True
 
-    def _reading(self, window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
-        """Returns a function that reads the keys of a window."""
-        start, secret = self._start, self._map.keys.secret
-        verdicts = as_verdicts(self._transactions.discardable(window), window.count)
-        return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
-
     def _put(self, window: Window, found: Hashes) -> bool:
-        """Adds the keys of a window; returns False if the map is full."""
+        """Adds the keys of a window; returns False if the map is full. The map ends with the last batch whose keys are
+        all in it, or with the last key."""
         taken = self._map.put(found.hashes, found.offsets, found.keys)
+        ends = window.lasts[: found.batches]
         if taken < found.keys:
-            self._end_before(window, found.offsets[taken])
-            if taken:
-                self._map.keys.latest_offset = max(self._map.keys.latest_offset, found.offsets[taken - 1])
-            return False
-        self._end_before(window, None, found.batches)
-        return True
-
-    def _end_before(self, window: Window, offset: int | None, batches: int | None = None) -> None:
-        """Records the map's end: the last batch that ends before ``offset``, or batch number ``batches``."""
-        ends = window.lasts[:batches]
-        if offset is not None:
-            ends = [end for end in ends if end < offset]
-        if ends and ends[-1] >= self._start:
-            self._map.keys.latest_offset = max(self._map.keys.latest_offset, ends[-1])
+            ends = [end for end in ends if end < found.offsets[taken]]
+        if taken and taken < found.keys:
+            ends.append(found.offsets[taken - 1])
+        if ends and max(ends) >= self._start:
+            self._map.keys.latest_offset = max(self._map.keys.latest_offset, *ends)
+        return taken == found.keys
 
 
 # Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto).
@@ -469,9 +456,6 @@ class _WindowFilter:
 
 # A round.
 
-COUNT_BYTES = 4 << 30
-"""Records of a larger dirty part are not counted beforehand: the offset map gets its full size at once."""
-
 
 @dataclass(slots=True)
 class CleanedGroup:
@@ -554,7 +538,7 @@ class Round:
     def _map(self, workers: CleaningThreads, advance: Callable[[int], None]) -> OffsetMap:
         """Builds the offset map of the dirty part, or of as much as fits."""
         found = self._range
-        offset_map = OffsetMap(self._settings.memory_bytes, self._expected_keys())
+        offset_map = OffsetMap(self._settings.memory_bytes)
         try:
             builder = MapBuilder(offset_map, found.start, workers, advance)
             self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
@@ -651,11 +635,3 @@ class Round:
     def aborted_in(self, source: CleanerSegment) -> list[AbortedTxn]:
         """Returns the aborted transactions with data in a segment."""
         return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
-
-    def _expected_keys(self) -> int | None:
-        """Returns an upper bound of the dirty keys; None if it is unknown without decompressing batches."""
-        dirty = segments_between(self._segments, self._range.start, self._range.end)
-        if sum(segment.size for segment in dirty) > COUNT_BYTES:
-            return None
-        counts = [record_count(segment.path, self._buffers) for segment in dirty]
-        return None if None in counts else sum(count for count in counts if count is not None)

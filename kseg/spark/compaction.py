@@ -38,7 +38,6 @@ _JOBS = 1
 """Threads of a task. Spark gives each task one core."""
 _NO_LIMIT = 1 << 40
 _PROBE = b"kseg"
-_MIN_KEYS = 1024
 
 Entries = bytes
 """Entries of `kseg.kernel.compact.key_map`."""
@@ -86,13 +85,10 @@ def _probe(secret: bytes) -> tuple[str, int, int]:
 
 
 class _Scan(NamedTuple):
-    """A segment whose keys are read: its index, and the number of its records, None if it is unknown.
-
-    ``transactions``: open transactions at its start, pickled; None for a clean segment.
-    """
+    """A segment whose keys are read, by its index. ``transactions``: open transactions at its start, pickled; None for
+    a clean segment."""
 
     segment: int
-    records: int | None
     transactions: bytes | None
 
 
@@ -153,7 +149,7 @@ class SparkRound(Round):
             if isinstance(trace, Failure):
                 if segment.base_offset >= first_dirty:
                     raise trace
-                trace = Trace(None, -1)
+                trace = Trace(-1)
             found[segment.base_offset] = trace
         return found
 
@@ -175,8 +171,8 @@ class SparkRound(Round):
         known.add(aborted_between(self._with_aborted, found.start, found.end))
         scans = []
         for index, segment in enumerate(sources):
-            trace = traces.get(segment.base_offset, Trace(None, -1))
-            scans.append(_Scan(index, trace.records, pickle.dumps(known) if index >= first_dirty else None))
+            trace = traces.get(segment.base_offset, Trace(-1))
+            scans.append(_Scan(index, pickle.dumps(known) if index >= first_dirty else None))
             if index >= first_dirty:
                 trace.follow(known)
         return scans
@@ -189,7 +185,7 @@ class SparkRound(Round):
             tasks.append(_GroupTask(first, first + len(group), folder, pickle.dumps(known)))
             for segment in group:
                 known.add(self.aborted_in(segment))
-                traces.get(segment.base_offset, Trace(None, -1)).follow(known)
+                traces.get(segment.base_offset, Trace(-1)).follow(known)
                 known.kept = []
             first += len(group)
         return tasks
@@ -232,15 +228,11 @@ def _read_keys(shared: _Shared, scans: Iterable[_Scan]) -> Iterator[tuple[int, t
 
 def _shares(shared: _Shared, scan: _Scan, buffers: Buffers, workers: CleaningThreads) -> list[Entries]:
     segment = shared.segments[scan.segment]
-    keys = segment.size // 32 + _MIN_KEYS
-    keys = keys if scan.records is None else min(keys, scan.records + 1)
-    while True:
-        transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
-        with closing(OffsetMap(_NO_LIMIT, keys, shared.secret)) as part:
-            if MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers):
-                shared.done.add(segment.size)
-                return [bytes(share) for share in part.entries(shared.buckets)]
-        keys *= 4
+    transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
+    with closing(OffsetMap(_NO_LIMIT, shared.secret)) as part:
+        MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers)
+        shared.done.add(segment.size)
+        return [bytes(share) for share in part.entries(shared.buckets)]
 
 
 def _look_up(
@@ -254,7 +246,7 @@ def _look_up(
         else:
             shares.append((index, memoryview(share).cast("q")))
     dirty = [entries for index, entries in shares if index >= shared.dirty]
-    with closing(OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)) as whole:
+    with closing(OffsetMap(_NO_LIMIT, shared.secret)) as whole:
         for entries in dirty:
             whole.merge(entries, max(shared.cleanable.start, 0))
         yield 0, _KeyCount(len(whole))
@@ -289,7 +281,7 @@ def _clean(
 
 def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tuple[CleanerSegment, Counter[str]]:
     one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
-    part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
+    part = OffsetMap(_NO_LIMIT, shared.secret)
     with closing(part), attempt_in(task.folder) as folder:
         while entries:
             part.merge(entries.pop())

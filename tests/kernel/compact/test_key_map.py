@@ -119,7 +119,7 @@ def test_maps_in_shares_are_one_map(found: list[list[tuple[int, int]]], buckets:
     secret, wanted = bytes(range(16)), dict[bytes, int]()
     parts = []
     for rows in found:
-        part = OffsetMap(1 << 20, len(rows), secret)
+        part = OffsetMap(1 << 20, secret)
         for key, offset in rows:
             put_key(part, b"%d" % key, offset)
         parts.append(part)
@@ -130,10 +130,10 @@ def test_maps_in_shares_are_one_map(found: list[list[tuple[int, int]]], buckets:
     assert [sum(map(len, share)) for share in shares] == [3 * len(part) for part in parts]
     told: dict[bytes, int] = {}
     for bucket in range(buckets):
-        whole = OffsetMap(1 << 20, 41, secret)
+        whole = OffsetMap(1 << 20, secret)
         assert all(whole.merge(share[bucket], least) for share in shares)
         for share in shares:
-            answer = OffsetMap(1 << 20, 41, secret)
+            answer = OffsetMap(1 << 20, secret)
             answer.merge(whole.look_up(share[bucket]))
             told |= {
                 key: offset_of(answer, key) for key in (b"%d" % i for i in range(41)) if offset_of(answer, key) >= 0

@@ -17,12 +17,13 @@ from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging
 from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between
 from kseg.cleaner.producers import Producers, read_producers
-from kseg.cleaner.ranges import Checkpoints, CleanableRange, LargeRecord, cleanable_range, large_record
+from kseg.cleaner.ranges import CleanableRange, LargeRecord, cleanable_range, large_record
 from kseg.cleaner.rounds import CleanedGroup, Round, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
+from kseg.logdir.log_directory import BrokerState
 from kseg.quantities import shown_bytes
 from kseg.segment.files import segment_stem
 from kseg.stores.regular_files import open_regular
@@ -93,24 +94,6 @@ def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSetting
         here += largest  # the next round begins before the files of the previous one are removed
     grows = not settings.keeps_format and any(map(_is_legacy, segments))
     return SpaceNeeded(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
-
-
-def counted(
-    groups: Iterable[CleanedGroup], unread: Sequence[CleanerSegment], until_clean: bool, frees_each: bool
-) -> SpaceNeeded:
-    """Returns the need found by a pass without writing.
-
-    ``unread``: dirty segments left to later rounds; ``frees_each``: see `SpaceTaken`.
-    """
-    taken, largest = SpaceTaken(frees_each), 0
-    for group in groups:
-        taken.add(group)
-        largest = max(largest, file_bytes(group.segment))
-    if not unread or not until_clean:
-        return SpaceNeeded(taken.peak, taken.replaced, True)
-    rest = [file_bytes(segment) for segment in unread]
-    more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
-    return SpaceNeeded(round(taken.peak + more * _GROWTH), taken.replaced + sum(rest), True)
 
 
 def _is_legacy(segment: CleanerSegment) -> bool:
@@ -227,7 +210,7 @@ class Compactor:
     def __init__(
         self,
         directory: str,
-        checkpoints: Checkpoints,
+        known: BrokerState,
         settings: CleanerSettings,
         staging: Staging | None,
         commits_each: bool = False,
@@ -236,7 +219,7 @@ class Compactor:
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
     ) -> None:
-        """Prepares a compaction.
+        """Prepares a compaction. ``known``: the offsets of the partition's checkpoints.
 
         ``has_space`` is called before the first write, with an estimate of the disk space. If it returns False, the
         space is computed by a pass without writing, and it is called again. It may raise KsegError. ``rounds`` makes
@@ -244,7 +227,7 @@ class Compactor:
         """
         self._watcher, self._has_space = watcher, has_space
         self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
-        self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
+        self._known, self._settings, self._staging = known, settings, staging
         self._directory, self._commits_each = directory, commits_each
         self._segments: list[CleanerSegment] = []
         self._taken = SpaceTaken(self._frees_each)
@@ -261,9 +244,9 @@ class Compactor:
             return
         buffers = Buffers()
         producers = read_producers(self._directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
-        checkpoints = self._checkpoints
+        known = self._known
         while True:
-            found = cleanable_range(self._segments, checkpoints, producers, settings)
+            found = cleanable_range(self._segments, known, producers, settings)
             result.found = result.found or found
             if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
                 break
@@ -275,7 +258,7 @@ class Compactor:
                 if self._commits_each:
                     yield self._plan([group])
                     self._mark_committed(group)
-            checkpoints = replace(checkpoints, cleaner=result.end)
+            known = known._replace(cleaner_offset=result.end)
             if result.is_whole or not settings.until_clean or self._staging is None or self._large:
                 break
         result.bytes_after = sum(segment.size for segment in self._segments)
@@ -298,13 +281,22 @@ class Compactor:
         return large.is_dirty
 
     def _check_space(self, found: CleanableRange, producers: Producers) -> None:
+        settings, frees_each = self._settings, self._frees_each
         covered = segments_between(self._segments, 0, found.end)
-        if self._has_space(bound(covered, found.end, self._settings, self._frees_each)):
+        if self._has_space(bound(covered, found.end, settings, frees_each)):
             return
-        one = self._rounds(self._segments, found, producers, self._settings, None, self._watcher)
-        groups = list(one.groups())
-        unread = [] if one.is_whole else segments_between(self._segments, one.end, found.end)
-        self._has_space(counted(groups, unread, self._settings.until_clean, self._frees_each))
+        # Counts the need by a pass without writing.
+        one = self._rounds(self._segments, found, producers, settings, None, self._watcher)
+        taken, largest = SpaceTaken(frees_each), 0
+        for group in one.groups():
+            taken.add(group)
+            largest = max(largest, file_bytes(group.segment))
+        here, elsewhere = taken.peak, taken.replaced
+        if settings.until_clean and not one.is_whole:
+            rest = [file_bytes(segment) for segment in segments_between(self._segments, one.end, found.end)]
+            more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
+            here, elsewhere = round(here + more * _GROWTH), elsewhere + sum(rest)
+        self._has_space(SpaceNeeded(here, elsewhere, True))
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
         """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""

@@ -208,7 +208,23 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
     Raises DamagedError if a batch is not intact, and PathError if the file cannot be read.
     """
     try:
-        yield from _windows(path, buffers, skips_checksums)
+        with open_source(path) as source:
+            position, last_offset = 0, -1
+            while position < source.size:
+                scan_options = SKIP_CHECKSUMS if skips_checksums else 0
+                found = Windows(source.extent, position, source.size, scan_options, buffers=buffers)
+                for data, frames, count, origin in found:
+                    rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)
+                    headers.read(data, frames, count, False, 0, rows)
+                    window = Window(rows, count, data, origin, path)
+                    last_offset = _last_offset(window, last_offset)
+                    yield window
+                position = found.position
+                if position < source.size:
+                    window = _large_batch(source, position)
+                    last_offset = _last_offset(window, last_offset)
+                    yield window
+                    position += len(window.data)
     except DamagedError:
         check_readable(path)
         raise
@@ -217,26 +233,6 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
             raise
         check_readable(path)
         raise PathError(f"{path}: {error.strerror or error}") from error
-
-
-def _windows(path: str, buffers: Buffers, skips_checksums: bool) -> Iterator[Window]:
-    with open_source(path) as source:
-        position, last_offset = 0, -1
-        while position < source.size:
-            scan_options = SKIP_CHECKSUMS if skips_checksums else 0
-            found = Windows(source.extent, position, source.size, scan_options, buffers=buffers)
-            for data, frames, count, origin in found:
-                rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)
-                headers.read(data, frames, count, False, 0, rows)
-                window = Window(rows, count, data, origin, path)
-                last_offset = _last_offset(window, last_offset)
-                yield window
-            position = found.position
-            if position < source.size:
-                window = _large_batch(source, position)
-                last_offset = _last_offset(window, last_offset)
-                yield window
-                position += len(window.data)
 
 
 def _last_offset(window: Window, before: int) -> int:

@@ -20,17 +20,10 @@ from kseg.cleaner.compaction import (
     segment_rows,
 )
 from kseg.cleaner.log import DamagedError
-from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.rounds import Round
-from kseg.cleaner.settings import (
-    TOPIC_NAMES,
-    CleanerSettings,
-    CompactOptions,
-    default_memory_bytes,
-    settings_for,
-    shown_settings,
-)
+from kseg.cleaner.settings import TOPIC_NAMES, CleanerSettings, CompactOptions, default_memory_bytes, settings_for
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, is_system_error, text_of
+from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.topics import MOVED, TopicIntervals, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
@@ -167,25 +160,22 @@ class CompactionPlanner(Planner):
             space.warn_if_refused(SpaceNeeded(compactor.result.peak_bytes, compactor.result.replaced_bytes, True))
         self._report(compactor.result, time.monotonic() - began)
 
-    def _checkpoints(self, directory: str, known: Known) -> Checkpoints:
+    def _checkpoints(self, directory: str, known: Known) -> BrokerState:
+        """Returns the offsets that the log directory's checkpoints have for the partition."""
         partition, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
         if partition is None:
-            return Checkpoints()
-        return Checkpoints(*(checkpoint_entries(root, name, known).get(partition) for name in self.root_names))
+            return BrokerState()
+        cleaner, start, watermark = (checkpoint_entries(root, name, known).get(partition) for name in self.root_names)
+        return BrokerState(cleaner_offset=cleaner, log_start_offset=start, high_watermark=watermark)
 
     def _settings(self, directory: str) -> CleanerSettings:
-        of_topic, server = self._topics.lookup(directory), self._options.server
         asked: Mapping[str, float | None] = {
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-
-        def lookup(name: str) -> str | None:
-            found = of_topic(name)
-            return server.setting(name) if found is None and server is not None else found
-
-        settings = settings_for(self._base, asked, lookup, self._limits_records)
-        self.reporter.detail(f"{directory}: {shown_settings(settings, asked, of_topic, server)}")
+        lookup, server = self._topics.lookup(directory), self._options.server
+        settings, shown = settings_for(self._base, asked, lookup, server, self._limits_records)
+        self.reporter.detail(f"{directory}: {shown}")
         return settings
 
     def _report(self, result: Compaction, seconds: float) -> None:

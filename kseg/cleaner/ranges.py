@@ -55,15 +55,6 @@ class Stop(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """A partition's entries in the log directory's checkpoints; None if missing."""
-
-    cleaner: int | None = None
-    log_start: int | None = None
-    high_watermark: int | None = None
-
-
 @dataclass(slots=True)
 class CleanableRange:
     """The dirty offsets [start, end); ``end`` is the base offset of a segment or the log end offset.
@@ -90,12 +81,12 @@ _UNSTABLE = {
 
 
 def cleanable_range(
-    segments: Sequence[CleanerSegment], known: Checkpoints, producers: Producers, settings: CleanerSettings
+    segments: Sequence[CleanerSegment], known: BrokerState, producers: Producers, settings: CleanerSettings
 ) -> CleanableRange:
-    """Returns the range of a log that has at least one segment."""
-    start, log_end = max(known.log_start or 0, segments[0].base_offset), producers.end_offset
-    if known.cleaner is not None and start <= known.cleaner <= log_end:
-        start = known.cleaner
+    """Returns the range of a log that has at least one segment. ``known``: the offsets of its checkpoints count."""
+    start, log_end = max(known.log_start_offset or 0, segments[0].base_offset), producers.end_offset
+    if known.cleaner_offset is not None and start <= known.cleaner_offset <= log_end:
+        start = known.cleaner_offset
     # The first offset that is unstable, and what makes it so.
     last_stable, code = log_end, TRANSACTION
     if settings.heeds_high_watermark and known.high_watermark is not None and known.high_watermark < last_stable:
@@ -300,11 +291,10 @@ def backlog_of(
         segments = read_segments(directory)
         if not segments:
             return Backlog(0, 0, 0.0, False)
-        settings = settings_for(CleanerSettings(now_ms), {}, (broker.cleaner_settings or {}).get)
+        settings, _ = settings_for(CleanerSettings(now_ms), {}, (broker.cleaner_settings or {}).get)
         expiration_ms = settings.producer_expiration_ms
         producers = producers or read_producers(directory, segments, now_ms, expiration_ms, Buffers())
-        known = Checkpoints(broker.cleaner_offset, broker.log_start_offset, broker.high_watermark)
-        found = cleanable_range(segments, known, producers, settings)
+        found = cleanable_range(segments, broker, producers, settings)
     except DamagedError as error:
         return _unreadable(Stop(DAMAGE, "damaged", str(error)))
     except (KsegError, OSError) as error:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 from kseg.changes.driver.command import Progress
@@ -579,7 +580,8 @@ class Round:
         try:
             for source in group:
                 transactions.add(self.aborted_in(source))
-                filtering = self._filtering(source, offset_map, transactions)
+                keeps_tombstones = source.mtime_ms > self._legacy_horizon_ms
+                filtering = partial(self._filtering, offset_map, keeps_tombstones, transactions)
                 for found in workers.each(source.path, self._buffers, filtering, advance):
                     counts.add(found.counts)
                     for piece in found.pieces:
@@ -598,18 +600,13 @@ class Round:
         return CleanedGroup(group, segment, Counter(counts.as_dict()))
 
     def _filtering(
-        self, source: CleanerSegment, offset_map: OffsetMap, transactions: CleanedTransactions
-    ) -> Callable[[Window], Callable[[RecordBuffers, Window], _WindowFilter]]:
-        """Returns a filter of windows, which come in the order of the segment; any thread may compute the results."""
-        keeps_tombstones = source.mtime_ms > self._legacy_horizon_ms
-
-        def filtering(window: Window) -> Callable[[RecordBuffers, Window], _WindowFilter]:
-            verdicts = self._verdicts(window, keeps_tombstones, transactions)
-            return lambda buffers, kept: _WindowFilter(
-                offset_map, self._settings, keeps_tombstones, kept, verdicts, buffers
-            ).run()
-
-        return filtering
+        self, offset_map: OffsetMap, keeps_tombstones: bool, transactions: CleanedTransactions, window: Window
+    ) -> Callable[[RecordBuffers, Window], _WindowFilter]:
+        """Returns the filter of a window; windows come in the order of the segment, any thread may run the filter."""
+        verdicts = self._verdicts(window, keeps_tombstones, transactions)
+        return lambda buffers, kept: _WindowFilter(
+            offset_map, self._settings, keeps_tombstones, kept, verdicts, buffers
+        ).run()
 
     def _verdicts(self, window: Window, keeps_markers: bool, transactions: CleanedTransactions) -> memoryview:
         """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""

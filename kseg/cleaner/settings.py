@@ -59,14 +59,10 @@ _MIN_BYTES = 16 << 20
 
 
 def default_memory_bytes() -> int:
-    """Returns a quarter of the available memory, at least 16 MiB."""
-    return max(available_bytes() // 4, _MIN_BYTES)
-
-
-def available_bytes() -> int:
-    """Returns the bytes that can be allocated without swapping, within the control group's limit."""
+    """Returns a quarter of the memory that can be allocated without swapping, within the control group's limit; at
+    least 16 MiB."""
     found = [free for free in (_of_machine(), _of_group(*_CGROUP_2), _of_group(*_CGROUP_1)) if free is not None]
-    return max(min(found, default=0), 0)
+    return max(min(found, default=0) // 4, _MIN_BYTES)
 
 
 def _of_machine() -> int | None:
@@ -155,55 +151,44 @@ def settings_for(
     base: CleanerSettings,
     asked: Mapping[str, float | None],
     lookup: Callable[[str], str | None],
+    server: ServerProperties | None = None,
     limits_records: bool = False,
-) -> CleanerSettings:
-    """Returns ``base`` with the settings of a topic.
+) -> tuple[CleanerSettings, str]:
+    """Returns ``base`` with the settings of a topic, and the settings as text, each with its source; the index interval
+    is reported elsewhere.
 
     ``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting;
     ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that is not a number.
     """
     kinds = {field.name: float if field.name == "min_ratio" else int for field in fields(CleanerSettings)}
     found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     names = TOPIC_NAMES | ({"record_limit_bytes": RECORD_LIMIT} if limits_records else {})
     for name, topic_name in names.items():
         if (given := asked.get(name)) is not None:
-            found[name] = given
+            found[name], sources[name] = given, "by option"
             continue
-        text = lookup(topic_name)
-        if name == "segment_bytes":
-            text = lookup(_INTERNAL_SEGMENT_BYTES) or text
-        if text is not None:
-            try:
-                found[name] = kinds[name](text)
-            except ValueError as error:
-                raise UnsupportedError(f"{topic_name} is {text!r}, not a number") from error
+        text = lookup(_INTERNAL_SEGMENT_BYTES) if name == "segment_bytes" else None
+        text, sources[name] = text or lookup(topic_name), "the topic's"
+        if text is None and server is not None:
+            text, sources[name] = server.setting(topic_name), "by the broker's file"
+        if text is None:
+            sources[name] = "Kafka's default"
+            continue
+        try:
+            found[name] = kinds[name](text)
+        except ValueError as error:
+            raise UnsupportedError(f"{topic_name} is {text!r}, not a number") from error
     chosen = replace(base, **found)
     # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)
-    return replace(chosen, delete_retention_ms=min(chosen.delete_retention_ms, longest_ms))
-
-
-def shown_settings(
-    settings: CleanerSettings,
-    asked: Mapping[str, float | None],
-    lookup: Callable[[str], str | None],
-    server: ServerProperties | None,
-) -> str:
-    """Returns the settings of a partition as text, each with its source. The index interval is reported elsewhere."""
-    parts = []
-    for name, topic_name in TOPIC_NAMES.items():
-        if name == "interval_bytes":
-            continue
-        if asked.get(name) is not None:
-            source = "by option"
-        elif lookup(topic_name) is not None or (name == "segment_bytes" and lookup(_INTERNAL_SEGMENT_BYTES)):
-            source = "the topic's"
-        elif server is not None and server.setting(topic_name) is not None:
-            source = "by the broker's file"
-        else:
-            source = "Kafka's default"
-        parts.append(f"{topic_name} {_shown(name, getattr(settings, name))} ({source})")
-    return ", ".join(parts)
+    chosen = replace(chosen, delete_retention_ms=min(chosen.delete_retention_ms, longest_ms))
+    shown = (
+        f"{topic_name} {_shown(name, getattr(chosen, name))} ({sources[name]})"
+        for name, topic_name in TOPIC_NAMES.items()
+        if name != "interval_bytes"
+    )
+    return chosen, ", ".join(shown)
 
 
 def _shown(name: str, value: float) -> str:

@@ -5,9 +5,9 @@ from pathlib import Path
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.quarantine import staging
 from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
-from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
+from kseg.logdir.log_directory import BrokerState
 
 NOW, RETENTION = 2_000_000_000, 1000
 
@@ -24,7 +24,9 @@ def clean(
     chosen |= {"now_ms": NOW, "memory_bytes": 1 << 16, **changed}
     given_settings = CleanerSettings(**chosen)  # type: ignore[arg-type]
     with staging(str(partition)) as stage:
-        compactor = Compactor(str(partition), Checkpoints(checkpoint), given_settings, stage, each, rounds=rounds)
+        compactor = Compactor(
+            str(partition), BrokerState(cleaner_offset=checkpoint), given_settings, stage, each, rounds=rounds
+        )
         for plan in compactor.plans():
             apply(plan, "compact", Keeping(keeps=False))
     return compactor.result

@@ -1,6 +1,5 @@
 """The range to clean: LogCleanerManager's rules on artificial segments."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from kseg.cleaner.ranges import (
     TRANSACTION,
     WATERMARK,
     Backlog,
-    Checkpoints,
     CleanableRange,
     backlog_of,
     cleanable_range,
@@ -37,17 +35,17 @@ def segments(*bases: int, size: int = 100) -> list[CleanerSegment]:
     ]
 
 
-Limits = tuple[Checkpoints, Producers]
+Limits = tuple[BrokerState, Producers]
 
 
 def limits(end: int, last_stable: int | None = None, start: int = 0) -> Limits:
-    return Checkpoints(log_start=start), Producers(end, last_stable)
+    return BrokerState(log_start_offset=start), Producers(end, last_stable)
 
 
 def cleanable(
     found: list[CleanerSegment], checkpoint: int | None, known: Limits, settings: CleanerSettings
 ) -> CleanableRange:
-    return cleanable_range(found, replace(known[0], cleaner=checkpoint), known[1], settings)
+    return cleanable_range(found, known[0]._replace(cleaner_offset=checkpoint), known[1], settings)
 
 
 @pytest.mark.parametrize(

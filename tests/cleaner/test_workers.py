@@ -11,12 +11,12 @@ from cleaner.partitions import new_records, write_log
 from kseg.changes.quarantine import staging
 from kseg.cleaner.compaction import Compactor
 from kseg.cleaner.log import CleaningThreads, read_segments
-from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.rounds import MapBuilder, OffsetMap, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.kernel.records.building import seal
 from kseg.limits import FRAMES_PER_CALL
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.batches import RecordBatch
 from kseg.stores.windows import Buffers
 from segment.reading import items_at
@@ -29,7 +29,7 @@ def cleaned(partition: Path, folder: Path, jobs: int, **settings: object) -> tup
     folder.mkdir()
     chosen = CleanerSettings(NOW_MS, min_ratio=0.0, includes_active=True, jobs=jobs, **settings)  # type: ignore
     with staging(str(partition), str(folder)) as stage:
-        compactor = Compactor(str(partition), Checkpoints(), chosen, stage)
+        compactor = Compactor(str(partition), BrokerState(), chosen, stage)
         for _ in compactor.plans():
             pass
         found = [Path(group.segment.path).read_bytes() for group in compactor.result.groups]

@@ -207,7 +207,7 @@ def _write(
 
 def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, int]:
     """Writes the partition. Returns the sizes of its files."""
-    from kseg.conversion.rewriting import make_side_files  # a dry run makes none
+    from kseg.conversion.rows_writer import make_side_files  # a dry run makes none
 
     writer = LogWriter(folder, log.first_offset)
     try:

@@ -19,8 +19,7 @@ from kseg.cli.options import (
 )
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
-from kseg.conversion.planner import ConversionPlanner, check_output, convert_to_new
-from kseg.conversion.rewriting import Conversion
+from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
 from kseg.errors import DamageError, PathError
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.logdir.topics import of_topics

@@ -10,7 +10,7 @@ import os
 import sys
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,24 +18,23 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
-from kseg.changes.driver.command import ChangeOptions, Messages
-from kseg.changes.new_directories import new_directories
-from kseg.changes.plan import Plan
-from kseg.conversion.grouping import GROUP_BYTES
 from kseg.conversion.options import ConvertOptions
-from kseg.conversion.planner import plan_of_new
-from kseg.conversion.rewriting import known_gaps, make_side_files
 from kseg.conversion.rows_writer import (
+    GROUP_BYTES,
     RECORD_BYTES,
+    BatchFields,
+    Build,
+    Grouper,
     NewRecord,
     PartitionWriters,
     RowsWriter,
-    first_leader_epoch,
+    known_gaps,
+    make_side_files,
     rows_of,
 )
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, errors_at
 from kseg.export import pa
-from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
+from kseg.formats.areas import NONE, Area, build_batch
 from kseg.formats.compressing import target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
@@ -45,7 +44,6 @@ from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME,
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
 from kseg.segment.files import SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores.source import STANDARD_INPUT
 
 _RECORD_FIELDS = frozenset(
@@ -115,16 +113,15 @@ Line = BatchLine | RecordLine | DamageLine
 
 
 class JsonLines:
-    """Iterates over the batches with their records, and the records without a batch, of a stream of lines.
-
-    ``first_line``: line number where the latest of them starts. Raises BadLineError with the line number.
+    """Iterates over the batches with their records, and the records without a batch, of a stream of lines, each with
+    the number of its first line. Raises BadLineError with the line number.
     """
 
     def __init__(self, stream: BinaryIO, name: str, max_line_bytes: int) -> None:
         self._stream, self._name, self._max = stream, name, max_line_bytes
-        self._number = self.first_line = 0
+        self._number = 0
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[tuple[int, Line]]:
         batch: BatchLine | None = None
         begins = 0
         while line := self._stream.readline(self._max + 1):
@@ -139,15 +136,12 @@ class JsonLines:
                 batch.problem = batch.problem or found.problem
                 continue
             if batch is not None:
-                self.first_line = begins
-                yield batch
+                yield begins, batch
             batch, begins = found if isinstance(found, BatchLine) else None, self._number
             if found is not None and batch is None:
-                self.first_line = begins
-                yield found
+                yield begins, found
         if batch is not None:
-            self.first_line = begins
-            yield batch
+            yield begins, batch
 
     def _bad(self, why: str) -> BadLineError:
         return BadLineError(f"{self._name}: line {self._number} {why}; nothing was written")
@@ -369,7 +363,6 @@ class NewPartition(RowsWriter):
         self._request = request
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
-        self._has_batches = False
 
     def add_record(self, line: RecordLine) -> None:
         """Adds a record without a batch."""
@@ -393,7 +386,6 @@ class NewPartition(RowsWriter):
             self._add_to_snapshot(line)
             return
         self.flush()
-        self._has_batches = True
         segment = line.file.base_offset if line.file.kind == LOG and not line.file.leftover else None
         if self._request.segment_bytes is None and segment not in (None, self._segment):
             self._end_segment()
@@ -408,13 +400,12 @@ class NewPartition(RowsWriter):
             if not header.base_offset <= first or self.next_offset - 1 > header.last_offset:
                 raise KsegError(f"{self.name}: records lie outside the batch at offset {header.base_offset}")
             self.next_offset = header.last_offset + 1
-            data = self._batch(line, records)
+            base, data = header.base_offset, self._batch(line, records)
+            builds: Iterable[Build] = [(lambda: data, len(data))]
         else:
-            data = self._messages(line, records)
-        base = header.base_offset if line.magic == MAGIC_V2 else records[0].offset if records else self.next_offset
-        if self._segment is not None:
-            base = min(base, self._segment)
-        self._append(base, [(lambda: data, len(data))])
+            base = records[0].offset if records else self.next_offset
+            builds = self._messages(line, records)
+        self._append(base if self._segment is None else min(base, self._segment), builds)
 
     def _add_to_snapshot(self, line: BatchLine) -> None:
         """Adds a batch to a snapshot of the cluster metadata, whose offsets are its own."""
@@ -440,21 +431,14 @@ class NewPartition(RowsWriter):
         target = NONE if header.is_control or not records else self._request.target or target_of(header.codec)
         return build_batch(header._replace(record_count=area.count), area.take(), target)
 
-    def _messages(self, line: BatchLine, records: list[NewRecord]) -> bytes:
-        header = line.header
-        attributes = LOG_APPEND_TIME * header.is_log_append_time
-        area = Area(line.magic, bool(header.codec), attributes)
-        if not records:
-            return b""
-        area.begin(records[0].offset)
-        rows = rows_of(records)
+    def _messages(self, line: BatchLine, records: list[NewRecord]) -> Iterator[Build]:
+        """Yields a compressed message of these, or each by itself."""
+        header, rows, grouper = line.header, rows_of(records), Grouper(line.magic)
         self._check_headers(line.magic, rows)
-        if area.add(rows, 0, rows.count) != rows.count:
-            raise KsegError(f"{self.name}: the message at offset {records[0].offset} is too large")
         target = self._request.target or target_of(header.codec)
-        if target.codec == 0:
-            return area.take()
-        return build_wrapper(line.magic, area.last_offset, area.largest_timestamp, attributes, area.take(), target)
+        append_time = header.max_timestamp if header.is_log_append_time else None
+        yield from grouper.add(BatchFields(target, append_time=append_time), iter([rows]), None)
+        yield from grouper.flush()
 
     # The end
 
@@ -470,45 +454,11 @@ class NewPartition(RowsWriter):
         for segment in self._segments:
             self.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
         if self.folder is not None and self._segments and self._magic == MAGIC_V2:
-            epochs = [(LEADER_EPOCHS, first_leader_epoch(self._segments))]
-            for name, content in make_side_files(self._segments, None) if self._has_batches else epochs:
+            for name, content in make_side_files(self._segments, None):
                 Disk().write_file(f"{self.folder}/{name}", content, self.folder)
                 self.files[name] = len(content)
         if self.folder is not None:
             record(self.folder, known_gaps(self._gaps), Disk())
-
-
-def build(
-    paths: Sequence[str],
-    output: str,
-    request: ConvertOptions,
-    change: ChangeOptions,
-    messages: Messages,
-    add: Callable[[Import, Sequence[str], ConvertOptions], None],
-) -> list[Plan]:
-    """Writes partitions below ``output``, or in a dry run only counts. Returns a plan for each. Raises KsegError.
-
-    ``add``: adds the records of the paths.
-    """
-    is_dry = change.is_dry
-    with new_directories(output, change.takes_lock, is_dry) as made:
-
-        def folder(name: str) -> str | None:
-            path = made.add(name, is_dry)
-            return None if is_dry else path
-
-        work = Import(request, folder)
-        try:
-            add(work, paths, request)
-            work.finish()
-        except BaseException:
-            work.close()
-            raise
-    for skipped in work.skipped:
-        messages.warning(f"left out: {skipped}")
-    for name, partition in work.partitions.items():
-        messages.detail(f"{name}: {partition.records} records")
-    return [plan_of_new(os.path.join(output, name), partition.files, "") for name, partition in work.partitions.items()]
 
 
 def add_lines(work: Import, paths: Sequence[str], request: ConvertOptions) -> None:
@@ -517,13 +467,13 @@ def add_lines(work: Import, paths: Sequence[str], request: ConvertOptions) -> No
         with ExitStack() as opened:
             name = "standard input" if path == STANDARD_INPUT else path
             lines = JsonLines(open_input(path, opened), name, 4 * request.max_batch_bytes)
-            for line in lines:
+            for number, line in lines:
                 try:
                     work.add(line)
                 except StoppedHalfwayError:
                     raise
                 except KsegError as error:
-                    raise nothing_written(f"{name}: line {lines.first_line}", error) from error
+                    raise nothing_written(f"{name}: line {number}", error) from error
 
 
 def nothing_written(place: str, error: Exception) -> KsegError:

@@ -7,27 +7,32 @@ is not; then the partition must be converted as a whole.
 """
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from kseg.conversion import recoding
-from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.options import ConvertOptions, LossError
+from kseg.conversion.rows_writer import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.errors import DamageError, KsegError, UnsupportedError, errors_at
 from kseg.formats import compression
-from kseg.formats.compressing import Target, target_of
+from kseg.formats.areas import build_batch
+from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compressing import Target, packer, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
-from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
+from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.formats.suffixes import LOG
-from kseg.kernel.codecs.recoding import BatchSelection
+from kseg.kernel.codecs.expand import ExpansionBuffer
+from kseg.kernel.codecs.recoding import BatchSelection, Repacking
 from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout import rows as layout
-from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
+from kseg.kernel.layout.headers import APPEND_TIME, LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.records.building import max_bytes, single_batches
 from kseg.kernel.records.columns import Collector
+from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
@@ -98,6 +103,174 @@ class Losses:
         return ", ".join(_SENTENCES[name].format(self.counts[name]) for name in _SENTENCES if self.counts[name])
 
 
+# Reads uniform uncompressed batches many at a time: in formats before v2 each uncompressed message is a batch, and one
+# Python call for each would take a hundred times as long as processing its bytes.
+
+
+class UniformRows(NamedTuple):
+    """Uncompressed batches of one ``magic``: their ``frames`` (rows FRAME_*) and records.
+
+    ``append_time`` in ms, None for CreateTime.
+    """
+
+    frames: memoryview
+    rows: Rows
+    magic: int
+    append_time: int | None
+
+    @property
+    def data(self) -> Any:
+        """All their bytes."""
+        first, end = _extent(self.frames, 0)
+        return self.rows.payload[first:end]
+
+
+def uniform_rows(
+    collector: Collector, buffer: Sliceable, frames: memoryview, stop: int, scratch: Scratch
+) -> Iterator[UniformRows]:
+    """Yields the records of the next uniform frames up to ``stop``. The collector is then at the frame behind them.
+
+    Raises DamageError if the bytes have changed since they were checked.
+    """
+    max_headers = MAX_HEADERS * layout.HEADER_WIDTH
+    while True:
+        first = collector.frame
+        status = collector.collect(buffer, frames, stop, ALL, scratch.rows, scratch.headers)
+        if collector.row_count:
+            read = frames[first * layout.FRAME_WIDTH : collector.frame * layout.FRAME_WIDTH]
+            rows = Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
+            yield UniformRows(read, rows, collector.magic, collector.time if collector.kind == APPEND_TIME else None)
+            collector.row_count = collector.header_count = 0
+        elif status == layout.MORE_HEADERS and len(scratch.headers) < max_headers:
+            scratch.headers = int64s(max_headers)
+        elif collector.is_open:
+            raise DamageError("a batch changed while it was read; nothing was written")
+        else:
+            return
+
+
+# Recompresses v2 batches: all header fields except codec, size and CRC stay the same.
+
+_of_thread = threading.local()
+
+_TRIED_BYTES = 64 << 10
+"""Output space that the kernel gets at first. If it skips many batches, larger buffers would be moved each time."""
+_Place = tuple[int, int, int | None, int | None]
+"""Position and size of a batch, and its first and last offset if known."""
+
+
+class Refusal(NamedTuple):
+    """An omitted batch, and its offsets if they are known."""
+
+    damage: Damage
+    gaps: list[tuple[int, int]]
+
+
+class Refused(Exception):
+    """An invalid batch; ``problem`` is the reason."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+    def at(self, position: int, size: int, first_offset: int | None, last_offset: int | None) -> Refusal:
+        """Returns the refusal of the batch with this position in its file, size and offsets."""
+        is_known = first_offset is not None and last_offset is not None
+        damage = Damage(self.problem.code, position, size, self.problem.message)
+        return Refusal(damage, [(first_offset or 0, last_offset or 0)] if is_known else [])
+
+
+def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, max_bytes: int) -> list[Any]:
+    """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
+
+    ``origin``: position of the buffer in the file. Returns complete batches end to end (bytearray), and between them
+    the omitted batches (Refusal).
+    """
+    found: list[Any] = [bytearray()]
+    count, frame = len(frames) // layout.FRAME_WIDTH, 0
+
+    def new_repacking() -> Repacking | None:
+        made = packer(target)
+        return None if made is None else Repacking(_expansion(max_bytes), made, max_bytes)
+
+    repacking: Repacking | None = _kept(("repacking", target, max_bytes), new_repacking)
+    while frame < count:
+        if repacking is not None:
+            frame = _repack(repacking, buffer, frames, frame, found[-1])
+        if frame < count:
+            at = frame * layout.FRAME_WIDTH
+            position, size = frames[at + layout.FRAME_POSITION], frames[at + layout.FRAME_SIZE]
+            header = parse_header(buffer, position)
+            try:
+                found[-1] += recompressed(buffer[position : position + size], header, target, max_bytes)
+            except Refused as refused:
+                refusal = refused.at(origin + position, size, header.base_offset, header.last_offset)
+                found += [refusal, bytearray()]
+        frame += 1
+    return found
+
+
+def _repack(repacking: Repacking, buffer: Sliceable, frames: memoryview, first: int, out: bytearray) -> int:
+    """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
+    status = layout.FULL
+    repacking.frame, repacking.size = first, len(out)
+    lengthen(out, min(_expected(frames, first), _TRIED_BYTES))
+    while status == layout.FULL:
+        status = repacking.repack(buffer, frames, out)
+        if status == layout.FULL:
+            lengthen(out, repacking.needed + _expected(frames, repacking.frame))
+    del out[repacking.size :]
+    return int(repacking.frame)
+
+
+def _extent(frames: memoryview, first: int) -> tuple[int, int]:
+    """Returns where frame ``first`` begins, and where the last one ends."""
+    last = len(frames) - layout.FRAME_WIDTH
+    end = frames[last + layout.FRAME_POSITION] + frames[last + layout.FRAME_SIZE]
+    return frames[first * layout.FRAME_WIDTH + layout.FRAME_POSITION], end
+
+
+def _expected(frames: memoryview, first: int) -> int:
+    """Returns the expected output size of the frames from ``first`` on, if the codec does not shrink them."""
+    begin, end = _extent(frames, first)
+    return end - begin + (end - begin) // 64
+
+
+def _expansion(max_bytes: int) -> ExpansionBuffer:
+    found: ExpansionBuffer = _kept(("expansion", max_bytes), lambda: expansion_buffer(max_bytes))
+    return found
+
+
+def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """Returns this thread's object of that name; only the object with the latest parameters is cached."""
+    kept: dict[str, tuple[Any, Any]] = _of_thread.__dict__
+    if name[0] not in kept or kept[name[0]][0] != name:
+        kept[name[0]] = (name, make())
+    return kept[name[0]][1]
+
+
+def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> BytesLike:
+    """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
+    try:
+        payload, start = open_records(data, header, max_bytes, _expansion(max_bytes))
+    except UndecodableError as error:
+        raise Refused(Problem(error.problem, str(error))) from error
+    if problems := survey_records(payload, start, header)[0]:
+        raise Refused(Problem(*problems[0]))
+    return memoryview(payload)[start:]
+
+
+def checked(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> bytes:
+    """Returns the batch unchanged after checking its records. Raises Refused."""
+    opened(data, header, max_bytes)
+    return bytes(data)
+
+
+def recompressed(data: BytesLike, header: RecordBatchHeader, target: Target, max_bytes: int) -> bytes:
+    """Returns the batch with another codec. Raises Refused."""
+    return build_batch(header, opened(data, header, max_bytes), target)
+
+
 # Converts batches one by one to the requested format, codec and size.
 #
 # As in Kafka's cleaner and down-conversion, a compressed message becomes one batch and vice versa, and uncompressed
@@ -134,7 +307,7 @@ class Converter:
             target == 1 and (request.batch_bytes is not None or self._target(0, target).codec == NONE)
         )
 
-    def take(self, found: recoding.UniformRows) -> Iterator[Build]:
+    def take(self, found: UniformRows) -> Iterator[Build]:
         """Converts many valid batches."""
         if found.magic == 1:
             self._found.losses.add_timestamps(found.rows)
@@ -194,7 +367,7 @@ class Converter:
         self._found.losses.add(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
         if header.codec >= len(CODEC_NAMES):
-            raise recoding.Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
+            raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
         is_bare = header.is_control or header.record_count == 0
         if magic < MAGIC_V2:
             if not is_bare:
@@ -206,13 +379,10 @@ class Converter:
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
             if is_bare or self._is_kept(header.codec):
-                yield partial(recoding.checked, batch.data, header, self._request.max_batch_bytes), batch.size
+                yield partial(checked, batch.data, header, self._request.max_batch_bytes), batch.size
             else:
                 target, self._found.has_changed = self._target(header.codec, magic), True
-                yield (
-                    partial(recoding.recompressed, batch.data, header, target, self._request.max_batch_bytes),
-                    4 * batch.size,
-                )
+                yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
             return
         self._check(batch)
         fields = BatchFields(
@@ -278,7 +448,7 @@ class Converter:
     @staticmethod
     def _check(batch: Batch) -> None:
         if problems := [problem for problem in batch.check() if problem.code not in READABLE_CODES]:
-            raise recoding.Refused(problems[0])
+            raise Refused(problems[0])
 
 
 def _check_offsets(batch: Message, next_offset: int) -> None:
@@ -288,15 +458,15 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
         for rows in batch.rows():
             survey.add(rows)
     except UndecodableError as error:
-        raise recoding.Refused(Problem(error.problem, str(error))) from error
+        raise Refused(Problem(error.problem, str(error))) from error
     problems = [*batch.passed(), *survey.problems(bool(batch.header.codec))]
     if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
-        raise recoding.Refused(problems[0])
+        raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:
-        raise recoding.Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
+        raise Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
     if last != batch.last_offset and batch.last_offset:  # early librdkafka versions wrote 0
-        raise recoding.Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
+        raise Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
 
 
 def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
@@ -312,9 +482,6 @@ def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
 RECODED_BYTES = 2 << 20
 """Size of a run (`SegmentReader`), and of the batches in one task: large enough that threads cost little overhead."""
 
-Window = tuple[Any, memoryview, int, int]
-"""A window of frames of a run (`SegmentReader.window`)."""
-
 
 @dataclass(slots=True)
 class Converted:
@@ -323,7 +490,8 @@ class Converted:
     ``skipped``: damage that was skipped, by file; ``left_out``: number of batches that no read_committed consumer sees;
     ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``next_offset``: the offset
     after the last batch; ``ends_in_damage``: the end of a gap is unknown. ``has_changed``: whether any batch has
-    changed; ``has_same_segments``: whether all batches are in segments with the same base offsets.
+    changed; ``has_same_segments``: whether all batches are in segments with the same base offsets. ``files``: names and
+    sizes of the written files; ``carried``: names of side files that stay unchanged.
     """
 
     losses: Losses
@@ -337,6 +505,8 @@ class Converted:
     ends_in_damage: bool = False
     has_changed: bool = False
     has_same_segments: bool = False
+    files: dict[str, int] = field(default_factory=dict)
+    carried: list[str] = field(default_factory=list)
 
     @property
     def is_same_log(self) -> bool:
@@ -410,7 +580,6 @@ class _Conversion:
         self._converter = Converter(request, self.found)
         self._writer: LogWriter | None = None
         self._file = ""
-        self._kept_window: tuple[Run, int, Window] | None = None
         self._transactions = transactions
 
     def run(self) -> None:
@@ -464,7 +633,7 @@ class _Conversion:
         target = self._request.target
         if target is None or not self._takes_runs:
             return first
-        buffer, rows, origin, stop = self._window(reader, run, first)
+        buffer, rows, origin, stop = reader.window(run, first)
         selection = BatchSelection(self.found.next_offset)
         kept = -1 if self._request.has_level and target.codec else target.codec
         end = selection.select(buffer, rows, first, stop, kept, RECODED_BYTES)
@@ -473,17 +642,10 @@ class _Conversion:
             self.found.next_offset = selection.next_offset
             self.found.has_changed = True
             places = memoryview(bytes(rows[first * layout.FRAME_WIDTH : end * layout.FRAME_WIDTH])).cast("q")
-            task = partial(recoding.recode, buffer, places, origin, target, self._request.max_batch_bytes)
+            task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
             for results in self._pipeline.submit(task, 4 * selection.size):
                 self._write(results)
         return end
-
-    def _window(self, reader: SegmentReader, run: Run, first: int) -> Window:
-        """As the reader's method, but called once for many frames of a run."""
-        kept = self._kept_window
-        if kept is None or kept[0] is not run or not kept[1] <= first < kept[2][3]:
-            kept = self._kept_window = (run, first, reader.window(run, first))
-        return kept[2]
 
     @property
     def _takes_runs(self) -> bool:
@@ -493,13 +655,12 @@ class _Conversion:
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
         """As `_recode`, for uniform uncompressed batches."""
-        if not self._takes_runs or not self._converter.can_take(
-            run.rows[first * layout.FRAME_WIDTH + layout.FRAME_MAGIC]
-        ):
+        magic = run.rows[first * layout.FRAME_WIDTH + layout.FRAME_MAGIC]
+        if not self._takes_runs or not self._converter.can_take(magic):
             return first
-        buffer, frames, _, stop = self._window(reader, run, first)
+        buffer, frames, _, stop = reader.window(run, first)
         collector = Collector(first, self.found.next_offset)
-        for found in recoding.uniform_rows(collector, buffer, frames, stop, self._scratch):
+        for found in uniform_rows(collector, buffer, frames, stop, self._scratch):
             self._submit(self._converter.take(found))
         self.found.batches += collector.frame - first
         self.found.next_offset = collector.next_offset
@@ -526,7 +687,7 @@ class _Conversion:
             return
         try:
             self._submit(self._converter.add(batch, self.found.next_offset), batch)
-        except recoding.Refused as refused:
+        except Refused as refused:
             self._refuse(batch, refused.problem)
             return
         if self.found.ends_in_damage:  # offsets missing before this batch may have been in the damaged bytes
@@ -580,23 +741,23 @@ class _Conversion:
         self.found.ends_in_damage = True
 
     def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
-        location = recoding.BatchLocation(0, 0)
+        place: _Place = 0, 0, None, None
         if batch is not None:
-            location = recoding.BatchLocation(batch.position, batch.size, batch.base_offset, batch.last_offset)
+            place = batch.position, batch.size, batch.base_offset, batch.last_offset
         for build, weight in builds:
             # If the conversion will fail for losses, only the remaining losses are still counted.
             if self._request.is_lossy or not self.found.losses:
-                for results in self._pipeline.submit(partial(_attempt, build, location), weight):
+                for results in self._pipeline.submit(partial(_attempt, build, place), weight):
                     self._write(results)
 
     def _drain(self) -> None:
         for results in self._pipeline.drain():
             self._write(results)
 
-    def _write(self, results: list[list[bytes | bytearray | recoding.Refusal]]) -> None:
+    def _write(self, results: list[list[bytes | bytearray | Refusal]]) -> None:
         pieces: list[bytes | bytearray] = []
         for result in (result for some in results for result in some):
-            if isinstance(result, recoding.Refusal):
+            if isinstance(result, Refusal):
                 is_after_damage = self.found.ends_in_damage
                 self._skip(result.damage)
                 self.found.ends_in_damage = is_after_damage  # it describes the reading position
@@ -638,11 +799,11 @@ class _Conversion:
         self.found.segments += written
 
 
-def _attempt(build: Callable[[], bytes], location: recoding.BatchLocation) -> list[bytes | recoding.Refusal]:
+def _attempt(build: Callable[[], bytes], place: _Place) -> list[bytes | Refusal]:
     try:
         return [build()]
-    except recoding.Refused as refused:
-        return [recoding.refused_at(location, refused)]
+    except Refused as refused:
+        return [refused.at(*place)]
 
 
 def is_divisible(files: list[SegmentFile], request: ConvertOptions) -> bool:

@@ -1,24 +1,32 @@
-"""Plans conversions for the partitions that a command names: in place, or to new directories, all of a run or none."""
+"""Plans conversions for the partitions that a command names: in place, or to new directories, all of a run or none.
+
+Transaction indexes, producer snapshots and leader epochs are unchanged if every batch stays in a segment with the same
+base offset; except snapshots, if records are regrouped. Otherwise they are built from the batches, as a broker does
+when it appends and rolls.
+"""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import all_accepted, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.copies import write_root_files
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, umask
 from kseg.changes.driver.command import ChangeOptions, Messages, Outcome, Planner, Reporter, is_partition
 from kseg.changes.journal import Known
 from kseg.changes.new_directories import new_directories
-from kseg.changes.plan import CREATE, Plan, Step
+from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.changes.quarantine import staging
-from kseg.conversion import rewriting
 from kseg.conversion.options import ConvertOptions
-from kseg.conversion.partition import convert_segments
-from kseg.errors import PathError
+from kseg.conversion.partition import Converted, convert_segments
+from kseg.conversion.rows_writer import known_gaps, make_side_files
+from kseg.errors import PathError, UnsupportedError
+from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
+from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.topics import KnownTopics, TopicIntervals, Topics
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
@@ -26,15 +34,128 @@ from kseg.segment.files import (
     SegmentFile,
     file_names,
     holds_segments,
+    list_segments,
     own_name,
     own_partitions,
     parse_partition_name,
     segment_file,
 )
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
+from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
+from kseg.stores.regular_files import open_regular, read_regular
 from kseg.stores.source import STANDARD_INPUT
+
+Conversion = Callable[[str, list[SegmentFile], ConvertOptions, str | None], Converted]
+"""Converts segments, as `kseg.conversion.partition.convert_segments`."""
+
+_CARRIED = (TRANSACTION_INDEX, SNAPSHOT)
+_UNFINISHED = (CLEANED, SWAP)
+
+
+def segments_of(directory: str) -> list[SegmentFile]:
+    """Returns the segments of a partition that can be converted. Raises PathError, UnsupportedError."""
+    if os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-"):
+        raise UnsupportedError(f"{directory}: the log of cluster metadata has one format only, that of its brokers")
+    found = list_segments(directory)
+    if not found:
+        raise PathError(f"{directory}: holds no segments")
+    if unfinished := [name for name in sorted(trees.listdir(directory)) if name.endswith(_UNFINISHED)]:
+        raise UnsupportedError(f"{directory}/{unfinished[0]}: a cleaning was interrupted; kseg recover finishes it")
+    return found
+
+
+def rewrite(
+    name: str,
+    files: list[SegmentFile],
+    directory: str | None,
+    request: ConvertOptions,
+    folder: str | None,
+    convert: Conversion = convert_segments,
+) -> Converted:
+    """Writes the segments and their side files to ``folder``, or only counts without one.
+
+    ``directory``: the directory of side files, if any; ``convert``: converts the segments. Raises DamageError,
+    LossError.
+    """
+    made = convert(name, files, request, folder)
+    first = made.segments[0].name(SNAPSHOT) if made.segments else ""
+    for segment in made.segments:
+        made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
+    if request.magic in (0, 1):
+        return made
+    # Producer snapshots contain the last batch of each producer, which differs if records are regrouped.
+    keeps_batches = made.is_same_log or request.batch_bytes is None
+    stays: tuple[str, ...] = ()
+    if directory is not None:
+        made.carried = [LEADER_EPOCHS] if trees.exists(os.path.join(directory, LEADER_EPOCHS)) else []
+        if made.has_same_segments:
+            stays = SIDE_SUFFIXES if keeps_batches else tuple(suffix for suffix in SIDE_SUFFIXES if suffix != SNAPSHOT)
+            carried = [name for name in sorted(trees.listdir(directory)) if name.endswith(_CARRIED)]
+            made.carried += [name for name in carried if name.endswith(stays) or name == first]
+    if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
+        path = os.path.join(directory or "", first)
+        is_continued = directory is not None and first and trees.exists(path)
+        seed = read_regular(path, MAX_ROOT_FILE_BYTES) if is_continued else None
+        for each, content in make_side_files(made.segments, seed):
+            if each not in made.carried and not each.endswith(stays):
+                Disk().write_file(os.path.join(folder, each), content, folder)
+                made.files[each] = len(content)
+    return made
+
+
+def complete(folder: str, directory: str, carried: list[str]) -> None:
+    """Adds the unchanged files to a new partition, and gives its files the owner and mode of the old ones."""
+    disk = Disk()
+    for name in [*carried, PARTITION_METADATA]:
+        if trees.exists(os.path.join(directory, name)):
+            disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
+    copy_owner_to_files(folder, directory, umask())
+
+
+def copy_owner_to_files(folder: str, directory: str, mask: int = 0) -> None:
+    """Sets owner and mode of new files, less ``mask``, as far as this user may."""
+    disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
+    for name in sorted(trees.listdir(folder)):
+        with suppress(PermissionError):
+            disk.copy_owner(os.path.join(folder, name), model, mask=mask)
+
+
+def plan_rewriting(directory: str, made: Converted, folder: str | None, reason: str) -> Plan:
+    """Returns the plan that replaces the old files by the output of ``rewrite``; without a folder it can only be shown.
+
+    The plan is empty if no batch has changed.
+    """
+    plan = Plan(directory)
+    if made.is_same_log:
+        return plan
+    plan.gaps = known_gaps(made.gaps)
+    removed = defaultdict[str, list[Removed]](list)
+    for file, damage in made.skipped:
+        removed[os.path.basename(file)].append(Removed(damage.position, damage.length, damage.message))
+    for name in sorted(trees.listdir(directory), reverse=True):
+        is_old = name.endswith((*LOGS, *SIDE_SUFFIXES)) or name == LEADER_EPOCHS
+        is_replaced = is_old and name not in made.files and name not in made.carried
+        if is_replaced and trees.isfile(os.path.join(directory, name)):
+            plan.delete(name, f"{reason}: replaced by others", removed[name])
+    for name, size in sorted(made.files.items()):
+        if folder is None:
+            plan.outline(name, size, reason)
+        elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
+            plan.write(name, (), reason, removed[name] if plan.state_of(name) else [], source=path)
+            plan.staged_bytes += size
+    return plan
+
+
+def _is_same(path: str, other: str) -> bool:
+    """Whether two side files have the same content; other files count as different."""
+    if path.endswith(LOG) or not trees.exists(other) or trees.getsize(path) != trees.getsize(other):
+        return False
+    with open_regular(path) as mine, open_regular(other) as theirs:
+        return mine.read() == theirs.read()
+
 
 # Checks that the output of a conversion fits on the disk: by an estimate, and if that is too large, by a dry run.
 
@@ -55,7 +176,7 @@ def check_space_to_rewrite(
     size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
     if size * growth + MARGIN_BYTES <= free_bytes(path):
         return
-    check_free(path, sum(rewriting.rewrite(name, files, directory, request, None).files.values()))
+    check_free(path, sum(rewrite(name, files, directory, request, None).files.values()))
 
 
 _MAX_DAMAGES = 20
@@ -71,7 +192,7 @@ class ConversionPlanner(Planner):
         options: ConvertOptions,
         change: ChangeOptions,
         reporter: Reporter,
-        conversion: rewriting.Conversion = convert_segments,
+        conversion: Conversion = convert_segments,
     ) -> None:
         super().__init__(reporter)
         self._options, self._conversion, self._is_dry = options, conversion, change.is_dry
@@ -88,21 +209,21 @@ class ConversionPlanner(Planner):
         request = self._options
         if not self._is_dry and request.magic in (0, 1) and not request.is_lossy:
             for path in parts:  # if one is refused for loss of information, none is changed
-                rewriting.rewrite(path, rewriting.segments_of(path), path, request, None, self._conversion)
+                rewrite(path, segments_of(path), path, request, None, self._conversion)
         for path in parts:
             with self.attempt(path), ExitStack() as staged:
                 yield self._plan(path, staged)
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
-        files, folder, request = rewriting.segments_of(directory), None, self._request_of(directory)
+        files, folder, request = segments_of(directory), None, self._request_of(directory)
         if not self._is_dry:
             check_space_to_rewrite(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
-        made = rewriting.rewrite(directory, files, directory, request, folder, self._conversion)
+        made = rewrite(directory, files, directory, request, folder, self._conversion)
         report_losses(directory, made, self.reporter)
         if folder is not None:
-            rewriting.copy_owner_to_files(folder, directory)
-        return rewriting.plan_rewriting(directory, made, folder, self._options.reason)
+            copy_owner_to_files(folder, directory)
+        return plan_rewriting(directory, made, folder, self._options.reason)
 
 
 def requests_for(options: ConvertOptions, messages: Messages) -> Callable[[str | None], ConvertOptions]:
@@ -113,9 +234,8 @@ def requests_for(options: ConvertOptions, messages: Messages) -> Callable[[str |
     return lambda place: options if place is None else replace(options, interval_bytes=intervals.of(place))
 
 
-def report_losses(name: str, made: rewriting.Rewritten, messages: Messages) -> None:
+def report_losses(name: str, found: Converted, messages: Messages) -> None:
     """Reports what was left out or lost."""
-    found = made.converted
     for file, damage in found.skipped[:_MAX_DAMAGES]:
         messages.warning(
             f"{file}: {damage.code} at position {damage.position}, {damage.length} bytes left out: {damage.message}"
@@ -159,7 +279,7 @@ def convert_to_new(
     options: ConvertOptions,
     change: ChangeOptions,
     messages: Messages,
-    conversion: rewriting.Conversion = convert_segments,
+    conversion: Conversion = convert_segments,
 ) -> list[Plan]:
     """Converts the paths to partitions below ``output``, or plans that in a dry run. Returns a plan for each.
 
@@ -171,18 +291,18 @@ def convert_to_new(
         for source in _sources(paths, output, options, messages):
             is_file = source.directory is None and source.path != STANDARD_INPUT
             folder = made.add(source.name, is_dry, source.directory or resolved(source.path) * is_file)
-            files = [segment_file(source.path)] if source.directory is None else rewriting.segments_of(source.directory)
+            files = [segment_file(source.path)] if source.directory is None else segments_of(source.directory)
             request, staged = request_of(source.directory), None if is_dry else folder
             if staged is not None:
                 check_space_to_rewrite(staged, source.path, files, source.directory, request)
-            rewritten = rewriting.rewrite(source.path, files, source.directory, request, staged, conversion)
+            rewritten = rewrite(source.path, files, source.directory, request, staged, conversion)
             report_losses(source.path, rewritten, messages)
             if source.directory is not None and not is_dry:
-                rewriting.complete(folder, source.directory, rewritten.carried)
+                complete(folder, source.directory, rewritten.carried)
             if not is_dry:
                 place = source.directory or os.path.dirname(resolved(source.path)) or "."
                 accepted = [] if source.path == STANDARD_INPUT else all_accepted(place)
-                record(folder, [*accepted, *rewriting.known_gaps(rewritten.converted.gaps)], Disk())
+                record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:
             if trees.isdir(path) and not is_partition(path) and not is_dry:

@@ -1,24 +1,171 @@
-"""Writes records with rising offsets as the segments of new partitions: v2 batches without a producer."""
+"""Groups records into new batches, and writes those of new partitions as segments with their side files.
+
+Offsets stay the same, including gaps. If a v2 batch is split, the parts cover the same range of offsets and sequences;
+batches are joined only if neither offsets nor sequences have a gap between them. Records without batches get v2 batches
+without a producer, if no older format is wanted.
+"""
 
 import os
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
-from kseg.conversion.grouping import BatchFields, Build, Grouper
-from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError, errors_at
 from kseg.export import pa
+from kseg.formats.areas import MAX_AREA_BYTES, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
-from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
-from kseg.segment.files import LAST_OFFSET
-from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
+from kseg.formats.suffixes import LOG, SNAPSHOT, TRANSACTION_INDEX
+from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_PRODUCER_ID,
+    BATCH_WIDTH,
+    HEADER_WIDTH,
+    ROW_OFFSET,
+    ROW_WIDTH,
+)
+from kseg.segment.files import LAST_OFFSET, segment_stem
+from kseg.segment.writer import LARGEST_DELTA, LogWriter, RollLimits, WrittenSegment, batch_rows
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.sidefiles.indexes import build_transaction_index
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_state import (
+    ProducerStates,
+    build_producer_snapshot,
+    order_as_broker,
+    read_producer_snapshot,
+)
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.stores.source import open_source
+
+GROUP_BYTES = 16 << 10
+"""Uncompressed messages and records without a batch are grouped up to this size: batch.size of Kafka's producer."""
+
+_INITIAL_BYTES = 4 << 10
+_LARGEST_SEQUENCE = (1 << 31) - 1
+
+Build = tuple[Callable[[], bytes], int]
+"""A function that builds a batch, and the number of its input bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFields:
+    """Header fields of the batches that records go into. Records with different fields never share a batch.
+
+    ``base_offset`` and ``last_offset``: None if only the records contain them (v0, v1). ``append_time`` in ms, None for
+    CreateTime. ``sequence``: that of the record at ``base_offset``, -1 without a producer.
+    """
+
+    target: Target
+    base_offset: int | None = None
+    last_offset: int | None = None
+    append_time: int | None = None
+    is_transactional: bool = False
+    leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+
+    def is_followed_by(self, other: "BatchFields") -> bool:
+        """Whether the next records can share a batch: equal fields, and sequences continue as offsets do."""
+        rest = replace(other, base_offset=self.base_offset, last_offset=self.last_offset, sequence=self.sequence)
+        if rest != self or (self.sequence < 0) != (other.sequence < 0):
+            return False
+        if self.base_offset is not None and (other.last_offset or 0) - self.base_offset > LARGEST_DELTA:
+            return False
+        if self.sequence < 0 or self.base_offset is None or other.base_offset is None:
+            return True
+        is_next = self.last_offset is not None and other.base_offset == self.last_offset + 1
+        return is_next and other.sequence == self.sequence_at(other.base_offset)
+
+    def sequence_at(self, offset: int) -> int:
+        """Returns the sequence at an offset. Sequences wrap around after 2^31 - 1."""
+        if self.sequence < 0 or self.base_offset is None:
+            return self.sequence
+        return (self.sequence + offset - self.base_offset) & _LARGEST_SEQUENCE
+
+
+class Grouper:
+    """Builds batches of format ``magic``."""
+
+    def __init__(self, magic: int) -> None:
+        self._magic = magic
+        self._fields: BatchFields | None = None
+        self.trim()
+
+    def trim(self) -> None:
+        """Shrinks the buffer, which is empty after `flush`."""
+        self._area = Area(self._magic, initial_bytes=_INITIAL_BYTES)
+
+    def add(self, fields: BatchFields, batches: Iterator[Rows], limit: int | None) -> Iterator[Build]:
+        """Adds the records of one batch, or of several. Yields complete batches.
+
+        ``limit``: largest size of a new batch before compression, in bytes; None: unlimited. Raises ValueError for a
+        record that fits no batch, and UndecodableError as the rows do.
+        """
+        if self._fields is not None and not self._fields.is_followed_by(fields):
+            yield from self.flush()
+        elif self._fields is not None and fields.last_offset is not None:
+            self._fields = replace(self._fields, last_offset=fields.last_offset)
+        max_bytes = MAX_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == MAGIC_V2), 1)
+        is_first = True
+        for rows in batches:
+            first = 0
+            while first < rows.count:
+                offset = rows.rows[first * ROW_WIDTH + ROW_OFFSET]
+                if self._fields is None:
+                    self._begin(fields, offset, is_first, max_bytes)
+                is_first = False
+                done = self._area.add(rows, first, rows.count)
+                if done < rows.count:
+                    if not self._area.count:
+                        raise ValueError(f"the record at offset {offset} fits no batch")
+                    reached = rows.rows[done * ROW_WIDTH + ROW_OFFSET] - 1
+                    is_known = fields.last_offset is not None
+                    yield from self.flush(min(reached, self._area.base_offset + LARGEST_DELTA) if is_known else None)
+                first = done
+
+    def _begin(self, fields: BatchFields, offset: int, is_first: bool, max_bytes: int) -> None:
+        base = fields.base_offset if is_first and fields.base_offset is not None else offset
+        self._fields = replace(fields, base_offset=base, sequence=fields.sequence_at(base))
+        self._area.attributes = LOG_APPEND_TIME if fields.append_time is not None and self._magic == 1 else 0
+        self._area.is_relative = self._magic == 1 and fields.target.codec != 0
+        self._area.begin(base if self._magic == MAGIC_V2 else offset, max_bytes)
+
+    def flush(self, last_offset: int | None = None) -> Iterator[Build]:
+        """Yields the incomplete batch. ``last_offset``: its end, if more records of the same batch follow."""
+        fields, area = self._fields, self._area
+        self._fields = None
+        if fields is None or not area.count:
+            return
+        target, size = fields.target, area.end
+        if self._magic == MAGIC_V2:
+            last = area.last_offset if fields.last_offset is None else fields.last_offset
+            last = min(last, area.base_offset + LARGEST_DELTA)
+            header = RecordBatchHeader(
+                area.base_offset, 0, fields.leader_epoch, 2, 0,
+                LOG_APPEND_TIME * (fields.append_time is not None) | TRANSACTIONAL * fields.is_transactional,
+                (last if last_offset is None else last_offset) - area.base_offset, area.base_timestamp,
+                area.largest_timestamp if fields.append_time is None else fields.append_time,
+                fields.producer_id, fields.producer_epoch, fields.sequence, area.count,
+            )  # fmt: skip
+            yield partial(build_batch, header, area.take(), target), size
+        elif target.codec == 0:
+            yield partial(bytes, area.take()), size
+        else:
+            wrapper = (self._magic, area.last_offset, area.largest_timestamp, area.attributes)
+            yield partial(build_wrapper, *wrapper, area.take(), target), size
+
+
+# Records without batches
 
 
 class NewRecord(NamedTuple):
@@ -201,24 +348,6 @@ class RowsWriter:
         return PartitionRange(self._append(self._first_offset, self._grouper.flush()).finish(), self._gaps)
 
 
-def write_side_files(folder: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None = None) -> None:
-    """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them.
-
-    ``topic_ids``: a broker that knows the topic by another id, or finds none, takes the partition for a stray one.
-    """
-    topic_id = (topic_ids or {}).get(os.path.basename(folder).rpartition("-")[0])
-    if topic_id is not None:
-        metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
-        Disk().write_file(os.path.join(folder, PARTITION_METADATA), metadata, folder)
-    Disk().write_file(os.path.join(folder, LEADER_EPOCHS), first_leader_epoch(whole.segments), folder)
-    record(folder, known_gaps(whole.gaps), Disk())
-
-
-def first_leader_epoch(segments: Sequence[WrittenSegment]) -> bytes:
-    """Returns the leader epochs of a partition of records without batches."""
-    return build_leader_epochs([EpochEntry(LEADER_EPOCH, segments[0].base_offset)])
-
-
 Partition = TypeVar("Partition", bound=RowsWriter)
 
 
@@ -255,3 +384,63 @@ class PartitionWriters(Generic[Partition]):
         """Closes open files; the caller removes the folders."""
         for each in self._open.values():
             each.close()
+
+
+# Side files
+
+
+def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Iterator[tuple[str, bytes]]:
+    """Yields names and contents of side files of the written segments. ``seed``: the producer snapshot at the first
+    one.
+    """
+    items = [] if seed is None else list(read_producer_snapshot(seed))
+    states, epochs, last = ProducerStates([] if problems_of(items) else entries_of(items)), [], -1
+    has_producers = len(states) > 0
+    for number, segment in enumerate(segments):
+        if number and has_producers:
+            yield segment.name(SNAPSHOT), _snapshot(states)
+        states.state.clear()
+        aborted = []
+        with open_source(segment.paths[LOG]) as source:
+            for rows, count in batch_rows(source.buffer, 0):
+                columns = count * BATCH_WIDTH
+                has_producers |= max(rows[BATCH_PRODUCER_ID:columns:BATCH_WIDTH].tolist()) >= 0
+                if has_producers:
+                    aborted += [abort.entry for abort in states.replay(rows, count)[2] if abort.entry is not None]
+                for at in range(0, columns, BATCH_WIDTH):
+                    if rows[at + BATCH_MAGIC] == MAGIC_V2 and rows[at + BATCH_LEADER_EPOCH] > last:
+                        last = rows[at + BATCH_LEADER_EPOCH]
+                        epochs.append(EpochEntry(last, rows[at + BATCH_FIRST_OFFSET]))
+        if aborted:
+            yield segment.name(TRANSACTION_INDEX), build_transaction_index(aborted)
+    # An empty last segment ends at its base offset, where a snapshot was taken.
+    is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
+    if has_producers and not is_made:
+        yield segment_stem(segments[-1].next_offset) + SNAPSHOT, _snapshot(states)
+    yield LEADER_EPOCHS, build_leader_epochs(epochs)
+
+
+def _snapshot(states: ProducerStates) -> bytes:
+    return build_producer_snapshot(order_as_broker(states.entries()))
+
+
+def write_side_files(folder: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None = None) -> None:
+    """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them.
+
+    ``topic_ids``: a broker that knows the topic by another id, or finds none, takes the partition for a stray one.
+    """
+    topic_id = (topic_ids or {}).get(os.path.basename(folder).rpartition("-")[0])
+    if topic_id is not None:
+        metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
+        Disk().write_file(os.path.join(folder, PARTITION_METADATA), metadata, folder)
+    epochs = build_leader_epochs([EpochEntry(LEADER_EPOCH, whole.segments[0].base_offset)])
+    Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
+    record(folder, known_gaps(whole.gaps), Disk())
+
+
+MAX_GAPS = 10_000
+
+
+def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the gaps that kseg records as its own: none if there are too many."""
+    return gaps if len(gaps) <= MAX_GAPS else []

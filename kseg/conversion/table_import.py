@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
 from kseg.changes.driver.command import ChangeOptions, Messages
+from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
-from kseg.conversion.lines_import import NAMELESS, Import, add_lines, build, nothing_written, open_input
+from kseg.conversion.lines_import import NAMELESS, Import, add_lines, nothing_written, open_input
 from kseg.conversion.options import ConvertOptions
+from kseg.conversion.planner import plan_of_new
 from kseg.conversion.record_files import NULL_DIRECTORY
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
 from kseg.export import pa, pc, pq
@@ -43,8 +45,25 @@ def import_records(
     paths: Sequence[str], output: str, request: ConvertOptions, change: ChangeOptions, messages: Messages
 ) -> list[Plan]:
     """Writes partitions below ``output``, or in a dry run only counts. Returns a plan for each. Raises KsegError."""
-    add = add_lines if request.source not in _READERS else _add_tables
-    return build(paths, output, request, change, messages, add)
+    is_dry = change.is_dry
+    with new_directories(output, change.takes_lock, is_dry) as made:
+
+        def folder(name: str) -> str | None:
+            path = made.add(name, is_dry)
+            return None if is_dry else path
+
+        work = Import(request, folder)
+        try:
+            (_add_tables if request.source in _READERS else add_lines)(work, paths, request)
+            work.finish()
+        except BaseException:
+            work.close()
+            raise
+    for skipped in work.skipped:
+        messages.warning(f"left out: {skipped}")
+    for name, partition in work.partitions.items():
+        messages.detail(f"{name}: {partition.records} records")
+    return [plan_of_new(os.path.join(output, name), partition.files, "") for name, partition in work.partitions.items()]
 
 
 def _add_tables(work: Import, paths: Sequence[str], request: ConvertOptions) -> None:

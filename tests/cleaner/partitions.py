@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_record_batch
-from kseg.conversion.rewriting import make_side_files
+from kseg.conversion.rows_writer import make_side_files
 from kseg.segment.writer import LogWriter, RollLimits
 from segment.reading import records_at
 from segment.segments import entries

@@ -361,9 +361,9 @@ def test_slices_of_several_threads_find_what_one_finds(
     ("at", "error", "status"),
     [
         ("kseg.carving.image.frames.scan", KeyboardInterrupt(), 130),
-        ("kseg.conversion.rewriting.make_side_files", KeyboardInterrupt(), 130),
-        ("kseg.conversion.rewriting.make_side_files", Terminated(signal.SIGTERM), 143),
-        ("kseg.conversion.rewriting.make_side_files", OSError(28, "No space left on device"), 3),
+        ("kseg.conversion.rows_writer.make_side_files", KeyboardInterrupt(), 130),
+        ("kseg.conversion.rows_writer.make_side_files", Terminated(signal.SIGTERM), 143),
+        ("kseg.conversion.rows_writer.make_side_files", OSError(28, "No space left on device"), 3),
     ],
 )
 def test_an_output_that_fails_or_is_cancelled_leaves_nothing(

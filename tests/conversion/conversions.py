@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kseg.conversion.options import ConvertOptions
-from kseg.conversion.rewriting import Rewritten, complete, rewrite, segments_of
+from kseg.conversion.partition import Converted
+from kseg.conversion.planner import complete, rewrite, segments_of
 from kseg.segment.batches import Batch
 from segment.reading import items_at
 
@@ -20,7 +21,7 @@ def options(codec: str | None = None, magic: int | None = None, **asked: Any) ->
     return ConvertOptions(form=form, codec=codec, **{"interval_bytes": 1024, "jobs": 2, **asked})
 
 
-def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) -> Rewritten:
+def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) -> Converted:
     """Converts the partition to ``folder``."""
     folder.mkdir(parents=True)
     made = rewrite(str(source), segments_of(str(source)), str(source), options(codec, **asked), str(folder))

@@ -82,10 +82,9 @@ def mixture(choice: random.Random) -> bytes:
 
 def outcome(source: Path, folder: Path, asked: dict[str, Any]) -> Any:
     try:
-        made = convert(source, folder, **asked)
+        found = convert(source, folder, **asked)
     except (DamageError, LossError, UnsupportedError) as error:
         return type(error), str(error).replace(str(folder), "")
-    found = made.converted
     return (
         files(folder, ".log", ".index", ".timeindex", ".snapshot"), found.losses.counts, found.gaps, found.skipped,
         found.batches, found.left_out, found.is_same_log, found.has_same_segments,

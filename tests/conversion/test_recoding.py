@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conversion.conversions import TESTDATA, batches_of, convert, files, records_of
-from kseg.conversion import recoding
-from kseg.conversion.recoding import Refusal, recode
+from kseg.conversion import partition
+from kseg.conversion.partition import Refusal, recode
 from kseg.formats import codec_libraries
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import parse_target
@@ -91,7 +91,7 @@ def test_threads_keep_the_order(tmp_path: Path, jobs: int) -> None:
     made = convert(PLAIN, tmp_path / f"x{jobs}-0", "gzip", jobs=jobs)
     convert(PLAIN, tmp_path / "one-0", "gzip", jobs=1)
     assert files(tmp_path / f"x{jobs}-0", ".log") == files(tmp_path / "one-0", ".log")
-    assert made.converted.batches == len(batches_of(PLAIN))
+    assert made.batches == len(batches_of(PLAIN))
 
 
 def test_a_batch_with_wrong_records_is_a_gap(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_a_batch_with_wrong_records_is_a_gap(tmp_path: Path) -> None:
     (source / FIRST.name).write_bytes(b"".join(found))
     made = convert(source, tmp_path / "x-0", "zstd", skips_damage=True)
     old = RecordBatch(found[2], 0, len(found[2]), 2, True)
-    assert made.converted.gaps == [(old.base_offset, old.last_offset)]
+    assert made.gaps == [(old.base_offset, old.last_offset)]
     lost = range(old.base_offset, old.last_offset + 1)
     kept = [record for record in records_of(PLAIN) if record[0] < 46 and record[0] not in lost]
     assert records_of(tmp_path / "x-0") == kept
-    assert json.dumps(made.converted.skipped[0][1]._asdict()).startswith('{"code": "undecodable-records"')
+    assert json.dumps(made.skipped[0][1]._asdict()).startswith('{"code": "undecodable-records"')
 
 
 @pytest.mark.parametrize("codec", ["zstd", "zstd:9", "lz4"])
@@ -148,8 +148,8 @@ def test_the_kernel_compresses_as_the_packages_do(codec: str, source: str, monke
     if source != "plain":
         data = bytes(recode(plain, frames_of(plain), 0, parse_target(source), 1 << 20)[0])
     by_kernel = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(recoding, "packer", lambda _: None)
-    monkeypatch.setattr(recoding, "_of_thread", threading.local())
+    monkeypatch.setattr(partition, "packer", lambda _: None)
+    monkeypatch.setattr(partition, "_of_thread", threading.local())
     assert recode(data, frames_of(data), 0, target, 1 << 20) == by_kernel
     assert len(entries(bytes(by_kernel[0]))) == len(found)
 
@@ -158,7 +158,7 @@ def test_the_kernel_compresses_as_the_packages_do(codec: str, source: str, monke
 def test_the_output_grows_for_a_large_batch(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data, target = FIRST.read_bytes(), parse_target("zstd")
     expected = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(recoding, "_expected", lambda *_: piece_bytes)
+    monkeypatch.setattr(partition, "_expected", lambda *_: piece_bytes)
     assert recode(data, frames_of(data), 0, target, 1 << 20) == expected
 
 
@@ -192,9 +192,9 @@ def test_skipped_batches_copy_no_large_buffers(monkeypatch: pytest.MonkeyPatch) 
     plain = FIRST.read_bytes()
     gzipped = bytes(recode(plain, frames_of(plain), 0, parse_target("gzip"), 1 << 20)[0])
     asked: list[int] = []
-    lengthen = recoding.lengthen
-    monkeypatch.setattr(recoding, "lengthen", lambda out, size: (asked.append(size), lengthen(out, size)))
+    lengthen = partition.lengthen
+    monkeypatch.setattr(partition, "lengthen", lambda out, size: (asked.append(size), lengthen(out, size)))
     data = gzipped * 300
     found = recode(data, frames_of(data), 0, parse_target("lz4"), 1 << 20)
     assert len(entries(bytes(found[0]))) == len(asked) == 300 * len(entries(gzipped))
-    assert max(asked) <= recoding._TRIED_BYTES < len(data)
+    assert max(asked) <= partition._TRIED_BYTES < len(data)

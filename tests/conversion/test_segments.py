@@ -40,7 +40,7 @@ def test_another_codec_changes_nothing_else(tmp_path: Path, source: str, codec: 
         is_bare = new.is_control or not new.header.record_count
         assert new.compression == (old.compression if is_bare else codec.partition(":")[0])
     assert counted(records_of(tmp_path / "x-0")) == consumed(TESTDATA / source)
-    assert not made.converted.losses
+    assert not made.losses
 
 
 @pytest.mark.parametrize("source", [*V2, *OLD])
@@ -119,7 +119,7 @@ def test_batches_are_cut_and_joined_to_a_size(tmp_path: Path, limit: int) -> Non
         assert before.last_offset + 1 == after.base_offset
         if before.header.producer_id == after.header.producer_id >= 0:
             assert after.header.base_sequence == before.header.last_sequence + 1
-    assert len(made.converted.segments) == 1
+    assert len(made.segments) == 1
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in (TESTDATA / "damaged").glob("*.*-*")))
@@ -129,7 +129,7 @@ def test_the_output_is_valid_for_any_damage(tmp_path: Path, case: str) -> None:
     made = convert(partition, tmp_path / "x-0", "gzip", magic=2, skips_damage=True)
     offsets = [record[0] for record in records_of(tmp_path / "x-0")]
     assert offsets == sorted(set(offsets))
-    assert offsets or made.converted.skipped
+    assert offsets or made.skipped
 
 
 @pytest.mark.parametrize("source", [*V2, *OLD])
@@ -159,7 +159,7 @@ def test_nonsense_is_rejected_in_its_place(tmp_path: Path, magic: int | None, se
     made = convert(source, tmp_path / "x-0", "gzip", magic=magic, is_lossy=True, skips_damage=True)
     offsets = [record[0] for record in records_of(tmp_path / "x-0")]
     assert offsets == sorted(set(offsets))
-    assert 0 < len(made.converted.skipped) < len(found)
+    assert 0 < len(made.skipped) < len(found)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_impossible_headers_under_a_valid_checksum_are_damage(
     with pytest.raises(DamageError, match=f"at position {len(first)}, {len(bad)} bytes"):
         convert(source, tmp_path / "z-0", **asked)
     made = convert(source, tmp_path / "x-0", skips_damage=True, **asked)
-    assert [(damage.position, damage.length) for _, damage in made.converted.skipped] == [(len(first), len(bad))]
+    assert [(damage.position, damage.length) for _, damage in made.skipped] == [(len(first), len(bad))]
     good = tmp_path / "good-0"
     good.mkdir()
     (good / f"{0:020d}.log").write_bytes(first + last)

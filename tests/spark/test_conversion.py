@@ -11,7 +11,7 @@ from cleaner.building import build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
 from cli.command import flip
 from conversion.conversions import options
-from kseg.conversion.rewriting import Conversion, rewrite, segments_of
+from kseg.conversion.planner import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
 from kseg.spark import conversion
 from kseg.spark.conversion import convert_on_spark
@@ -42,17 +42,16 @@ def outcome(source: Path, folder: Path, cluster: Cluster | None, **asked: Any) -
     folder.mkdir(parents=True)
     convert: dict[str, Conversion] = {} if cluster is None else {"convert": partial(convert_on_spark, cluster)}
     try:
-        made = rewrite(str(source), segments_of(str(source)), str(source), options(**asked), str(folder), **convert)
+        found = rewrite(str(source), segments_of(str(source)), str(source), options(**asked), str(folder), **convert)
     except KsegError as error:
         return str(error), error.exit_status
-    found = made.converted
     written = {
         path.name: (path.read_bytes(), path.suffix == ".log" and path.stat().st_mtime_ns) for path in folder.iterdir()
     }
     if asked.get("segment_bytes") or source.name.startswith("0.7"):
         written = {name: (data, False) for name, (data, _) in written.items()}
     return (
-        written, made.files, made.carried, found.losses.counts, found.skipped, found.left_out, found.gaps,
+        written, found.files, found.carried, found.losses.counts, found.skipped, found.left_out, found.gaps,
         found.batches, found.old_bytes, found.is_same_log, found.has_same_segments, [s.sizes for s in found.segments],
     )  # fmt: skip
 

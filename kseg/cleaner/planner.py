@@ -1,35 +1,531 @@
-"""Plans the compaction of the partitions that a command names."""
+"""Compacts a partition: runs cleaning rounds until the log is clean, and plans the replacement of its segments.
+
+Files are replaced in the order of the broker's own swap (LocalLog.replaceSegments), so that a broker started halfway
+completes it: new files are added as .swap, the .log first; the old files are deleted; the new files are renamed.
+"""
 
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
 
-from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
+from kseg.changes.apply import MARGIN_BYTES, free_bytes
+from kseg.changes.driver.command import ChangeOptions, Planner, Progress, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan
-from kseg.changes.quarantine import staging
-from kseg.cleaner.compaction import (
-    Compaction,
-    Compactor,
-    RoundMaker,
-    SpaceCheck,
-    SpaceNeeded,
-    partition_row,
-    segment_rows,
+from kseg.changes.quarantine import Staging, staging
+from kseg.cleaner.log import (
+    CleanerSegment,
+    DamagedError,
+    Producers,
+    group_segments,
+    read_producers,
+    read_segments,
+    segments_between,
 )
-from kseg.cleaner.log import DamagedError
-from kseg.cleaner.rounds import Round
+from kseg.cleaner.ranges import CleanableRange, LargeRecord, cleanable_range, large_record
+from kseg.cleaner.rounds import CleanedGroup, Round, memory_for
 from kseg.cleaner.settings import TOPIC_NAMES, CleanerSettings, CompactOptions, default_memory_bytes, settings_for
-from kseg.errors import KsegError, RequestError, StoppedHalfwayError, errors_at, is_system_error, text_of
+from kseg.errors import (
+    KsegError,
+    RequestError,
+    StoppedHalfwayError,
+    UnsupportedError,
+    errors_at,
+    is_system_error,
+    text_of,
+)
+from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.topics import MOVED, TopicIntervals, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import own_partitions
+from kseg.segment.files import own_partitions, segment_stem
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint
+from kseg.stores.regular_files import open_regular
+from kseg.stores.windows import Buffers
+
+# The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
+#
+# New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new
+# files must fit at once. If each new segment is committed by itself and the old files are removed for good, space for
+# one new segment is enough.
+
+_LEGACY_GROWTH, _GROWTH = 3, 1.25
+"""A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceNeeded:
+    """Upper bounds in bytes: ``here`` for new files next to the old ones, ``elsewhere`` for old files kept there.
+
+    ``is_counted``: computed by a pass over the log, not estimated from file sizes.
+    """
+
+    here: int
+    elsewhere: int = 0
+    is_counted: bool = False
+
+
+class SpaceTaken:
+    """Tracks the disk space used beyond the partition's own.
+
+    ``frees_each``: the old files of a group are removed before the next group is written.
+    """
+
+    def __init__(self, frees_each: bool) -> None:
+        self._frees_each = frees_each
+        self._now = self.peak = self.replaced = 0
+
+    def add(self, group: CleanedGroup) -> None:
+        """Adds the new files of a group; those of an identical copy are removed again at once."""
+        size = file_bytes(group.segment)
+        self.peak = max(self.peak, self._now + size)
+        if not group.is_copy:
+            self._now += size
+            before = sum(map(file_bytes, group.sources))
+            self.replaced += before
+            if self._frees_each:
+                self._now -= before
+
+    def subtract(self, segments: Iterable[CleanerSegment]) -> None:
+        """Subtracts the new files of an earlier round, which a later round has replaced."""
+        self._now -= sum(map(file_bytes, segments))
+
+
+def file_bytes(segment: CleanerSegment) -> int:
+    """Returns the size of all of a segment's files."""
+    return sum(segment.sizes.values())
+
+
+def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> SpaceNeeded:
+    """Returns an upper bound without reading records: all of them survive and grow by the maximum.
+
+    ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
+    """
+    sizes = [sum(map(file_bytes, group)) for group in group_segments(segments, end, settings)]
+    total, largest = sum(sizes), max(sizes, default=0)
+    here = largest if frees_each else total
+    if settings.until_clean and not frees_each:
+        here += largest  # the next round begins before the files of the previous one are removed
+    grows = not settings.keeps_format and any(map(_is_legacy, segments))
+    return SpaceNeeded(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
+
+
+def _is_legacy(segment: CleanerSegment) -> bool:
+    with open_regular(segment.path) as stream:
+        head = stream.read(ENTRY_MAGIC + 1)
+    return len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2
+
+
+_WARNING_SHARE = 4
+"""The need is a warning from a quarter of the free space on, and a detail below."""
+
+
+class SpaceCheck:
+    """Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need.
+
+    ``commits_each``: each new segment is committed by itself, because the old files leave the file system then."""
+
+    def __init__(self, directory: str, change: ChangeOptions, reporter: Reporter) -> None:
+        self._directory, self._reporter = directory, reporter
+        self._output = change.output
+        self._keeps, place = change.keeping.keeps, change.keeping.place()
+        is_elsewhere = place and os.stat(place).st_dev != os.stat(directory).st_dev
+        self._kept_in = place if is_elsewhere else None  # on another file system
+        self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
+
+    def has_space(self, need: SpaceNeeded) -> bool:
+        """Whether the space is enough. Raises KsegError if the need was counted and it is not."""
+        free = free_bytes(self._output or self._directory)
+        lack = self._lack(need, free)
+        if lack and need.is_counted:
+            raise KsegError(f"{self._directory}: {lack}; nothing was changed")
+        if lack:
+            self._reporter.warning(f"{self._directory}: {lack}: the surviving records are counted first")
+            return False
+        line = f"{self._directory}: new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free"
+        if need.is_counted or need.here * _WARNING_SHARE > free:
+            self._reporter.warning(line)
+        else:
+            self._reporter.detail(line)
+        return True
+
+    def warn_if_refused(self, need: SpaceNeeded) -> None:
+        """Warns, after a dry run, if the compaction would be refused."""
+        if lack := self._lack(need, free_bytes(self._directory)):
+            self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
+
+    def _lack(self, need: SpaceNeeded, free: int) -> str:
+        """Returns why the space is not enough, "" if it is."""
+        if need.here + MARGIN_BYTES > free:
+            each = ""
+            if not self.commits_each and self._output is None:
+                each = "; with --no-quarantine, or --quarantine on another disk, disk space for one segment is enough"
+            return f"new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free{each}"
+        if self._kept_in is not None and self._keeps:
+            free = free_bytes(self._kept_in)
+            if need.elsewhere + MARGIN_BYTES > free:
+                kept = shown_bytes(need.elsewhere)
+                return f"{kept} of old files are to be kept in {self._kept_in}, where {shown_bytes(free)} are free"
+        return ""
+
+
+# The compaction of a partition.
+
+_COMPARE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LaterRound:
+    """A round that a dry run only surveys: its offset map is built, with ``keys`` keys, but nothing is cleaned."""
+
+    start: int
+    end: int
+    keys: int
+
+
+@dataclass(slots=True)
+class Compaction:
+    """The result of a compaction or dry run. ``end``: the new cleaner checkpoint, None if unchanged.
+
+    ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the rounds
+    that a dry run only surveyed; ``is_whole``: whether the last round took the whole dirty range; ``peak_bytes``: the
+    largest disk space taken by new files; ``replaced_bytes``: those of the old files that have been replaced.
+    """
+
+    directory: str
+    found: CleanableRange | None = None
+    end: int | None = None
+    rounds: int = 0
+    keys: int = 0
+    groups: list[CleanedGroup] = field(default_factory=list)
+    later: list[LaterRound] = field(default_factory=list)
+    is_whole: bool = True
+    bytes_before: int = 0
+    bytes_after: int = 0
+    peak_bytes: int = 0
+    replaced_bytes: int = 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The counts of all rounds together."""
+        total: Counter[str] = Counter()
+        for group in self.groups:
+            total.update(group.counts)
+        return total
+
+
+RoundMaker = Callable[..., Round]
+"""Makes a round from the arguments of `Round`."""
+
+
+class Compactor:
+    """Compacts one partition. ``commits_each``: one plan per new segment, so that disk space for one is enough."""
+
+    def __init__(
+        self,
+        directory: str,
+        known: BrokerState,
+        settings: CleanerSettings,
+        staging: Staging | None,
+        commits_each: bool = False,
+        watcher: Progress | None = None,
+        has_space: Callable[[SpaceNeeded], bool] = lambda _: True,
+        rounds: RoundMaker = Round,
+        writes_ahead: bool = False,
+    ) -> None:
+        """Prepares a compaction. ``known``: the offsets of the partition's checkpoints.
+
+        ``has_space`` is called before the first write, with an estimate of the disk space. If it returns False, the
+        space is computed by a pass without writing, and it is called again. It may raise KsegError. ``rounds`` makes
+        the rounds. ``writes_ahead``: the rounds write all new segments before the first is committed.
+        """
+        self._watcher, self._has_space = watcher, has_space
+        self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
+        self._known, self._settings, self._staging = known, settings, staging
+        self._directory, self._commits_each = directory, commits_each
+        self._segments: list[CleanerSegment] = []
+        self._taken = SpaceTaken(self._frees_each)
+        self._has_committed = False
+        self._large: LargeRecord | None = None
+        self.result = Compaction(directory)
+
+    def plans(self) -> Iterator[Plan]:
+        """Yields plans; apply each before taking the next. Raises DamagedError, KsegError, OSError."""
+        result, settings = self.result, self._settings
+        original = self._segments = read_segments(self._directory)
+        result.bytes_before = result.bytes_after = sum(segment.size for segment in original)
+        if not original:
+            return
+        buffers = Buffers()
+        producers = read_producers(self._directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
+        known = self._known
+        while True:
+            found = cleanable_range(self._segments, known, producers, settings)
+            result.found = result.found or found
+            if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
+                break
+            if not result.rounds and self._is_uncleanable(found, buffers):
+                break
+            if not result.rounds and self._staging is not None:
+                self._check_space(found, producers)
+            for group in self._round(found, producers):
+                if self._commits_each:
+                    yield self._plan([group])
+                    self._mark_committed(group)
+            known = known._replace(cleaner_offset=result.end)
+            if result.is_whole or not settings.until_clean or self._staging is None or self._large:
+                break
+        result.bytes_after = sum(segment.size for segment in self._segments)
+        if self._staging is None:
+            result.bytes_after = result.bytes_before + sum(
+                group.segment.size - group.bytes_before for group in result.groups
+            )
+            if settings.until_clean and not self._large and result.found is not None and not result.is_whole:
+                self._survey(result.found, producers)
+        if not self._commits_each and result.groups:
+            yield self._plan(self._final_groups(original))
+
+    def _is_uncleanable(self, found: CleanableRange, buffers: Buffers) -> bool:
+        """Whether a too large record ends a round before its first segment; the checkpoint is then its start."""
+        limit_bytes = self._settings.record_limit_bytes
+        if limit_bytes is None or not (large := large_record(self._segments, found, limit_bytes, buffers)):
+            return False
+        found.stops.append(large.stop(limit_bytes))
+        self._large, self.result.end = large, found.start
+        return large.is_dirty
+
+    def _check_space(self, found: CleanableRange, producers: Producers) -> None:
+        settings, frees_each = self._settings, self._frees_each
+        covered = segments_between(self._segments, 0, found.end)
+        if self._has_space(bound(covered, found.end, settings, frees_each)):
+            return
+        # Counts the need by a pass without writing.
+        one = self._rounds(self._segments, found, producers, settings, None, self._watcher)
+        taken, largest = SpaceTaken(frees_each), 0
+        for group in one.groups():
+            taken.add(group)
+            largest = max(largest, file_bytes(group.segment))
+        here, elsewhere = taken.peak, taken.replaced
+        if settings.until_clean and not one.is_whole:
+            rest = [file_bytes(segment) for segment in segments_between(self._segments, one.end, found.end)]
+            more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
+            here, elsewhere = round(here + more * _GROWTH), elsewhere + sum(rest)
+        self._has_space(SpaceNeeded(here, elsewhere, True))
+
+    def _survey(self, found: CleanableRange, producers: Producers) -> None:
+        """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""
+        result = self.result
+        while not result.is_whole and result.end is not None:
+            rest = replace(found, start=result.end)
+            one = Round(self._segments, rest, producers, self._settings, None)
+            one.survey()
+            result.later.append(LaterRound(rest.start, one.end, one.keys))
+            result.end, result.is_whole = one.end, one.is_whole
+
+    def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
+        make_folder = self._staging.make_folder if self._staging else None
+        one = self._rounds(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
+        result = self.result
+        result.rounds += 1
+        first = len(result.groups)
+        for group in one.groups():
+            if self._large and any(source.base_offset == self._large.segment for source in group.sources):
+                break
+            if len(result.groups) == first and self._frees_each and self._staging is not None:
+                one.check_the_rest()  # damage found later would stop it halfway
+            result.groups.append(group)
+            if group.counts["no_key"] and not self._settings.drops_null_keys and self._staging is not None:
+                left = "segments not yet replaced are left unchanged" if self._has_committed else "nothing was changed"
+                raise UnsupportedError(
+                    f"{self._directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
+                    f"removes those (--drop-null-keys); {left}"
+                )
+            self._taken.add(group)
+            if self._staging is not None:
+                model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
+                for path in group.segment.paths.values():
+                    self._staging.adopt(path, model)
+            self._free(group)
+            yield group
+        result.peak_bytes, result.replaced_bytes = self._taken.peak, self._taken.replaced
+        if self._staging is not None:
+            new = result.groups[first:]
+            gone = {segment.base_offset for group in new for segment in group.sources}
+            kept = [segment for segment in self._segments if segment.base_offset not in gone]
+            self._segments = sorted([*kept, *(group.segment for group in new)], key=attrgetter("base_offset"))
+        result.end, result.is_whole = (found.start, True) if self._large else (one.end, one.is_whole)
+        result.keys = max(result.keys, one.keys)
+
+    def _free(self, group: CleanedGroup) -> None:
+        """Removes files that are redundant after a group is cleaned: a new .log identical to the old one, and the new
+        files of the previous round."""
+        staging = self._staging
+        if staging is None or self._commits_each:
+            return
+        staged = [source for source in group.sources if source.path.startswith(staging.folder + os.sep)]
+        for source in staged:
+            staging.remove(os.path.dirname(source.path))
+        self._taken.subtract(staged)
+        if group.is_copy and not staged:
+            os.unlink(group.segment.path)
+            group.segment.paths[LOG] = group.sources[0].path
+
+    def _mark_committed(self, group: CleanedGroup) -> None:
+        """Updates the segment after its new files have been moved into the partition."""
+        self._has_committed = True
+        staging, segment = self._staging, group.segment
+        if staging is not None and segment.paths:
+            staging.remove(os.path.dirname(segment.path))
+            segment.paths = {
+                suffix: os.path.join(self._directory, segment_stem(segment.base_offset) + suffix)
+                for suffix in segment.paths
+            }
+
+    def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
+        """Returns groups from the original segments to those of the last round."""
+        if self.result.rounds == 1:
+            return self.result.groups
+        known = {id(segment) for segment in original}
+        uppers = [*(segment.base_offset for segment in self._segments[1:]), 1 << 63]
+        found = []
+        for segment, upper in zip(self._segments, uppers, strict=True):
+            if id(segment) not in known:
+                sources = segments_between(original, segment.base_offset, upper)
+                is_old = os.path.dirname(segment.path) == self._directory
+                found.append(CleanedGroup(sources, segment, Counter(rewritten=int(not is_old))))
+        return found
+
+    def _plan(self, groups: list[CleanedGroup]) -> Plan:
+        plan = Plan(self._directory)
+        for group in groups:
+            put_in_place(plan, group)
+            if self._staging is not None and not group.is_copy:
+                plan.staged_bytes += file_bytes(group.segment)
+        return plan
+
+
+def put_in_place(plan: Plan, group: CleanedGroup) -> None:
+    """Adds the steps that replace a group's source segments by its new segment."""
+    segment, sources = group.segment, group.sources
+    stem = segment_stem(segment.base_offset)
+    names = [str(source.base_offset) for source in sources]
+    reason = f"cleaned, from segment {names[0]}" if len(names) == 1 else f"cleaned, from {len(names)} segments"
+    suffixes = [suffix for suffix in SEGMENT_SUFFIXES if suffix in segment.sizes]
+    stays = {suffix for suffix in suffixes if group.is_copy and _is_same(group, suffix)}
+    if not segment.paths:
+        _add_expected_steps(plan, group, stem, reason)
+        return
+    for suffix in suffixes:
+        if suffix not in stays:
+            plan.write(stem + suffix + SWAP, (), reason, source=segment.paths[suffix])
+    for source in sources:
+        for suffix in SEGMENT_SUFFIXES:
+            name = segment_stem(source.base_offset) + suffix
+            if (suffix not in stays or len(sources) > 1) and plan.state_of(name) is not None:
+                plan.delete(name, f"its remaining records are in {stem}{LOG}")
+        snapshot = segment_stem(source.base_offset) + SNAPSHOT
+        if source is not sources[0] and plan.state_of(snapshot) is not None:
+            plan.delete(snapshot, "no segment begins at this offset any more")
+    for suffix in suffixes:
+        if suffix not in stays:
+            plan.rename(stem + suffix + SWAP, stem + suffix, "is complete")
+
+
+def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
+    """Adds the steps of a dry run, which has no new files: deletions, and a new .log of the expected size."""
+    if not group.is_copy:
+        for suffix in SEGMENT_SUFFIXES:
+            if suffix in group.segment.sizes:
+                plan.outline(stem + suffix, group.segment.sizes[suffix], reason)
+    for source in group.sources[1:]:
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+            name = segment_stem(source.base_offset) + suffix
+            if plan.state_of(name) is not None:
+                plan.delete(name, f"its remaining records would be in {stem}{LOG}")
+
+
+def _is_same(group: CleanedGroup, suffix: str) -> bool:
+    """Whether the new file of a group from one segment is identical to the old one."""
+    source = group.sources[0]
+    if suffix == LOG:
+        return True
+    old, new = source.paths.get(suffix), group.segment.paths.get(suffix)
+    if old is None or source.sizes.get(suffix) != group.segment.sizes[suffix]:
+        return False
+    if new is None:
+        return True
+    with open_regular(old) as one, open_regular(new) as other:
+        while data := one.read(_COMPARE_BYTES):
+            if data != other.read(_COMPARE_BYTES):
+                return False
+    return True
+
+
+# Results as JSON objects: one for the partition, and one for each new segment.
+
+
+def _partition_row(result: Compaction, found: CleanableRange, seconds: float) -> dict[str, Any]:
+    """Returns the object of type ``compaction``. ``found``: the range of the first round."""
+    counts, stops = result.counts, [stop.text for stop in found.stops]
+    if result.rounds and not result.is_whole and not result.later:
+        stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
+    if not result.rounds and not stops:
+        stops.append("nothing is dirty")
+    return {
+        "type": "compaction",
+        "directory": result.directory,
+        "rounds": result.rounds,
+        "dirtyFrom": found.start,
+        "dirtyTo": found.end,
+        "dirtyRatio": round(found.ratio, 4),
+        "checkpoint": result.end if result.end is not None else found.start,
+        "keys": result.keys,
+        "laterRounds": [{"dirtyFrom": each.start, "dirtyTo": each.end, "keys": each.keys} for each in result.later],
+        "oneRoundMemory": memory_for(result.keys + sum(each.keys for each in result.later)),
+        "peakBytes": result.peak_bytes,
+        "bytesBefore": result.bytes_before,
+        "bytesAfter": result.bytes_after,
+        "records": counts["records"],
+        "kept": counts["kept"],
+        "gone": {
+            "superseded": counts["superseded"],
+            "tombstones": counts["tombstones"],
+            "aborted": counts["discarded_records"],
+            "markers": counts["discarded_markers"],
+            "noKey": counts["no_key"],
+        },
+        "batches": {name: counts[name] for name in ("copied", "rewritten", "emptied", "dropped")},
+        "seconds": round(seconds, 3),
+        "stops": stops,
+    }
+
+
+def _segment_rows(result: Compaction) -> list[dict[str, Any]]:
+    """Returns objects of type ``cleanedSegment``."""
+    return [
+        {
+            "type": "cleanedSegment",
+            "directory": result.directory,
+            "baseOffset": group.segment.base_offset,
+            "sources": [source.base_offset for source in group.sources],
+            "bytesBefore": group.bytes_before,
+            "bytesAfter": group.segment.size,
+            "records": group.counts["records"],
+            "kept": group.counts["kept"],
+        }
+        for group in result.groups
+    ]
+
+
+# Plans the compaction of the partitions that a command names.
 
 _MIN_MEMORY_BYTES = 64 << 10
 
@@ -80,7 +576,7 @@ class CompactionPlanner(Planner):
             raise KsegError(f"{directory}: is of no topic that --topic names")
         policy = self._topics.policy_without_compact(directory)
         if policy and not self._options.forces_policy:
-            raise KsegError(f"{directory}: {_against('its topic', policy, self._topics.policy_source(directory))}")
+            raise KsegError(f"{directory}: {_against('its topic', *policy)}")
         yield from self._plans(directory, known)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
@@ -98,17 +594,17 @@ class CompactionPlanner(Planner):
             place, policy = topic_partition_of(path), self._topics.policy_without_compact(path)
             why = self._topics.why_left(path, directory) or ("" if place else MOVED)
             if not why and policy and not self._options.topics:
-                why = f"cleanup.policy {policy}"
+                why = f"cleanup.policy {policy[0]}"
             if why:
                 self.reporter.detail(f"{path}: left alone: {why}")
                 left[why] += 1
             elif place and policy and not self._options.forces_policy:
-                refused[place[0], policy, self._topics.policy_source(path)] += 1
+                refused[place[0], *policy] += 1
             else:
                 selected.append(path)
-        for (topic, policy, source), count in refused.items():
+        for found, count in refused.items():
             partitions = plural(count, "partition", "partitions")
-            self.reporter.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy, source)}")
+            self.reporter.error(f"{directory}: {partitions} of {found[0]} refused: {_against(*found)}")
             self.failures.refused()
         warn_left_alone(directory, left, self.reporter.warning)
         return selected
@@ -181,7 +677,7 @@ class CompactionPlanner(Planner):
     def _report(self, result: Compaction, seconds: float) -> None:
         if result.found is None:
             return
-        self.reporter.summary(partition_row(result, result.found, seconds), segment_rows(result))
+        self.reporter.summary(_partition_row(result, result.found, seconds), _segment_rows(result))
         without_key = result.counts["no_key"]
         if without_key and self._change.is_dry and not self._options.drops_null_keys:
             self.reporter.warning(

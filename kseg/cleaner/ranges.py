@@ -10,18 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.cleaner.log import (
+    CleanedTransactions,
     CleanerSegment,
     DamagedError,
+    Producers,
     RecordBuffers,
     Window,
     aborted_between,
     open_message,
     open_records,
+    read_producers,
     read_segments,
     segments_between,
     windows,
 )
-from kseg.cleaner.producers import CleanedTransactions, Producers, read_producers
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
 from kseg.errors import KsegError, text_of
 from kseg.formats import message_set, record_batch

@@ -12,18 +12,20 @@ from typing import Any, NamedTuple, Self
 
 from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import (
+    CleanedTransactions,
     CleanerSegment,
     CleaningThreads,
+    Producers,
     RecordBuffers,
     Window,
     aborted_between,
+    as_verdicts,
     batch_bytes,
     group_segments,
     open_batch,
     segments_between,
     windows,
 )
-from kseg.cleaner.producers import CleanedTransactions, Producers, as_verdicts
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError

@@ -11,9 +11,9 @@ from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
+from kseg.logdir.cluster_metadata import LoadedImage, image_of_snapshot, load_image
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
-from kseg.logdir.metadata_replay import LoadedImage, image_of_snapshot, load_image
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, line_width, widths_of

@@ -67,35 +67,6 @@ class Evidence(NamedTuple):
 
 
 @dataclass(slots=True)
-class ForeignSegment:
-    """A segment whose intact batches, from ``first`` to ``last``, belong to another partition. ``copies``: the segments
-    of other partitions of the log directory that hold the same bytes."""
-
-    path: str
-    size: int
-    first: int
-    last: int
-    batches: int
-    records: int
-    evidence: list[Evidence]
-    copies: list[str]
-
-    @property
-    def reason(self) -> str:
-        """The strongest evidence of up to two kinds, as a sentence."""
-        by_kind = {one.kind: one for one in sorted(self.evidence, key=lambda one: one.weight) if one.weight > 0}
-        strongest = sorted(by_kind.values(), key=lambda one: (one.kind != COPIES, -one.weight))[:2]
-        return "; ".join(one.text for one in strongest)
-
-    def details(self) -> dict[str, Any]:
-        return {
-            "firstOffset": self.first, "lastOffset": self.last, "batches": self.batches, "records": self.records,
-            "evidence": [{"kind": one.kind, "weight": one.weight, "text": one.text} for one in self.evidence],
-            "copies": self.copies,
-        }  # fmt: skip
-
-
-@dataclass(slots=True)
 class _Count:
     """How many entries of one source fit the batches, how many contradict them, and the first contradiction."""
 
@@ -124,10 +95,13 @@ class _Wanted:
 
 
 @dataclass(slots=True)
-class _Segment:
-    """One file, and what was found in its batches. ``ends_damaged``: whether damage follows the last batch;
-    ``gaps``: how often offsets are missing between or in batches; ``firsts``, ``lasts``: each producer's epoch and
-    sequence at its first and last batch."""
+class WeighedSegment:
+    """One file, and what was found in its linked batches, from offset ``first`` to ``last``.
+
+    ``ends_damaged``: whether damage follows the last batch; ``gaps``: how often offsets are missing between or in
+    batches; ``firsts``, ``lasts``: each producer's epoch and sequence at its first and last batch. ``copies``: the
+    segments of other partitions of the log directory that hold the same bytes.
+    """
 
     file: SegmentFile
     behind: int | None
@@ -142,6 +116,8 @@ class _Segment:
     head: tuple[int, int] = (0, 0)
     tail: tuple[int, int] = (0, 0)
     """Positions and sizes of the first and the last batch."""
+    evidence: list[Evidence] = field(default_factory=list)
+    copies: list[str] = field(default_factory=list)
     snapshots: _Count = field(default_factory=_Count)
     offsets: _Count = field(default_factory=_Count)
     times: _Count = field(default_factory=_Count)
@@ -156,13 +132,31 @@ class _Segment:
         return self.file.base_offset or 0
 
     @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
     def is_sparse(self) -> bool:
         return self.gaps >= _FEW_GAPS and self.gaps * 4 > self.batches
+
+    @property
+    def reason(self) -> str:
+        """The strongest evidence of up to two kinds, as a sentence."""
+        by_kind = {one.kind: one for one in sorted(self.evidence, key=lambda one: one.weight) if one.weight > 0}
+        strongest = sorted(by_kind.values(), key=lambda one: (one.kind != COPIES, -one.weight))[:2]
+        return "; ".join(one.text for one in strongest)
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "firstOffset": self.first, "lastOffset": self.last, "batches": self.batches, "records": self.records,
+            "evidence": [{"kind": one.kind, "weight": one.weight, "text": one.text} for one in self.evidence],
+            "copies": self.copies,
+        }  # fmt: skip
 
 
 def foreign_segments(
     directory: str, broker: BrokerState | None = None, scratch: Scratch | None = None
-) -> list[ForeignSegment]:
+) -> list[WeighedSegment]:
     """Returns the segments of a partition directory whose batches belong to another partition. ``broker``: the state of
     the partition, None to read it. Unreadable files say nothing."""
     try:
@@ -187,11 +181,11 @@ class _Partition:
         self._end = broker.recovery_point if broker.was_clean else None
         """The log end that a clean stop has recorded."""
         behind: list[int | None] = [file.base_offset for file in files[1:]]
-        self._segments = [_Segment(*pair) for pair in zip(files, [*behind, self._end], strict=False)]
+        self._segments = [WeighedSegment(*pair) for pair in zip(files, [*behind, self._end], strict=False)]
         self._listed: dict[int, dict[int, int]] = {}
         """The last offset of each producer, by the offset of the snapshot."""
 
-    def foreign(self) -> list[ForeignSegment]:
+    def foreign(self) -> list[WeighedSegment]:
         for segment in self._segments:
             self._walk(segment)
         self._compare_sequences()
@@ -199,14 +193,14 @@ class _Partition:
         for segment in self._segments:
             if not segment.linked:
                 continue
-            evidence = [*self._of_side_files(segment), *self._of_neighbours(segment)]
-            copies = self._copies(segment) if any(one.weight > 0 for one in evidence) else []
-            if copies:
-                text = f"the same bytes are in {copies[0]}, between segments that they fit"
+            evidence = segment.evidence = [*self._of_side_files(segment), *self._of_neighbours(segment)]
+            if any(one.weight > 0 for one in evidence):
+                segment.copies = self._copies(segment)
+            if segment.copies:
+                text = f"the same bytes are in {segment.copies[0]}, between segments that they fit"
                 evidence.append(Evidence(COPIES, 3, text))
-            if _is_foreign(evidence) and (segment.linked >= _FEW_BATCHES or copies):
-                numbers = (segment.size, segment.first, segment.last, segment.batches, segment.records)
-                found.append(ForeignSegment(segment.file.path, *numbers, evidence, copies))
+            if _is_foreign(evidence) and (segment.linked >= _FEW_BATCHES or segment.copies):
+                found.append(segment)
         return found
 
     # Reading. Side files only if a segment is walked: most partitions are only searched for copies.
@@ -245,18 +239,18 @@ class _Partition:
                 return [(entry.start_offset, entry.epoch) for entry in entries_of(items)]
         return []
 
-    def _walk(self, segment: _Segment) -> None:
+    def _walk(self, segment: WeighedSegment) -> None:
         offsets = _sampled(segment.file, INDEX, OffsetIndex)
         by_position = _Wanted((entry.position, entry.offset) for entry in offsets if entry.position > 0)
         times = _Wanted((entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex))
         aborted = _sampled(segment.file, TRANSACTION_INDEX, TransactionIndex)
         markers = _Wanted((entry.last_offset, entry.producer_id) for entry in aborted)
-        with open_survey(segment.file.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:
+        with open_survey(segment.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:
             segment.size = survey.source.size
             for batch in self._linked_batches(survey, segment):
                 self._compare(segment, batch, by_position, times, markers)
 
-    def _linked_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[BatchRow]:
+    def _linked_batches(self, survey: SegmentSurvey, segment: WeighedSegment) -> Iterator[BatchRow]:
         """Yields the intact batches that continue the batch before or lead on to the next one, with a record for each
         offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong."""
         batches = self._intact_batches(survey, segment)
@@ -272,7 +266,7 @@ class _Partition:
                 if (is_linked and (_is_filled(batch) or segment.is_sparse)) or segment.batches == 1:
                     yield batch
 
-    def _intact_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[BatchRow]:
+    def _intact_batches(self, survey: SegmentSurvey, segment: WeighedSegment) -> Iterator[BatchRow]:
         """Yields the batches with a right checksum, after counting them."""
         reached: int | None = None
         for item in survey:
@@ -289,7 +283,7 @@ class _Partition:
                     yield batch
 
     def _compare(
-        self, segment: _Segment, batch: BatchRow, positions: _Wanted, times: _Wanted, markers: _Wanted
+        self, segment: WeighedSegment, batch: BatchRow, positions: _Wanted, times: _Wanted, markers: _Wanted
     ) -> None:
         """Compares one batch with the entries about its bytes and offsets."""
         position, size, producer = batch.position, batch.size, batch.producer_id
@@ -327,7 +321,7 @@ class _Partition:
 
     def _compare_sequences(self) -> None:
         """Compares the sequences of producers from segment to segment, by offset."""
-        seen: dict[int, tuple[int, int, _Segment]] = {}
+        seen: dict[int, tuple[int, int, WeighedSegment]] = {}
         for segment in sorted((one for one in self._segments if one.linked), key=lambda one: one.first):
             for producer, (epoch, sequence) in segment.firsts.items():
                 before = seen.get(producer)
@@ -343,7 +337,7 @@ class _Partition:
 
     # Weighing
 
-    def _of_side_files(self, segment: _Segment) -> Iterator[Evidence]:
+    def _of_side_files(self, segment: WeighedSegment) -> Iterator[Evidence]:
         yield from _weighed(SNAPSHOTS, segment.snapshots, 5, _CERTAIN, "producer snapshots have")
         yield from self._of_producers(segment)
         stem = segment.file.name.removesuffix(LOG)
@@ -357,7 +351,7 @@ class _Partition:
         if segment.epochs.misfits > segment.epochs.fits:
             yield Evidence(EPOCHS, 1, f"{LEADER_EPOCHS} has {segment.epochs.example}")
 
-    def _of_producers(self, segment: _Segment) -> Iterator[Evidence]:
+    def _of_producers(self, segment: WeighedSegment) -> Iterator[Evidence]:
         """Yields evidence if the snapshot of the segment's end has producers with batches in it, but none of those in
         the file."""
         behind = segment.behind
@@ -369,7 +363,7 @@ class _Partition:
             text = f"the producer snapshot of offset {behind} has producer {here[0]}, and none of those in the segment"
             yield Evidence(SNAPSHOTS, 2, text)
 
-    def _of_neighbours(self, segment: _Segment) -> Iterator[Evidence]:
+    def _of_neighbours(self, segment: WeighedSegment) -> Iterator[Evidence]:
         """Yields what names and ends of adjacent segments, and the checkpoints, say about the segment's offsets."""
         others = [one for one in self._segments if one is not segment and one.linked]
         first, last, behind = segment.first, segment.last, segment.behind
@@ -380,7 +374,7 @@ class _Partition:
         elif follows or leads_on:
             yield Evidence(NEIGHBOURS, -1, f"an adjacent segment {'ends before' if follows else 'begins behind'} it")
         rivals = [one for one in others if one.first <= last and first <= one.last]
-        if any(_holds(one.file.path, segment, (segment.head,)) for one in rivals):
+        if any(_holds(one.path, segment, (segment.head,)) for one in rivals):
             yield Evidence(NEIGHBOURS, -_CERTAIN, "another segment of the partition has the same bytes")
         elif rivals:
             yield Evidence(NEIGHBOURS, 1, f"offsets {first} to {last} overlap those in {rivals[0].file.name}")
@@ -401,7 +395,7 @@ class _Partition:
         elif is_end and (self._broker.high_watermark or 0) > last + 1 and not may_be_cut:
             yield Evidence(CHECKPOINTS, 1, f"its batches end at offset {last}, below the high watermark")
 
-    def _copies(self, segment: _Segment) -> list[str]:
+    def _copies(self, segment: WeighedSegment) -> list[str]:
         """Returns the segments of other partitions beside this one that hold the same batches, and whose side files and
         next segment they fit as well as those here. In a copy of a whole partition, they prove nothing."""
         own = parse_partition_name(os.path.basename(os.path.abspath(self._directory)))
@@ -415,19 +409,19 @@ class _Partition:
                 continue
             other = _Partition(path, BrokerState(), self._scratch)
             there = next((one for one in reversed(other._segments) if one.base <= segment.first), None)
-            if there is None or not _holds(there.file.path, segment, (segment.head, segment.tail)):
+            if there is None or not _holds(there.path, segment, (segment.head, segment.tail)):
                 continue
             other._walk(there)
             is_within = there.behind is None or there.last < there.behind
             is_same = there.size == segment.size or there.behind == segment.last + 1
             is_at_home = sum(one.weight for one in other._of_side_files(there)) <= here
             if is_within and is_same and is_at_home and not self._is_copied_whole(other._segments):
-                found.append(there.file.path)
+                found.append(there.path)
         return found
 
-    def _is_copied_whole(self, others: Sequence[_Segment]) -> bool:
+    def _is_copied_whole(self, others: Sequence[WeighedSegment]) -> bool:
         """Whether most segments of this partition are also among those of another."""
-        by_base = {one.base: one.file.path for one in others}
+        by_base = {one.base: one.path for one in others}
         known = [one for one in self._segments if one.linked]
         same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
         return same * 2 > len(known) > 1
@@ -496,9 +490,9 @@ def index_fits(log: str) -> bool:
     return True
 
 
-def _holds(path: str, segment: _Segment, ranges: Sequence[tuple[int, int]]) -> bool:
+def _holds(path: str, segment: WeighedSegment, ranges: Sequence[tuple[int, int]]) -> bool:
     """Whether a file has the same bytes as a segment at some positions and sizes."""
-    with suppress(PathError, OSError), open_source(segment.file.path) as one, open_source(path) as other:
+    with suppress(PathError, OSError), open_source(segment.path) as one, open_source(path) as other:
         return all(
             position + size <= other.size
             and one.buffer[position : position + size] == other.buffer[position : position + size]

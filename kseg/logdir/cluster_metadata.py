@@ -1,25 +1,42 @@
-"""Reads topics with their settings, registered nodes, partitions and the quorum from a node's __cluster_metadata.
+"""Reads topics, settings, nodes and the quorum from the files of __cluster_metadata, which it replays as a node does: a
+snapshot, then the log batch by batch.
 
-All that can be read and replayed counts. Most records are of other types; of these only two bytes are looked at.
+A transaction counts when it has ended. The bootstrap snapshot of offset 0 is none: a node takes its records into the
+log. Sources: MetadataLoader, MetadataBatchLoader, KafkaRaftLog of Kafka 4.4.0; KIP-630, KIP-868.
 """
 
 import os
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from kseg.decoders.framed import read_framed
+from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.control import ControlRecord, parse_control
 from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS
 from kseg.formats.rows import UndecodableError
+from kseg.formats.schema import MessageError, json_text
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.logdir.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage
-from kseg.logdir.metadata_replay import LoadedImage, intact_batches, load_image, load_readable, snapshots_among
+from kseg.logdir.metadata_image import (
+    ABORT_TRANSACTION,
+    BEGIN_TRANSACTION,
+    END_TRANSACTION,
+    TOPIC_RESOURCE,
+    Fields,
+    MetadataImage,
+    PartitionImage,
+    ReplayError,
+)
 from kseg.logdir.server_properties import SYNONYMS, ServerProperties
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import QUORUM_STATE, SegmentFile, list_segments
+from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments
+from kseg.segment.items import Damage
+from kseg.segment.reader import open_segment
 from kseg.sidefiles.text_files import (
     MAX_PROPERTIES_BYTES,
     MAX_TEXT_BYTES,
@@ -31,6 +48,365 @@ from kseg.sidefiles.text_files import (
 )
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
+
+Kinds = frozenset[int]
+"""Types of records, by their api keys."""
+
+Bag = Counter[tuple[int, int, str]]
+"""Records of an image: apiKey, version, JSON."""
+
+_MARKERS: Kinds = frozenset({BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION})
+
+_NONE, _STARTED, _CONTINUED, _ENDED, _ABORTED = range(5)
+"""States of a transaction."""
+
+
+class RefusedRecordError(KsegError):
+    """The first record that no node can replay: at `offset`, in the file `path`."""
+
+    def __init__(self, path: str, offset: int, why: str) -> None:
+        super().__init__(f"{path}: no node can replay the record at offset {offset}: {why}")
+        self.path, self.offset, self.why = path, offset, why
+
+
+class BatchLoader:
+    """Replays batch after batch into ``image``, which has no part of a transaction that has not ended.
+
+    ``skipped``: gets the records that no node can replay, which are left out; None: they are errors. ``kinds``: the
+    types of records that are replayed besides markers of transactions; None: all. Records below ``start`` are not.
+    """
+
+    def __init__(
+        self, image: MetadataImage, skipped: "list[RefusedRecordError] | None" = None, kinds: Kinds | None = None
+    ) -> None:
+        self.image, self.start = image, 0
+        self._skipped, self._kinds = skipped, None if kinds is None else kinds | _MARKERS
+        self._transaction = _NONE
+        self._batches = 0
+
+    def load(self, path: str, batch: RecordBatch, end: int | None = None) -> None:
+        """Replays the records of a batch below ``end``. Raises RefusedRecordError; what the image was before is lost
+        then."""
+        for index, (offset, value) in enumerate(record_values(batch)):
+            if end is not None and offset >= end:
+                break
+            if offset < self.start or not _is_of(value, self._kinds):
+                continue
+            try:
+                record = read_framed(value, CLUSTER_METADATA)
+                self._replay(record.api_key, record.fields, index)
+            except (MessageError, ReplayError) as error:
+                refused = RefusedRecordError(path, offset, str(error))
+                if self._skipped is None:
+                    raise refused from error
+                self._skipped.append(refused)
+        self._batches += 1
+        if self._transaction == _ABORTED:
+            self.image.discard()
+        elif self._transaction in (_NONE, _ENDED):
+            self.image.apply()
+        else:
+            return
+        self._transaction, self._batches = _NONE, 0
+
+    def _replay(self, api_key: int, fields: Fields, index: int) -> None:
+        is_open = self._transaction in (_STARTED, _CONTINUED)
+        if api_key == BEGIN_TRANSACTION:
+            if is_open:
+                raise ReplayError("a transaction begins within another")
+            if index or self._batches:
+                self.image.apply()
+                self._batches = 0
+            self._transaction = _STARTED
+        elif api_key in (END_TRANSACTION, ABORT_TRANSACTION):
+            if not is_open:
+                raise ReplayError("a transaction ends that has not begun")
+            self._transaction = _ENDED if api_key == END_TRANSACTION else _ABORTED
+        else:
+            self._transaction = _CONTINUED if is_open else _NONE
+            self.image.replay(api_key, fields)
+
+    def finish(self) -> bool:
+        """Takes back a transaction that has not ended. Returns whether there was one."""
+        was_open = self._transaction in (_STARTED, _CONTINUED)
+        self.image.discard()
+        self._transaction, self._batches = _NONE, 0
+        return was_open
+
+
+def _is_of(value: bytes | None, kinds: Kinds | None) -> bool:
+    """Whether a record is of one of these types, by its first bytes (`kseg.decoders.framed`); None: of any."""
+    return kinds is None or (value is not None and len(value) > 2 and value[0] == 1 and value[1] in kinds)
+
+
+def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
+    """Yields offset and value of each record. Raises UndecodableError."""
+    for rows in batch.rows():
+        yield from ((offset, value) for offset, _, value in rows.entries())
+
+
+def intact_batches(path: str) -> Iterator[RecordBatch | None]:
+    """Yields the intact batches of a file, None for each damaged range or batch. Raises KsegError."""
+    with open_segment(path) as reader:
+        for run in reader.runs():
+            if isinstance(run, Damage):
+                yield None
+                continue
+            for i in range(run.count):
+                batch = reader.batch(run, i, keep=False)
+                yield batch if batch.is_valid and isinstance(batch, RecordBatch) else None
+
+
+def snapshot_image(path: str, kinds: Kinds | None = None, is_whole: bool = True) -> MetadataImage:
+    """Returns the image of a snapshot. ``kinds``: as for `BatchLoader`; ``is_whole`` false: the image of what can be
+    read. Raises RefusedRecordError, and KsegError if it is damaged or not complete."""
+    image, is_complete = MetadataImage(), False  # a snapshot ends with a control batch
+
+    def failed(error: KsegError) -> None:
+        if is_whole:
+            raise error
+
+    for batch in intact_batches(path):
+        is_complete = batch is not None and batch.is_control
+        if batch is None:
+            failed(KsegError(f"{path}: it is damaged"))
+        if batch is None or batch.is_control:
+            continue
+        try:
+            for offset, value in record_values(batch):
+                if not _is_of(value, kinds):
+                    continue
+                try:
+                    record = read_framed(value, CLUSTER_METADATA)
+                    image.replay(record.api_key, record.fields)
+                except (MessageError, ReplayError) as error:
+                    failed(RefusedRecordError(path, offset, str(error)))
+        except UndecodableError as error:
+            failed(KsegError(f"{path}: it has a record that cannot be read: {error}"))
+    if not is_complete:
+        failed(KsegError(f"{path}: it is not complete"))
+    image.apply()
+    return image
+
+
+def bag(image: MetadataImage) -> Bag:
+    """Returns the records of an image, to be compared with those of another."""
+    return Counter((api_key, version, json_text(fields)) for api_key, version, fields in image.records())
+
+
+@dataclass(slots=True)
+class LoadedImage:
+    """An image and where it ends: the offset of the next record, and the leader epoch of the last batch.
+
+    ``snapshot``: the name of the file it begins with. ``lacking``: why later records are not in it, "" if all are;
+    ``is_cut``: because of damage, at which a node's start cuts the log off.
+    """
+
+    image: MetadataImage
+    offset: int = 0
+    epoch: int = 0
+    snapshot: str | None = None
+    lacking: str = ""
+    is_cut: bool = False
+
+
+def image_of_snapshot(file: SegmentFile, kinds: Kinds | None = None, is_whole: bool = True) -> LoadedImage:
+    """Returns the image of one snapshot, see `snapshot_image`. Raises KsegError."""
+    return LoadedImage(snapshot_image(file.path, kinds, is_whole), file.base_offset or 0, file.epoch or 0, file.name)
+
+
+def snapshots_among(files: list[SegmentFile]) -> list[SegmentFile]:
+    """Returns the snapshots that a node loads, by rising offset."""
+    found = [file for file in files if file.kind == CHECKPOINT and not file.leftover and file.epoch is not None]
+    return sorted((file for file in found if file.base_offset), key=lambda file: (file.base_offset or 0, file.epoch))
+
+
+def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
+    """Returns the image that the records below ``end`` make (None: all). ``files``: those of the directory.
+
+    Raises KsegError if the newest snapshot below ``end`` cannot be read. Damage of the log, and a record that no node
+    can replay, end the image: see `LoadedImage.lacking`.
+    """
+    snapshots = [file for file in snapshots_among(files) if end is None or (file.base_offset or 0) <= end]
+    found = image_of_snapshot(snapshots[-1]) if snapshots else LoadedImage(MetadataImage())
+    start, loader = found.offset, BatchLoader(found.image)
+    try:
+        for path, batch in _batches_of_log(files):
+            if batch is None:
+                found.lacking = f"{os.path.basename(path)} is damaged behind offset {found.offset - 1}"
+                found.is_cut = True
+                return found
+            if batch.last_offset < start:
+                continue
+            if end is not None and batch.base_offset >= end:
+                return found
+            if batch.base_offset > found.offset:
+                found.lacking = f"the log lacks offsets {found.offset} to {batch.base_offset - 1}"
+                return found
+            if not batch.is_control:
+                loader.load(path, batch, end)
+            found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
+            found.epoch = batch.header.partition_leader_epoch
+    except (RefusedRecordError, UndecodableError) as error:
+        found.lacking = str(error)
+    finally:
+        was_open = loader.finish()
+        if was_open and found.lacking:
+            found.lacking += "; the transaction that is open there is left out"
+    return found
+
+
+@dataclass(slots=True)
+class ReplayedLog:
+    """What a replay of a whole log found: ``refused``, the record that stopped it; ``refused_snapshots``: such records
+    of snapshots, by the snapshot's name; ``different``: the snapshots that are not what the log gives, each with the
+    records that only it has and those that only the log gives."""
+
+    refused: RefusedRecordError | None = None
+    refused_snapshots: dict[str, RefusedRecordError] = field(default_factory=dict)
+    different: dict[str, tuple[Bag, Bag]] = field(default_factory=dict)
+
+
+def load_readable(
+    files: list[SegmentFile], end: int | None = None, kinds: Kinds | None = None
+) -> tuple[LoadedImage, list[KsegError]]:
+    """Returns the image of all records below ``end`` that can be read and replayed, and what cannot: damaged files,
+    missing offsets, refused records, the rest of a transaction whose beginning is missing. ``kinds``: as for
+    `BatchLoader`. It begins with the newest snapshot that is whole; with a damaged one if the log does not go on
+    there."""
+    logs = [file for file in files if file.kind == LOG and not file.leftover]
+    found, unread = _first_readable(snapshots_among(files), logs, end, kinds)
+    start, errors, skipped = found.offset, list[KsegError](), list[RefusedRecordError]()
+    loader, damaged, markers = BatchLoader(found.image, skipped, kinds), "", list[tuple[int, int]]()
+    logs = [file for i, file in enumerate(logs) if i + 1 == len(logs) or (logs[i + 1].base_offset or 0) > start]
+
+    def missing(path: str, what: str) -> None:
+        cut = "; the transaction that is open there" if loader.finish() else ""
+        errors.append(KsegError(f"{path}: {what}{cut}"))
+        if not markers:
+            markers.extend([*_transaction_markers(logs), (LAST_OFFSET, BEGIN_TRANSACTION)])
+        offset, kind = markers[bisect_left(markers, (found.offset, 0))]
+        if kind != BEGIN_TRANSACTION and offset >= loader.start:
+            loader.start = offset + 1
+            errors.append(KsegError(f"{path}: the transaction that ends at offset {offset}"))
+
+    for path, batch in _batches_of_log(logs):
+        if batch is None:
+            damaged = path
+            continue
+        if batch.last_offset < start:
+            damaged = ""
+            continue
+        stop = batch.base_offset if end is None else min(batch.base_offset, end)
+        if stop > found.offset:
+            why = "damaged bytes in the place of" if damaged else "the missing"
+            last = f"s {found.offset} to {stop - 1}" if stop > found.offset + 1 else f" {found.offset}"
+            missing(damaged or path, f"{why} offset{last}")
+        damaged = ""
+        if end is not None and batch.base_offset >= end:
+            break
+        if not batch.is_control:
+            try:
+                loader.load(path, batch, end)
+            except UndecodableError as error:
+                missing(path, f"the batch at offset {batch.base_offset}: {error}")
+        found.offset = batch.last_offset + 1 if end is None else min(batch.last_offset + 1, end)
+        found.epoch = max(found.epoch, batch.header.partition_leader_epoch)
+    if damaged:
+        missing(damaged, f"damaged bytes where offset {found.offset} is expected")
+    loader.finish()
+    lost = [error for offset, error in unread if offset > found.offset]  # the log has the records of the others
+    return found, [*lost, *errors, *skipped]
+
+
+def _first_readable(
+    snapshots: list[SegmentFile], logs: list[SegmentFile], end: int | None, kinds: Kinds | None
+) -> tuple[LoadedImage, list[tuple[int, KsegError]]]:
+    """Returns what `load_readable` begins with, and the errors of newer snapshots, each with the offset behind it."""
+    unread: list[tuple[int, KsegError]] = []
+    damaged: SegmentFile | None = None
+    found = LoadedImage(MetadataImage())
+    for snapshot in reversed(snapshots):
+        if end is None or (snapshot.base_offset or 0) <= end:
+            try:
+                found = image_of_snapshot(snapshot, kinds)
+                break
+            except KsegError as error:
+                unread.append((snapshot.base_offset or 0, error))
+                damaged = damaged or snapshot
+    if damaged is not None and (not logs or (logs[0].base_offset or 0) > found.offset):
+        found = image_of_snapshot(damaged, kinds, is_whole=False)
+        unread = [(LAST_OFFSET, unread[0][1])]  # nothing else has its records
+    return found, unread
+
+
+def _transaction_markers(files: list[SegmentFile]) -> list[tuple[int, int]]:
+    """Returns the offsets and types of all markers of transactions."""
+    found = []
+    for _, batch in _batches_of_log(files):
+        if batch is not None and not batch.is_control:
+            with suppress(UndecodableError):
+                values = record_values(batch)
+                found += [(offset, value[1]) for offset, value in values if value and _is_of(value, _MARKERS)]
+    return sorted(found)
+
+
+def _batches_of_log(files: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
+    """Yields the intact batches of the .log files with the path of each, None for each damaged range or batch."""
+    for file in files:
+        if file.kind == LOG and not file.leftover:
+            yield from ((file.path, batch) for batch in intact_batches(file.path))
+
+
+def replay_log(files: list[SegmentFile]) -> ReplayedLog:
+    """Replays the log from its start, and compares each snapshot with it. Where records are missing, damaged or
+    refused, it goes on at the next snapshot. Raises KsegError."""
+    found, at = ReplayedLog(), 0
+    unread = {file.base_offset: file for file in snapshots_among(files)}
+    loader: BatchLoader | None = BatchLoader(MetadataImage())
+    for path, batch in _batches_of_log(files):
+        if batch is None or batch.base_offset != at:
+            loader = None
+        if batch is None:
+            continue
+        loader = _at_snapshot(loader, unread.pop(batch.base_offset, None), found)
+        at = batch.last_offset + 1
+        if loader is None or batch.is_control:
+            continue
+        try:
+            loader.load(path, batch)
+        except RefusedRecordError as error:
+            found.refused = found.refused or error
+            loader = None
+        except UndecodableError:  # a finding of its own
+            loader = None
+    _at_snapshot(loader, unread.pop(at, None), found)
+    for snapshot in unread.values():  # no batch of the log begins where it ends
+        _at_snapshot(None, snapshot, found)
+    return found
+
+
+def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found: ReplayedLog) -> BatchLoader | None:
+    """Compares a snapshot with the replayed log; where that has stopped, begins anew with the snapshot."""
+    if snapshot is None:
+        return loader
+    try:
+        image = snapshot_image(snapshot.path)
+    except RefusedRecordError as error:
+        found.refused_snapshots[snapshot.name] = error
+        return loader
+    except KsegError:
+        return loader  # a finding of its own
+    if loader is None:
+        return BatchLoader(image)
+    theirs, ours = bag(image), bag(loader.image)
+    if theirs != ours:
+        found.different[snapshot.name] = theirs - ours, ours - theirs
+    return loader
+
+
+# Topics with their settings, registered nodes and partitions. All that can be read and replayed counts. Most records
+# are of other types; of these only two bytes are looked at.
 
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""

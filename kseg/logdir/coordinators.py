@@ -198,7 +198,10 @@ def verdict_of(
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
     if state.state in _ENDING_STATES:
         return ENDING
-    return OPEN if _is_known(producer_epoch, state, partition) and not _is_overdue(state, age_ms) else HANGING
+    is_known = (state.state, state.producer_epoch) == (_ONGOING, producer_epoch) and partition in (
+        state.partitions or ()
+    )  # by the coordinator, which will end it
+    return OPEN if is_known and not _is_overdue(state, age_ms) else HANGING
 
 
 def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:
@@ -241,16 +244,6 @@ def prepared(
             age_ms = None if now_ms is None or state.update_ms is None else now_ms - state.update_ms
             found.append(Prepared(producer_id, state, marker, age_ms))
     return found
-
-
-def _is_known(producer_epoch: int, state: TransactionState, partition: tuple[str | None, int | None]) -> bool:
-    """Whether the coordinator has this transaction, and will end it."""
-    return (
-        state.state == _ONGOING
-        and state.producer_epoch == producer_epoch
-        and state.partitions is not None
-        and partition in state.partitions
-    )
 
 
 def abort_command(topic: str | None, partition: int | None, first_offset: int) -> list[str]:

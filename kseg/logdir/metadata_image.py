@@ -43,6 +43,18 @@ class ReplayError(ValueError):
     """A record that no node can replay. The text says why."""
 
 
+_LISTS = {
+    "replicas": "replicas",
+    "directories": "directories",
+    "isr": "isr",
+    "removing": "removingReplicas",
+    "adding": "addingReplicas",
+    "elr": "eligibleLeaderReplicas",
+    "last_known_elr": "lastKnownElr",
+}
+"""The lists of a partition, with their names in records."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
     """PartitionRegistration: one partition of a topic."""
@@ -62,63 +74,45 @@ class PartitionImage:
     @classmethod
     def registered(cls, fields: Fields) -> "PartitionImage":
         """The partition of a PartitionRecord."""
-        replicas = tuple(fields["replicas"])
-        isr = tuple(fields["isr"])
+        lists = {name: tuple(fields.get(key) or ()) for name, key in _LISTS.items()}
+        lists["directories"] = _directories(lists["directories"], len(lists["replicas"]))
         return cls(
-            replicas,
-            _directories(tuple(fields.get("directories") or ()), len(replicas)),
-            replicas if isr == replicas else isr,
-            tuple(fields["removingReplicas"]),
-            tuple(fields["addingReplicas"]),
-            fields["leader"],
-            _recovery_state(fields.get("leaderRecoveryState", 0)),
-            fields["leaderEpoch"],
-            fields["partitionEpoch"],
-            tuple(fields.get("eligibleLeaderReplicas") or ()),
-            tuple(fields.get("lastKnownElr") or ()),
+            **lists,
+            leader=fields["leader"],
+            recovery_state=_recovery_state(fields.get("leaderRecoveryState", 0)),
+            leader_epoch=fields["leaderEpoch"],
+            partition_epoch=fields["partitionEpoch"],
         )
 
     def changed(self, fields: Fields) -> "PartitionImage":
         """The partition after a PartitionChangeRecord; what the record leaves out stays."""
-
-        def new(name: str, old: tuple[Any, ...]) -> tuple[Any, ...]:
-            value = fields.get(name)
-            return old if value is None else tuple(value)
-
-        replicas = new("replicas", self.replicas)
+        lists = {name: tuple(value) for name, key in _LISTS.items() if (value := fields.get(key)) is not None}
+        replicas = lists.get("replicas", self.replicas)
+        lists["directories"] = _directories(lists.get("directories", self.directories), len(replicas))
         leader = fields.get("leader", NO_LEADER_CHANGE)
         is_kept = leader == NO_LEADER_CHANGE
         state = fields.get("leaderRecoveryState", NO_RECOVERY_CHANGE)
-        return PartitionImage(
-            replicas,
-            _directories(new("directories", self.directories), len(replicas)),
-            new("isr", self.isr),
-            new("removingReplicas", self.removing),
-            new("addingReplicas", self.adding),
-            self.leader if is_kept else leader,
-            self.recovery_state if state == NO_RECOVERY_CHANGE else _recovery_state(state),
-            self.leader_epoch + (not is_kept),
-            self.partition_epoch + 1,
-            new("eligibleLeaderReplicas", self.elr),
-            new("lastKnownElr", self.last_known_elr),
+        return replace(
+            self,
+            **lists,
+            leader=self.leader if is_kept else leader,
+            recovery_state=self.recovery_state if state == NO_RECOVERY_CHANGE else _recovery_state(state),
+            leader_epoch=self.leader_epoch + (not is_kept),
+            partition_epoch=self.partition_epoch + 1,
         )
 
     def fields(self, topic_id: str, number: int, has_elr: bool) -> Fields:
         """The fields of its PartitionRecord."""
-        return {
+        lists: Fields = {key: list(getattr(self, name)) for name, key in _LISTS.items()}
+        for key in ("eligibleLeaderReplicas", "lastKnownElr"):
+            lists[key] = (lists[key] or None) if has_elr else None
+        return lists | {
             "partitionId": number,
             "topicId": topic_id,
-            "replicas": list(self.replicas),
-            "isr": list(self.isr),
-            "removingReplicas": list(self.removing),
-            "addingReplicas": list(self.adding),
             "leader": self.leader,
             "leaderRecoveryState": self.recovery_state,
             "leaderEpoch": self.leader_epoch,
             "partitionEpoch": self.partition_epoch,
-            "directories": list(self.directories),
-            "eligibleLeaderReplicas": list(self.elr) if has_elr and self.elr else None,
-            "lastKnownElr": list(self.last_known_elr) if has_elr and self.last_known_elr else None,
         }
 
 

@@ -127,19 +127,6 @@ class Topics(KnownTopics):
                 f"{directory}: {METADATA_TOPIC}-0, which has the settings of topics, {why}: name them with --topic"
             )
 
-    def is_selected(self, path: str, directory: str) -> bool:
-        """Whether a partition of a log directory is selected; not if its topic was deleted."""
-        name = os.path.basename(path)
-        place = parse_partition_name(name)
-        if place is None or place[0] == METADATA_TOPIC or name.endswith(_ABANDONED_SUFFIXES):
-            return False
-        if self._globs:
-            return self.is_named(path)
-        found = self.settings(directory)
-        if found is None:
-            return self._takes_unknown
-        return place[0] in found.ids or (self._takes_unknown and not found.is_complete)
-
     def why_left(self, path: str, directory: str) -> str:
         """Returns why a partition of a log directory is not selected, "" if it is."""
         name = os.path.basename(path)
@@ -150,7 +137,15 @@ class Topics(KnownTopics):
             return OTHER_TOPIC
         if name.endswith(_ABANDONED_SUFFIXES):
             return MOVED
-        return "" if self.is_selected(path, directory) else UNKNOWN_TOPIC
+        if place is None:
+            return UNKNOWN_TOPIC
+        if self._globs:
+            return ""
+        found = self.settings(directory)
+        if found is None:
+            return "" if self._takes_unknown else UNKNOWN_TOPIC
+        is_selected = place[0] in found.ids or (self._takes_unknown and not found.is_complete)
+        return "" if is_selected else UNKNOWN_TOPIC
 
     def is_named(self, path: str) -> bool:
         """Whether --topic names a partition's topic, or is not given."""
@@ -173,25 +168,21 @@ class Topics(KnownTopics):
         elif named == {f"{METADATA_TOPIC}-0"}:
             warn(f"{directory}: {METADATA_TOPIC}-0 is left alone: brokers cut it by snapshots")
 
-    def policy(self, path: str) -> str | None:
-        """Returns the cleanup.policy of a partition's topic; None if no metadata beside the partition has the topic."""
+    def policy_without_compact(self, path: str) -> tuple[str, str] | None:
+        """Returns the cleanup.policy of a partition's topic if it is known and lacks ``compact``, else None; and where
+        it comes from, in words. It is known if the metadata beside the partition have the topic, or by the broker's
+        file."""
         found, topic = self._settings_beside(path)
-        by_server = None if self.server is None else self.server.setting(POLICY) or _DEFAULT_POLICY
-        if found is None or topic not in found.ids:
-            return None if topic in COMPACTED_TOPICS else by_server
-        return found.setting(topic, POLICY) or by_server or _DEFAULT_POLICY
-
-    def policy_source(self, path: str) -> str:
-        """Returns where the cleanup.policy of a partition's topic comes from, in words."""
-        found, topic = self._settings_beside(path)
-        if found is not None and topic in found.ids and found.setting(topic, POLICY):
-            return f"{METADATA_TOPIC}-0"
-        return "the broker's file" if self.server is not None and self.server.setting(POLICY) else "Kafka's default"
-
-    def policy_without_compact(self, path: str) -> str | None:
-        """Returns the cleanup.policy of a partition's topic if it is known and lacks ``compact``, else None."""
-        policy = self.policy(path)
-        return None if policy is None or is_compacted(policy) else policy
+        is_in_metadata = found is not None and topic in found.ids
+        if not is_in_metadata and (self.server is None or topic in COMPACTED_TOPICS):
+            return None
+        if found is not None and is_in_metadata and (own := found.setting(topic, POLICY)):
+            policy, source = own, METADATA_PARTITION
+        elif self.server is not None and (of_broker := self.server.setting(POLICY)):
+            policy, source = of_broker, "the broker's file"
+        else:
+            policy, source = _DEFAULT_POLICY, "Kafka's default"
+        return None if is_compacted(policy) else (policy, source)
 
     def lookup(self, path: str) -> Callable[[str], str | None]:
         """Returns a function that looks up a setting of the partition's topic in the metadata beside it."""
@@ -335,17 +326,15 @@ class FilesOnDisk:
         return True
 
 
-def interval_of(files: FilesOnDisk) -> Interval:
-    """Returns 4096 if the indexes allow it, else the roundest number that fits them."""
+def interval_of(files: FilesOnDisk, given_bytes: int | None = None, source: str = "") -> Interval:
+    """Returns the given interval, known from ``source``; else 4096 if the partition's indexes allow it, or the roundest
+    number that fits them."""
+    if given_bytes is not None:
+        return Interval(given_bytes, None, source)
     found = list(islice(filter(None, (_distances(files, name) for name in files.names(INDEX))), MAX_INDEXES))
     if not found:
         return Interval(DEFAULT_INTERVAL_BYTES, 0)
     return Interval(_roundest([one for of_index in found for one in of_index]), len(found))
-
-
-def chosen_interval(files: FilesOnDisk, given_bytes: int | None, source: str = "") -> Interval:
-    """Returns the given interval, known from ``source``, else the one that the partition's indexes show."""
-    return interval_of(files) if given_bytes is None else Interval(given_bytes, None, source)
 
 
 def _roundest(distances: list[_Distances]) -> int:
@@ -428,6 +417,6 @@ class TopicIntervals(IntervalMessages):
         """Returns the interval of a partition, and reports it. Raises KsegError if its files cannot be read."""
         if self._given_bytes is not None:
             return self._given_bytes
-        interval = chosen_interval(FilesOnDisk(directory), *self._topics.interval_bytes(directory))
+        interval = interval_of(FilesOnDisk(directory), *self._topics.interval_bytes(directory))
         self.report(directory, interval)
         return interval.size

@@ -37,7 +37,7 @@ from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOT
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
-from kseg.logdir.cluster_metadata import Raft, is_only_voter, properties_of, read_raft
+from kseg.logdir.cluster_metadata import Raft, is_only_voter, load_readable, properties_of, read_raft, snapshot_image
 from kseg.logdir.coordinators import topic_id_at, transaction_states
 from kseg.logdir.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
 from kseg.logdir.metadata_image import (
@@ -48,7 +48,6 @@ from kseg.logdir.metadata_image import (
     PartitionImage,
     TopicImage,
 )
-from kseg.logdir.metadata_replay import load_readable, snapshot_image
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.planner import has_records

@@ -18,7 +18,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOG, LOGS
 from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.topics import Interval, IntervalMessages, KnownTopics, Topics, chosen_interval
+from kseg.logdir.topics import Interval, IntervalMessages, KnownTopics, Topics, interval_of
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.losses import Cut, Loss, Remaining
 from kseg.recovery.broker.partition_plans import Outcome, Recovery, outcome_of, plan_partition, plan_partitions
@@ -721,7 +721,7 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     """
     segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
     segments.sort(key=lambda segment: segment.base_offset)
-    interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
+    interval = interval_of(workspace, start.interval_bytes, start.interval_source)
     era = replace(start.era, message_limit_bytes=_NO_LIMIT)
     with_snapshots = with_snapshots and era.has_producers
     if not segments:

@@ -19,8 +19,16 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg import __version__
-from kseg.cleaner.log import CleanerSegment, CleaningThreads, aborted_between, segments_between
-from kseg.cleaner.producers import CleanedTransactions, Producers, Trace, read_trace
+from kseg.cleaner.log import (
+    CleanedTransactions,
+    CleanerSegment,
+    CleaningThreads,
+    Producers,
+    Trace,
+    aborted_between,
+    read_trace,
+    segments_between,
+)
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.rounds import CleanedGroup, MapBuilder, OffsetMap, Round, new_secret
 from kseg.cleaner.settings import CleanerSettings

@@ -390,7 +390,7 @@ class Census(Rule):
         is_cleaned = broker.is_compacted or broker.cleaner_offset is not None
         if partition.directory is None or not partition.segments or not is_cleaned:
             return None
-        from kseg.cleaner.producers import Producers
+        from kseg.cleaner.log import Producers
         from kseg.cleaner.ranges import backlog_of  # few partitions are compacted
 
         producers, last = None, partition.segments[-1]

@@ -105,7 +105,7 @@ def is_newest(snapshot: str) -> bool:
 def start_without(snapshot: str) -> str:
     """Returns what a node starts from if a snapshot were not there: another one, or its log; "" if they do not reach
     far enough."""
-    from kseg.logdir.metadata_replay import snapshot_image, snapshots_among
+    from kseg.logdir.cluster_metadata import snapshot_image, snapshots_among
 
     files = list_segments(os.path.dirname(snapshot) or ".")
     start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
@@ -281,7 +281,7 @@ class MetadataLogRule(Rule):
         from kseg.decoders.framed import redact, type_name
         from kseg.decoders.schemas import CLUSTER_METADATA
         from kseg.formats.schema import json_text
-        from kseg.logdir.metadata_replay import replay_log
+        from kseg.logdir.cluster_metadata import replay_log
 
         whole = {file.name for file in snapshots}
         try:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.quarantine import staging
-from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
+from kseg.cleaner.planner import Compaction, Compactor, RoundMaker
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
 from kseg.logdir.log_directory import BrokerState

@@ -6,8 +6,7 @@ import pytest
 
 from cleaner.building import NewRecord, build_record_batch
 from cleaner.partitions import write_log
-from kseg.cleaner.log import read_segments
-from kseg.cleaner.producers import Producers, read_producers
+from kseg.cleaner.log import Producers, read_producers, read_segments
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from kseg.stores.windows import Buffers
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, Pair
-from kseg.cleaner.log import CleanerSegment, group_segments, read_segments, segments_between
-from kseg.cleaner.producers import Producers
+from kseg.cleaner.log import CleanerSegment, Producers, group_segments, read_segments, segments_between
 from kseg.cleaner.ranges import (
     ACTIVE,
     DAMAGE,

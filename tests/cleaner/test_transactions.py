@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cleaner.partitions import transactional_log
-from kseg.cleaner.log import aborted_between, read_segments, windows
-from kseg.cleaner.producers import CleanedTransactions, read_trace
+from kseg.cleaner.log import CleanedTransactions, aborted_between, read_segments, read_trace, windows
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import AbortedTxn

@@ -9,8 +9,8 @@ from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_recor
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.quarantine import staging
-from kseg.cleaner.compaction import Compactor
 from kseg.cleaner.log import CleaningThreads, read_segments
+from kseg.cleaner.planner import Compactor
 from kseg.cleaner.rounds import MapBuilder, OffsetMap, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError

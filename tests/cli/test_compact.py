@@ -28,7 +28,7 @@ from cli.command import files as everything
 
 SPACE_ABORTED = PAIRS[3]
 SMALL = ("--segment-bytes", "16384")
-FREE = "kseg.cleaner.compaction.free_bytes"
+FREE = "kseg.cleaner.planner.free_bytes"
 
 
 def test_a_dry_run_names_the_space_that_the_run_takes(kseg: Kseg, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kseg.errors import PathError
 from kseg.logdir import topics
-from kseg.logdir.topics import FilesOnDisk, Interval, chosen_interval, interval_of
+from kseg.logdir.topics import FilesOnDisk, Interval, interval_of
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import TESTDATA, TRANSACTIONS, make, real_batches, recover
 
@@ -43,7 +43,7 @@ def test_a_directory_that_cannot_be_listed(tmp_path: Path) -> None:
 
 def test_what_is_given_is_taken(tmp_path: Path) -> None:
     workspace = Workspace(str(make(tmp_path / "orders-0", {0: [SMALL]})))
-    assert chosen_interval(workspace, 77) == Interval(77, None)
+    assert interval_of(workspace, 77) == Interval(77, None)
 
 
 def test_an_index_that_does_not_fit_its_log_tells_nothing(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from kseg.formats.suffixes import (
 )
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be64
-from kseg.logdir.topics import chosen_interval
+from kseg.logdir.topics import interval_of
 from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerReplay, ProducerStateManager
 from kseg.recovery.broker.segments import (
@@ -338,7 +338,7 @@ class PartitionLoad:
         self.workspace = workspace
         self.start = start
         self._segment = segment_of or partial(BrokerSegment, workspace)
-        self.interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
+        self.interval = interval_of(workspace, start.interval_bytes, start.interval_source)
         self.segments: dict[int, BrokerSegment] = {}
         self._rebuilds_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()

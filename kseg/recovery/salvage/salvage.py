@@ -16,7 +16,7 @@ from kseg.changes.plan import Plan, Range, Removed, ReplicaOffsets
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, LOG_07, SEGMENT_SUFFIXES, SNAPSHOT
-from kseg.logdir.belonging import FOREIGN_BATCHES, ForeignSegment, foreign_segments, index_fits
+from kseg.logdir.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.losses import Loss, Remaining, intact_in, remaining
 from kseg.recovery.broker.segments import BrokerSegment
@@ -190,7 +190,7 @@ class Attempt:
         self._rejected = rejected or {}
         self._may_be_compacted = is_compacted
         self._evidence = OffsetEvidence(self.workspace)
-        self._foreign: dict[str, ForeignSegment] = {}
+        self._foreign: dict[str, WeighedSegment] = {}
         self.drafts: list[SegmentDraft] = []
         """The segments, sorted."""
         self.others: list[SegmentDraft] = []

@@ -17,6 +17,7 @@ nothing is touched.
 import errno
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
-from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, end_with_parent, opened
+from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.manifest import (
     COMMITTED,
@@ -49,7 +50,7 @@ from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
-from kseg.stores.no_follow import directories_held, directory_status, open_with_status, status_of
+from kseg.stores.no_follow import directories_held, directory_status, parent_of
 from kseg.stores.source import is_disk_error
 
 # Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
@@ -438,7 +439,7 @@ def free_bytes(place: str) -> int:
 def _make_own_folder(change: Change, disk: Disk) -> None:
     """Creates the folder of the change. Afterwards the change owns it and may remove it. Raises OSError, KsegError."""
     inside = quarantine.folder_of(change.directory)
-    if not os.path.lexists(inside):
+    with suppress(FileExistsError):
         disk.make_directory(inside)
     try:
         disk.make_directory(change.folder)
@@ -452,11 +453,12 @@ def _make_own_folder(change: Change, disk: Disk) -> None:
 def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     """Does everything up to the commit. Raises OSError, ChangedSinceError."""
     directory = change.directory
+    own = Model(directory, directory_status(directory), {})
     for path in (quarantine.folder_of(directory), change.folder):
-        copy_owner(path, directory, disk, as_directory=True)
+        copy_owner(path, own, disk, as_directory=True)
     disk.sync_directory(directory)
     new = os.path.join(change.folder, "new")
-    _make_folder(new, directory, disk)
+    _make_folder(new, own, disk)
     if change.kept and not change.is_kept_inside:
         write_change(change, disk)  # so that the kept bytes are found after an interruption here
         place = os.path.dirname(change.kept)
@@ -464,10 +466,10 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
             disk.make_directory(place)
             disk.sync_directory(os.path.dirname(place))
     if change.kept:
-        _make_folder(change.kept, directory, disk)
+        _make_folder(change.kept, own, disk)
         disk.sync_directory(os.path.dirname(change.kept))
     check_absent(change)
-    old: dict[str, Model] = {"": Model(directory, status_of(directory), {})}
+    old: dict[str, Model] = {"": own}
     for step in change.steps:
         if step.origin and step.origin not in old:
             old[step.origin] = _examined(change, step)
@@ -485,7 +487,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         disk.sync_directory(change.kept)
 
 
-def _make_folder(path: str, model: str, disk: Disk) -> None:
+def _make_folder(path: str, model: Model, disk: Disk) -> None:
     """Creates a folder with the owner of the partition, so that a broker can remove it together with the topic."""
     disk.make_directory(path)
     copy_owner(path, model, disk, as_directory=True)
@@ -498,26 +500,35 @@ def _examined(change: Change, step: Step) -> Model:
     Also raises for a file of another owner that has a second hard link: the owner may have linked it here so that kseg
     copies its bytes.
     """
-    path, descriptor = change.path(step.origin), -1
+    path = change.path(step.origin)
     try:
-        descriptor, status = open_with_status(path, os.O_RDWR, was_regular=step.made_by is None)
+        with parent_of(path) as (at, name):
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if not stat.S_ISREG(status.st_mode):
+                raise PathError(f"{path}: is no regular file, which kseg does not change")
+            is_writable = os.access(name, os.W_OK, dir_fd=at)
+            attributes = attributes_in(at, name) if step.makes else {}
     except FileNotFoundError as error:
         raise ChangedSinceError(f"{path}: has changed since it was read") from error
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EINVAL):
-            raise PathError(f"{path}: is no regular file, which kseg does not change") from error
-        if step.action == TRUNCATE or error.errno == errno.EPERM:  # only immutable files cannot be removed
-            raise
-        descriptor, status = open_with_status(path) if step.makes else (-1, status_of(path))
+    if step.made_by is None and FileState(status.st_ino, status.st_size, status.st_mtime_ns) != step.before:
+        raise ChangedSinceError(f"{path}: has changed since it was read")
+    if step.action == TRUNCATE or not is_writable:
+        _check_writable(path, needs_permission=step.action == TRUNCATE)
+    if status.st_nlink > 1 and status.st_uid != directory_status(change.directory).st_uid:
+        raise OSError(errno.EPERM, "has another name, and another owner than its directory", path)
+    return Model(path, status, attributes)
+
+
+def _check_writable(path: str, needs_permission: bool = False) -> None:
+    """Raises OSError if a file is immutable or append-only, so that it cannot be removed; ``needs_permission``: also if
+    this user may not write to it.
+    """
     try:
-        if step.made_by is None and FileState(status.st_ino, status.st_size, status.st_mtime_ns) != step.before:
-            raise ChangedSinceError(f"{path}: has changed since it was read")
-        if status.st_nlink > 1 and status.st_uid != directory_status(change.directory).st_uid:
-            raise OSError(errno.EPERM, "has another name, and another owner than its directory", path)
-        return Model(path, status, attributes_of(descriptor) if step.makes else {})
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        with opened(path, os.O_RDWR):
+            return
+    except PermissionError as error:
+        if needs_permission or error.errno == errno.EPERM:
+            raise
 
 
 def _commit(change: Change, disk: Disk) -> None:
@@ -547,7 +558,9 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
     path, kept = change.path(step.origin), change.old(k)
     if k not in change.by_delta:
         if step.action != TRUNCATE:
-            disk.link_or_copy(path, kept)
+            if not disk.link(path, kept):
+                _check_writable(path)  # an append-only file can neither be linked nor removed
+                disk.copy_file(path, kept, change.kept)
         elif step.before is not None:
             with disk.new_file(kept, path, change.kept) as target:
                 write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)

@@ -22,10 +22,10 @@ from kseg.formats.rows import BytesLike
 from kseg.stores import trees
 from kseg.stores.extent import Extent, next_data
 from kseg.stores.no_follow import (
+    OPEN_FILES,
     create_file,
     directory_status,
     forget_directory,
-    names_in,
     open_file,
     open_to_copy,
     parent_of,
@@ -376,12 +376,13 @@ class Disk:
         if not depth:
             raise OSError(errno.ENOTEMPTY, "holds more directories than kseg makes within each other", path)
         try:
-            names = sorted(names_in(path))
+            with readable_directory(path) as at, os.scandir(at) as entries:
+                found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         except FileNotFoundError:
             return
-        for name in names:
+        for name, is_directory in found:
             inner = os.path.join(path, name)
-            if stat.S_ISDIR(status_of(inner).st_mode):
+            if is_directory:
                 self.remove_tree(inner, depth - 1)
             else:
                 self.unlink(inner)
@@ -510,19 +511,37 @@ def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
         yield found
 
 
-def attributes_of(descriptor: int) -> dict[str, bytes]:
-    """Returns the extended attributes that `Disk.copy_attributes` copies."""
+def attributes_of(file: int | str) -> dict[str, bytes]:
+    """Returns the extended attributes that `Disk.copy_attributes` copies. ``file``: an open one, or a path whose last
+    name is not followed. Raises OSError.
+    """
     if not hasattr(os, "listxattr"):
         return {}
-    found = {}
+    found, is_followed = {}, isinstance(file, int)
     try:
-        for name in os.listxattr(descriptor):
+        for name in os.listxattr(file, follow_symlinks=is_followed):
             if name.startswith(_ATTRIBUTES):
-                found[name] = os.getxattr(descriptor, name)
+                found[name] = os.getxattr(file, name, follow_symlinks=is_followed)
     except OSError as error:
         if error.errno not in _NO_ATTRIBUTE:
             raise
     return found
+
+
+def attributes_in(directory: int, name: str) -> dict[str, bytes]:
+    """As `attributes_of`, for a file in an open directory. Raises OSError."""
+    if _are_open_files_listed():
+        return attributes_of(f"{OPEN_FILES}{directory}/{name}")
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    try:
+        return attributes_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def _are_open_files_listed() -> bool:
+    return os.path.isdir(OPEN_FILES)
 
 
 @contextmanager

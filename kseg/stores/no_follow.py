@@ -25,7 +25,7 @@ _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY | _NOFOLLOW | _CLOEXEC
 """Flags for opening a directory to access names in it; read permission on it is not needed."""
 LINKS = 40
 """Largest number of symbolic links in a chain, as in the system."""
-_OPEN_FILES = "/proc/self/fd/"
+OPEN_FILES = "/proc/self/fd/"
 """Linux lists open descriptors here: a directory with its real path."""
 
 
@@ -88,7 +88,7 @@ def _opened_at_once(path: str, flags: int) -> int:
     except OSError:
         return -1
     with suppress(OSError):
-        if os.readlink(f"{_OPEN_FILES}{descriptor}") == path:
+        if os.readlink(f"{OPEN_FILES}{descriptor}") == path:
             return descriptor
     os.close(descriptor)
     return -1
@@ -257,18 +257,13 @@ def is_directory(path: str) -> bool:
 
 def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     """Returns a descriptor of a regular file, without blocking. Raises OSError, also for a link or any other file."""
-    return open_with_status(path, flags)[0]
-
-
-def open_with_status(path: str, flags: int = os.O_RDONLY, was_regular: bool = False) -> tuple[int, os.stat_result]:
-    """As `open_file`, with the status of the open file. ``was_regular``: a listing has shown a regular file."""
     with parent_of(path) as (at, name):
-        if not was_regular:  # merely opening a device may have an effect
-            found = os.stat(name, dir_fd=at, follow_symlinks=False)
-            if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
-                raise OSError(errno.EINVAL, "is no regular file", path)
+        found = os.stat(name, dir_fd=at, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):  # opening a device may have an effect
+            raise OSError(errno.EINVAL, "is no regular file", path)
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
-    return descriptor, regular_status(descriptor, path, "is no regular file")
+    regular_status(descriptor, path, "is no regular file")
+    return descriptor
 
 
 def open_to_copy(path: str) -> Extent:

@@ -1,7 +1,9 @@
 """Changes of unusual files: symbolic links, sparse files, read-only files, files of another owner."""
 
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,28 @@ def test_a_concurrent_kseg_without_a_lock_is_reported(partition: Path) -> None:
     with pytest.raises(KsegError, match="another kseg is running here; nothing was changed"):
         apply(plan, "test", disk=Late())
     assert (other / "staged").read_bytes() == b"the other's"
+
+
+@needs_root
+@pytest.mark.parametrize("flag", ["i", "a"])
+@pytest.mark.parametrize("action", ["write", "delete", "truncate"])
+def test_a_file_that_root_cannot_remove_stops_the_change_in_time(flag: str, action: str, partition: Path) -> None:
+    plan, before = Plan(str(partition)), tree(partition)
+    if action == "truncate":
+        plan.truncate("a.index", 2, "cut")
+    elif action == "write":
+        plan.write("a.index", [b"new"], "rebuilt")
+    else:
+        plan.delete("a.index", "gone")
+    plan.write("a.log", [b"new"], "first")
+    if (
+        not shutil.which("chattr")
+        or subprocess.run(["chattr", f"+{flag}", partition / "a.index"], check=False).returncode
+    ):
+        pytest.skip("the file system has no such flags")
+    try:
+        with pytest.raises(KsegError, match="nothing was changed"):
+            apply(plan, "test")
+        assert tree(partition) == before
+    finally:
+        subprocess.run(["chattr", f"-{flag}", partition / "a.index"], check=True)

@@ -715,7 +715,8 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     warn_of_skipped_files(real, False, reporter.warning, is_single and planner.reads_all_files)
     for partition in partitions:
         warn_of_skipped_files(partition, False, reporter.warning, planner.reads_all_files)
-    for link in filter(trees.islink, partitions):
+    own = set(own_partitions(real)) if partitions else set()
+    for link in (path for path in partitions if path not in own):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
     if options.output is not None:
         CopyRun(real, is_single, planner, options, state).run()

@@ -39,7 +39,7 @@ def copied(source: Path, position: int, length: int, target: Path) -> bytes:
     return target.read_bytes()
 
 
-@pytest.mark.parametrize("call, at_most", [("open", 1), ("fstat", 1), ("stat", 1), ("readlink", 0)])
+@pytest.mark.parametrize("call, at_most", [("open", 2), ("fstat", 1), ("stat", 1), ("readlink", 0)])
 def test_calls_for_each_replaced_file(call: str, at_most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, count, calls, real = Plan(str(tmp_path)), 100, 0, getattr(os, call)
     for number in range(count):
@@ -206,8 +206,8 @@ def test_attributes_that_cannot_be_set_are_left_out(
 
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(b"")
-    monkeypatch.setattr(os, "listxattr", lambda _: names)
-    monkeypatch.setattr(os, "getxattr", lambda _, name: name.encode())
+    monkeypatch.setattr(os, "listxattr", lambda _, **_named: names)
+    monkeypatch.setattr(os, "getxattr", lambda _, name, **_named: name.encode())
     monkeypatch.setattr(os, "setxattr", set_one)
     if is_ignored:
         Disk().copy_attributes(str(tmp_path / "a"), str(tmp_path / "b"))

@@ -26,7 +26,7 @@ from kseg.stores.no_follow import (
 @pytest.fixture(params=["at once", "part by part"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     if request.param == "part by part":
-        monkeypatch.setattr(no_follow, "_OPEN_FILES", str(tmp_path / "none"))
+        monkeypatch.setattr(no_follow, "OPEN_FILES", str(tmp_path / "none"))
     directory = tmp_path.resolve() / "a" / "b"
     directory.mkdir(parents=True)
     (directory / "file").write_bytes(b"bytes")

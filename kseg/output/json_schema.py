@@ -1,10 +1,12 @@
 """The JSON Schema (draft 2020-12) of every object that a command prints with ``--format json``.
 
-The tables have one entry for each kind of object: its type and fields. A field is ``name: TYPE``, or ``name?: TYPE`` if
-it may be absent. TYPE is one of _TYPES or a name in PARTS; a trailing ``?`` allows null, a leading ``[]`` makes a list,
-``{}`` an object with arbitrary names. Objects have no other fields.
+The tables have one entry for each kind of object, ``type = fields``; indented lines continue it. A field is
+``name: TYPE``, or ``name?: TYPE`` if it may be absent. TYPE is one of _TYPES or a name in _PARTS; a trailing ``?``
+allows null, a leading ``[]`` makes a list, ``{}`` an object with arbitrary names. Objects have no other fields.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
@@ -31,325 +33,220 @@ _TYPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """``bytes``: a string if they are UTF-8, otherwise an object with base64. Names of files and topics are bytes, too."""
 
-PARTS = {
-    "header": "key: any, value?: any",
-    "voter": "voterId: int, voterDirectoryId?: text, endpoints?: []endpoint, kRaftVersionFeature?: versions",
-    "endpoint": "name: text, host: text, port: int",
-    "versions": "minSupportedVersion: int, maxSupportedVersion: int",
-    "control": (
-        "type: text, typeId?: int, error?: text, version?: int, coordinatorEpoch?: int, leaderId?: int, "
-        "voters?: []voter, grantingVoters?: []voter, lastContainedLogTimestamp?: int, kRaftVersion?: int"
-    ),
-    "form": (
-        "format: text, compression: text, batches: int, records: int, bytes: int, recordBytes: int, "
-        "uncompressedRecordBytes: int?, ratio: number?"
-    ),
-    "distribution": "total: int, count: int, least: int, median: number, largest: int",
-    "cardinality": "count: int, isExact: flag",
-    "headerKey": "key: any, keySize: int, count: int, bytes: int",
-    "sizeAt": "bytes: int, offset: int?",
-    "whatIf": (
-        "compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int, "
-        "bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int, "
-        "megabytesPerSecond: number?"
-    ),
-    "removed": "position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?",
-    "carving": "name: text?, aside: flag, joined: {}int, matched: {}int, candidates: []bytes",
-    "range": "file: bytes, position: int, length: int",
-    "undecided": "one: bytes, two: bytes",
-    "owner": "clusterId: text, nodeId: int",
-    "gap": "directory: bytes, firstOffset: int, lastOffset: int",
-    "round": "dirtyFrom: int, dirtyTo: int, keys: int",
-    "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
-    "rewriting": "copied: int, rewritten: int, emptied: int, dropped: int",
-    "sources": "{}text",
-    "groupOffset": "group: bytes, offset: int",
-    "formCount": "format: text, compression: text, batches: int, bytes: int",
-    "stop": "code: text, message: text",
-    "cleaner": ("state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop"),
-    "node": (
-        "logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?, "
-        "deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition"
-    ),
-    "assignedPartition": "partition: bytes, logDirectory: bytes?",
-    "place": "logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?",
-    "command": "argv: []text, purpose: text",
-    "evidence": "kind: text, weight: int, text: text",
-    "details": (
-        "magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset?: int?, lastOffset?: int?, "
-        "recordCount?: int?, producerId?: int?, producerEpoch?: int?, leaderEpoch?: int?, lastGoodOffset?: int?, "
-        "nextGoodOffset?: int?, offsetBefore?: int, expectedOffset?: int, attributes?: int, offsetCount?: int, "
-        "leaderEpochBefore?: int, timestamp?: int, baseOffset?: int, reachedOffset?: int, firstMissing?: int, "
-        "lastMissing?: int, missing?: int, gaps?: int, class?: text, v0?: int, v1?: int, otherRepair?: []text, "
-        "removedRecords?: int, records?: int, evidence?: []evidence, copies?: []bytes, "
-        "transactionalId?: bytes?, firstTimestamp?: int?, ageMs?: int?, batches?: int, entries?: int, entry?: int, "
-        "entryOffset?: int?, entryPosition?: int?, entryTimestamp?: int?, logEndOffset?: int, checkpointOffset?: int, "
-        "topicId?: text?, expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, "
-        "names?: []bytes, count?: int, startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, "
-        "size?: int, segments?: int, offset?: int, coordinatorEpoch?: int, agreeTo?: int?, reason?: text, "
-        "state?: text?, timeoutMs?: int?, verdict?: text, abort?: []text?, lastStableOffset?: int, "
-        "waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag"
-    ),
-}
+_PARTS = """
+header = key: any, value?: any
+voter = voterId: int, voterDirectoryId?: text, endpoints?: []endpoint, kRaftVersionFeature?: versions
+endpoint = name: text, host: text, port: int
+versions = minSupportedVersion: int, maxSupportedVersion: int
+control = type: text, typeId?: int, error?: text, version?: int, coordinatorEpoch?: int, leaderId?: int,
+    voters?: []voter, grantingVoters?: []voter, lastContainedLogTimestamp?: int, kRaftVersion?: int
+form = format: text, compression: text, batches: int, records: int, bytes: int, recordBytes: int,
+    uncompressedRecordBytes: int?, ratio: number?
+distribution = total: int, count: int, least: int, median: number, largest: int
+cardinality = count: int, isExact: flag
+headerKey = key: any, keySize: int, count: int, bytes: int
+sizeAt = bytes: int, offset: int?
+whatIf = compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int,
+    bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int, megabytesPerSecond: number?
+removed = position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?
+carving = name: text?, aside: flag, joined: {}int, matched: {}int, candidates: []bytes
+range = file: bytes, position: int, length: int
+undecided = one: bytes, two: bytes
+owner = clusterId: text, nodeId: int
+gap = directory: bytes, firstOffset: int, lastOffset: int
+round = dirtyFrom: int, dirtyTo: int, keys: int
+gone = superseded: int, tombstones: int, aborted: int, markers: int, noKey: int
+rewriting = copied: int, rewritten: int, emptied: int, dropped: int
+sources = {}text
+groupOffset = group: bytes, offset: int
+formCount = format: text, compression: text, batches: int, bytes: int
+stop = code: text, message: text
+cleaner = state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop
+node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?,
+    deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition
+assignedPartition = partition: bytes, logDirectory: bytes?
+place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?
+command = argv: []text, purpose: text
+evidence = kind: text, weight: int, text: text
+details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset?: int?, lastOffset?: int?,
+    recordCount?: int?, producerId?: int?, producerEpoch?: int?, leaderEpoch?: int?, lastGoodOffset?: int?,
+    nextGoodOffset?: int?, offsetBefore?: int, expectedOffset?: int, attributes?: int, offsetCount?: int,
+    leaderEpochBefore?: int, timestamp?: int, baseOffset?: int, reachedOffset?: int, firstMissing?: int,
+    lastMissing?: int, missing?: int, gaps?: int, class?: text, v0?: int, v1?: int, otherRepair?: []text,
+    removedRecords?: int, records?: int, evidence?: []evidence, copies?: []bytes, transactionalId?: bytes?,
+    firstTimestamp?: int?, ageMs?: int?, batches?: int, entries?: int, entry?: int, entryOffset?: int?,
+    entryPosition?: int?, entryTimestamp?: int?, logEndOffset?: int, checkpointOffset?: int, topicId?: text?,
+    expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, names?: []bytes, count?: int,
+    startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, size?: int, segments?: int, offset?: int,
+    coordinatorEpoch?: int, agreeTo?: int?, reason?: text, state?: text?, timeoutMs?: int?, verdict?: text,
+    abort?: []text?, lastStableOffset?: int, waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag
+"""
 """Nested objects."""
 
-_PLACE = "file: bytes, position: int, "
+_PLACE = "file: bytes, position: int"
 _BATCH_END = "crc: int, isValid: flag, problems: []text"
-_DAMAGE = f"code: text, {_PLACE}length: int, message: text"
-_ENTRY = "file: bytes, "
+_DAMAGE = f"code: text, {_PLACE}, length: int, message: text"
 
-_RECORD = (
-    f"{_PLACE}topic: bytes?, partition: int?, offset: int, timestamp?: int?, timestampType?: text?, sequence?: int?, "
-    "keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, keyFormat?: text, keySchema?: any, "
-    "valueFormat?: text, valueSchema?: any, control?: control, "
-    "nextOffset?: int, isValid?: flag"
+_RECORD = f"""{_PLACE}, topic: bytes?, partition: int?, offset: int, timestamp?: int?, timestampType?: text?,
+    sequence?: int?, keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, keyFormat?: text,
+    keySchema?: any, valueFormat?: text, valueSchema?: any, control?: control, nextOffset?: int, isValid?: flag"""
+
+_CHECKPOINTS = "\n".join(
+    f"{name} = file: bytes, topic: text, partition: int, offset: int"
+    for name in sorted(set(OFFSET_CHECKPOINTS.values()))
 )
 
-DUMP = [
-    (
-        "batch",
-        f"{_PLACE}size: int, magic: int, baseOffset: int, lastOffset: int, count: int, baseSequence: int?, "
-        "lastSequence: int?, producerId: int?, producerEpoch: int?, partitionLeaderEpoch: int?, isTransactional: flag, "
-        "isControl: flag, deleteHorizonMs: int?, compression: text, timestampType: text, baseTimestamp: int?, "
-        f"maxTimestamp: int?, {_BATCH_END}",
-    ),
-    (
-        "batch",
-        f"{_PLACE}size: int, magic: int, baseOffset: int?, lastOffset: int, count: int?, compression: text, "
-        f"timestampType?: text, maxTimestamp?: int?, {_BATCH_END}",
-    ),
-    ("batch", f"{_PLACE}size: int, magic: int, baseOffset: int, nextOffset: int, compression: text, {_BATCH_END}"),
-    ("record", f"{_RECORD}, proven?: flag"),
-    (
-        "damage",
-        f"{_DAMAGE}, indexOffset?: int?, logOffset?: int?, indexTimestamp?: int?, logTimestamp?: int?, "
-        "previousTimestamp?: int?",
-    ),
-    ("sanityCheck", f"{_ENTRY}passed: flag, message: text?"),
-    ("offsetIndexEntry", f"{_ENTRY}offset: int, position: int"),
-    ("timeIndexEntry", f"{_ENTRY}timestamp: int, offset: int"),
-    (
-        "abortedTxn",
-        f"{_ENTRY}version: int, producerId: int, firstOffset: int, lastOffset: int, lastStableOffset: int",
-    ),
-    (
-        "producerState",
-        f"{_ENTRY}producerId: int, producerEpoch: int, coordinatorEpoch: int, currentTxnFirstOffset: int?, "
-        "lastTimestamp: int, firstSequence: int?, lastSequence: int?, lastOffset: int?, offsetDelta: int?, "
-        "timestamp: int?",
-    ),
-    ("leaderEpoch", f"{_ENTRY}epoch: int, startOffset: int"),
-    *((name, f"{_ENTRY}topic: text, partition: int, offset: int") for name in sorted(set(OFFSET_CHECKPOINTS.values()))),
-    ("partitionMetadata", f"{_ENTRY}version: int, topicId: text"),
-    (
-        "metaProperties",
-        f"{_ENTRY}version: int, clusterId: text?, brokerId?: int?, nodeId?: int?, directoryId?: text?",
-    ),
-    ("cleanShutdown", f"{_ENTRY}version: int?, brokerEpoch: int?"),
-    (
-        "quorumState",
-        f"{_ENTRY}dataVersion?: int?, clusterId?: text?, leaderId?: int?, leaderEpoch?: int?, votedId?: int?, "
-        "votedDirectoryId?: text?, appliedOffset?: int?, currentVoters?: []int?",
-    ),
-    (
-        "openTransaction",
-        "file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int, transactionalId: bytes?, "
-        "state: text?, timeoutMs: int?, firstOffset: int?, firstTimestamp: int?, ageMs: int?, batches: int, "
-        "verdict: text, lastStableOffset: int, waitingOffsets: int?, waitingGroups: []groupOffset?, abort: []text",
-    ),
-    (
-        "preparedTransaction",
-        "file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int, producerEpoch: int?, "
-        "state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?, markerOffset: int",
-    ),
-    (
-        "committedOffset",
-        "group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any, "
-        "commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?, "
-        "logEndOffset: int?, lag: int?, ageMs: int?, error?: text",
-    ),
-    (
-        "metadataImage",
-        "file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?",
-    ),
-    ("imageRecord", "recordType: text, version: int, data: any"),
-    ("imageChange", "change: text, recordType: text, version: int, data: any"),
-    (
-        "summary",
-        "path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form, "
-        "batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?, "
-        "nullKeys: int, nullValues: int, tombstones: int, emptyKeys: int, emptyValues: int, distinctKeys: cardinality, "
-        "headers: int, recordsWithHeaders: int, keyBytes: int, valueBytes: int, headerBytes: int, framingBytes: int, "
-        "batchHeaderBytes: int, headerKeys: []headerKey, distinctHeaderKeys: cardinality, otherHeaders: int, "
-        "otherHeaderBytes: int, largestKeys: []sizeAt, largestRecords: []sizeAt, "
-        "firstOffset: int?, lastOffset: int?, gaps: int, missingOffsets: int, "
-        "offsetsNotRising: int, leastTimestamp: int?, maxTimestamp: int?, leastBaseTimestamp: int?, "
-        "recordsWithTimestamp: int, recordsPerHour: number?, "
-        "logAppendTimeBatches: int, producers: cardinality, batchesWithProducer: int, transactionalBatches: int, "
-        "commits: int, aborts: int, controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, "
-        "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf, "
-        "whatIfs?: []whatIf, cleaner: cleaner?",
-    ),
-]
+_DUMP = f"""
+batch = {_PLACE}, size: int, magic: int, baseOffset: int, lastOffset: int, count: int, baseSequence: int?,
+    lastSequence: int?, producerId: int?, producerEpoch: int?, partitionLeaderEpoch: int?, isTransactional: flag,
+    isControl: flag, deleteHorizonMs: int?, compression: text, timestampType: text, baseTimestamp: int?,
+    maxTimestamp: int?, {_BATCH_END}
+batch = {_PLACE}, size: int, magic: int, baseOffset: int?, lastOffset: int, count: int?, compression: text,
+    timestampType?: text, maxTimestamp?: int?, {_BATCH_END}
+batch = {_PLACE}, size: int, magic: int, baseOffset: int, nextOffset: int, compression: text, {_BATCH_END}
+record = {_RECORD}, proven?: flag
+damage = {_DAMAGE}, indexOffset?: int?, logOffset?: int?, indexTimestamp?: int?, logTimestamp?: int?,
+    previousTimestamp?: int?
+sanityCheck = file: bytes, passed: flag, message: text?
+offsetIndexEntry = file: bytes, offset: int, position: int
+timeIndexEntry = file: bytes, timestamp: int, offset: int
+abortedTxn = file: bytes, version: int, producerId: int, firstOffset: int, lastOffset: int, lastStableOffset: int
+producerState = file: bytes, producerId: int, producerEpoch: int, coordinatorEpoch: int, currentTxnFirstOffset: int?,
+    lastTimestamp: int, firstSequence: int?, lastSequence: int?, lastOffset: int?, offsetDelta: int?, timestamp: int?
+leaderEpoch = file: bytes, epoch: int, startOffset: int
+{_CHECKPOINTS}
+partitionMetadata = file: bytes, version: int, topicId: text
+metaProperties = file: bytes, version: int, clusterId: text?, brokerId?: int?, nodeId?: int?, directoryId?: text?
+cleanShutdown = file: bytes, version: int?, brokerEpoch: int?
+quorumState = file: bytes, dataVersion?: int?, clusterId?: text?, leaderId?: int?, leaderEpoch?: int?, votedId?: int?,
+    votedDirectoryId?: text?, appliedOffset?: int?, currentVoters?: []int?
+openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int,
+    transactionalId: bytes?, state: text?, timeoutMs: int?, firstOffset: int?, firstTimestamp: int?, ageMs: int?,
+    batches: int, verdict: text, lastStableOffset: int, waitingOffsets: int?, waitingGroups: []groupOffset?,
+    abort: []text
+preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
+    producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
+    markerOffset: int
+committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
+    commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
+    logEndOffset: int?, lag: int?, ageMs: int?, error?: text
+metadataImage = file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?
+imageRecord = recordType: text, version: int, data: any
+imageChange = change: text, recordType: text, version: int, data: any
+summary = path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form,
+    batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?,
+    nullKeys: int, nullValues: int, tombstones: int, emptyKeys: int, emptyValues: int, distinctKeys: cardinality,
+    headers: int, recordsWithHeaders: int, keyBytes: int, valueBytes: int, headerBytes: int, framingBytes: int,
+    batchHeaderBytes: int, headerKeys: []headerKey, distinctHeaderKeys: cardinality, otherHeaders: int,
+    otherHeaderBytes: int, largestKeys: []sizeAt, largestRecords: []sizeAt, firstOffset: int?, lastOffset: int?,
+    gaps: int, missingOffsets: int, offsetsNotRising: int, leastTimestamp: int?, maxTimestamp: int?,
+    leastBaseTimestamp: int?, recordsWithTimestamp: int, recordsPerHour: number?, logAppendTimeBatches: int,
+    producers: cardinality, batchesWithProducer: int, transactionalBatches: int, commits: int, aborts: int,
+    controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, damagedRanges: int, damagedBytes: int,
+    damage: {{}}int, problems: {{}}int, whatIf?: whatIf, whatIfs?: []whatIf, cleaner: cleaner?
+"""
 """Type and fields of the objects that `kseg dump` prints; they depend on the era of the batch."""
 
-VERIFY = [
-    (
-        "finding",
-        "code: text, severity: severity, file: bytes, position: int?, length: int?, offset: int?, message: text, "
-        "details: details, repair: []text?, needs: needs?",
-    ),
-    ("omitted", "code: text, file: bytes, count: int"),
-    (
-        "comparison",
-        "file: bytes, against: bytes, identical: flag, same: int, different: int, onlyHere: int, onlyThere: int, "
-        "notCompared: int, agreeTo: int?, divergeAt: int?, startOffset: int?, lastOffset: int?, "
-        "againstStartOffset: int?, againstLastOffset: int?",
-    ),
-    (
-        "summary",
-        "files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag, "
-        "next: [][]text, notJudged: int, nodes: []node",
-    ),
-    (
-        "partition",
-        "path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int, "
-        "leastBaseTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?",
-    ),
-    ("explanation", "code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?"),
-]
+_VERIFY = """
+finding = code: text, severity: severity, file: bytes, position: int?, length: int?, offset: int?, message: text,
+    details: details, repair: []text?, needs: needs?
+omitted = code: text, file: bytes, count: int
+comparison = file: bytes, against: bytes, identical: flag, same: int, different: int, onlyHere: int, onlyThere: int,
+    notCompared: int, agreeTo: int?, divergeAt: int?, startOffset: int?, lastOffset: int?, againstStartOffset: int?,
+    againstLastOffset: int?
+summary = files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag,
+    next: [][]text, notJudged: int, nodes: []node
+partition = path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int,
+    leastBaseTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?
+explanation = code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?
+"""
 
-_CHANGES = [
-    (
-        "action",
-        "action: text, file: bytes, reason: text, oldSize: int?, newSize: int?, removedBytes: int, target?: bytes, "
-        "removed: []removed",
-    ),
-    ("taken", "directory: bytes, firstOffset: int, lastOffset: int, from: bytes"),
-    ("left", "directory: bytes, firstOffset: int, lastOffset: int, from: bytes, reason: text"),
-    (
-        "summary",
-        "changed: flag, dryRun: flag, damageRemains: flag, directories: int, actions: {}int, removedBytes: int, "
-        "removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes, "
-        "failed: []bytes, leftAlone?: []bytes",
-    ),
-]
+_CHANGES = """
+action = action: text, file: bytes, reason: text, oldSize: int?, newSize: int?, removedBytes: int, target?: bytes,
+    removed: []removed
+taken = directory: bytes, firstOffset: int, lastOffset: int, from: bytes
+left = directory: bytes, firstOffset: int, lastOffset: int, from: bytes, reason: text
+summary = changed: flag, dryRun: flag, damageRemains: flag, directories: int, actions: {}int, removedBytes: int,
+    removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes,
+    failed: []bytes, leftAlone?: []bytes
+"""
 
-RECOVER = [
-    *_CHANGES[:-1],
-    (
-        _CHANGES[-1][0],
-        f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, givenUp?: int, mended?: int, "
-        "readInPart?: int, undecided?: []undecided, nodes?: []owner",
-    ),
-    (
-        "carved",
-        "directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int, "
-        "firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int, "
-        "ranges: []range",
-    ),
-    (
-        "rebuilt",
-        "directory: bytes, topicId: text, logStartOffset: int, logEndOffset: int, lastLeaderEpoch: int, segments: int, "
-        "newBytes: int, wasThere: flag",
-    ),
-    (
-        "cut",
-        f"code: text?, {_PLACE}length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int, "
-        "intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?",
-    ),
-    ("damage", _DAMAGE),
-    ("leftOut", f"{_DAMAGE}, intactBatches: int, intactRecords: int, firstOffset: int?, lastOffset: int?"),
-    (
-        "salvage",
-        "directory: bytes, damagedRanges: int, mendedHeaders: int, movedStretches: int, ambiguousBatches: int",
-    ),
-    (
-        "remains",
-        f"code: text, {_PLACE}offset: int?, message: text, firstMissing?: int, lastMissing?: int",
-    ),
-    ("remains", "directory: bytes, message: text"),
-]
+_RECOVER = f"""
+{_CHANGES.rstrip()}, batches?: int, duplicates?: int, torn?: int, givenUp?: int, mended?: int, readInPart?: int,
+    undecided?: []undecided, nodes?: []owner
+carved = directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int,
+    firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int,
+    ranges: []range
+rebuilt = directory: bytes, topicId: text, logStartOffset: int, logEndOffset: int, lastLeaderEpoch: int, segments: int,
+    newBytes: int, wasThere: flag
+cut = code: text?, {_PLACE}, length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int,
+    intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?
+damage = {_DAMAGE}
+leftOut = {_DAMAGE}, intactBatches: int, intactRecords: int, firstOffset: int?, lastOffset: int?
+salvage = directory: bytes, damagedRanges: int, mendedHeaders: int, movedStretches: int, ambiguousBatches: int
+remains = code: text, {_PLACE}, offset: int?, message: text, firstMissing?: int, lastMissing?: int
+remains = directory: bytes, message: text
+"""
 
-COMPACT = [
-    *_CHANGES,
-    (
-        "compaction",
-        "directory: bytes, rounds: int, dirtyFrom: int, dirtyTo: int, dirtyRatio: number, checkpoint: int, keys: int, "
-        "laterRounds: []round, oneRoundMemory: int, peakBytes: int, bytesBefore: int, bytesAfter: int, records: int, "
-        "kept: int, gone: gone, batches: rewriting, seconds: number, stops: []text",
-    ),
-    (
-        "cleanedSegment",
-        "directory: bytes, baseOffset: int, sources: []int, bytesBefore: int, bytesAfter: int, records: int, kept: int",
-    ),
-]
+_COMPACT = """
+compaction = directory: bytes, rounds: int, dirtyFrom: int, dirtyTo: int, dirtyRatio: number, checkpoint: int,
+    keys: int, laterRounds: []round, oneRoundMemory: int, peakBytes: int, bytesBefore: int, bytesAfter: int,
+    records: int, kept: int, gone: gone, batches: rewriting, seconds: number, stops: []text
+cleanedSegment = directory: bytes, baseOffset: int, sources: []int, bytesBefore: int, bytesAfter: int, records: int,
+    kept: int
+"""
 
-RETAIN = [
-    *_CHANGES,
-    (
-        "retention",
-        "directory: bytes, segments: int, bytes: int, logStartOffset: int?, highWatermark: int?, logEndOffset: int?, "
-        "cleanupPolicy: text?, retentionMs: int?, retentionBytes: int?, sources: sources, now: int, goes: int, "
-        "rolls: flag, segmentsAfter: int, bytesAfter: int, records: int?, recordsAfter: int?",
-    ),
-    (
-        "segmentRetention",
-        "file: bytes, size: int, records: int?, baseOffset: int, lastOffset: int?, rule: text?, "
-        "largestTimestamp: int?, largestTimestampSource: text, recordOffset: int?, isFuture: flag, goesAt: int?, "
-        "goesAfterBytes: int?, blockedBy: any, held: any",
-    ),
-]
+_RETAIN = """
+retention = directory: bytes, segments: int, bytes: int, logStartOffset: int?, highWatermark: int?, logEndOffset: int?,
+    cleanupPolicy: text?, retentionMs: int?, retentionBytes: int?, sources: sources, now: int, goes: int, rolls: flag,
+    segmentsAfter: int, bytesAfter: int, records: int?, recordsAfter: int?
+segmentRetention = file: bytes, size: int, records: int?, baseOffset: int, lastOffset: int?, rule: text?,
+    largestTimestamp: int?, largestTimestampSource: text, recordOffset: int?, isFuture: flag, goesAt: int?,
+    goesAfterBytes: int?, blockedBy: any, held: any
+"""
 
-UNDO = [
-    *_CHANGES,
-    (
-        "change",
-        "directory: bytes, number: int, timeMs: int, command: text, state: text, keptBytes: int, kept: bytes?, "
-        "partitions?: int",
-    ),
-    ("summary", "changed: flag, keptBytes: int"),
-]
+_UNDO = """
+change = directory: bytes, number: int, timeMs: int, command: text, state: text, keptBytes: int, kept: bytes?,
+    partitions?: int
+summary = changed: flag, keptBytes: int
+"""
 
-SYMPTOMS = [
-    (
-        "symptom",
-        "name: text, speaker: text, lines: int, lineNumber: int, line: text, cause: text, isConsequence: flag, "
-        "findings: []text, places: []place, commands: []command",
-    )
-]
+_SYMPTOMS = """
+symptom = name: text, speaker: text, lines: int, lineNumber: int, line: text, cause: text, isConsequence: flag,
+    findings: []text, places: []place, commands: []command
+"""
 
 OBJECTS = {
-    "dump": DUMP,
-    "verify": VERIFY,
-    "recover": [*RECOVER, ("record", f"{_RECORD}, proven: flag")],
+    "dump": _DUMP,
+    "verify": _VERIFY,
+    "recover": f"{_RECOVER}record = {_RECORD}, proven: flag",
     "reindex": _CHANGES,
-    "compact": COMPACT,
-    "retain": RETAIN,
-    "convert": [*_CHANGES, ("record", _RECORD)],
-    "undo": UNDO,
-    "symptoms": SYMPTOMS,
+    "compact": _CHANGES + _COMPACT,
+    "retain": _CHANGES + _RETAIN,
+    "convert": f"{_CHANGES}record = {_RECORD}",
+    "undo": _CHANGES + _UNDO,
+    "symptoms": _SYMPTOMS,
 }
 """Objects by command."""
 
 
 def schema(command: str | None = None) -> dict[str, Any]:
     """Returns a schema that accepts exactly the objects of a command, or of any command."""
-    kinds: dict[tuple[str, str], None] = {}
-    for name, of_command in OBJECTS.items():
-        if command in (None, name):
-            kinds.update(dict.fromkeys(of_command))
-    found = [_object(fields, kind) for kind, fields in kinds]
+    tables = OBJECTS.values() if command is None else [OBJECTS[command]]
+    kinds = dict.fromkeys(each for table in tables for each in _entries(table))
     return {
         "$schema": DRAFT,
         "title": f"output of kseg {command}" if command else "output of kseg",
-        "anyOf": found,
-        "$defs": {name: _part(fields) for name, fields in PARTS.items()},
+        "anyOf": [_object(fields, kind) for kind, fields in kinds],
+        "$defs": {name: _object(fields) if ":" in fields else _value(fields) for name, fields in _entries(_PARTS)},
     }
 
 
-def _part(fields: str) -> dict[str, Any]:
-    return _value(fields) if ":" not in fields else _object(fields)
+def _entries(table: str) -> Iterator[tuple[str, str]]:
+    """Yields the name and the fields of each entry."""
+    for entry in re.findall(r"^\S.*(?:\n +.*)*", table, re.MULTILINE):
+        name, fields = re.sub(r"\s+", " ", entry).split(" = ")
+        yield name, fields
 
 
 def _object(fields: str, kind: str | None = None) -> dict[str, Any]:

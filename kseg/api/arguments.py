@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from kseg.errors import PathError, RequestError
-from kseg.export.records import Wanted
+from kseg.export.scanning import Wanted
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs

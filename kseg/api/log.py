@@ -23,8 +23,7 @@ from kseg.api.arguments import (
 )
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Chunk
-from kseg.export.records import LeftOut
-from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
+from kseg.export.scanning import DamageLog, LeftOut, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
 from kseg.runtime.threads import usable_cores

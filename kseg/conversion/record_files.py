@@ -27,8 +27,7 @@ from kseg.export import pa, pq
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
-from kseg.export.records import LeftOut
-from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
+from kseg.export.scanning import LeftOut, PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
 from kseg.limits import CHUNK_BYTES

@@ -31,8 +31,7 @@ from kseg.errors import DamageError, KsegError
 from kseg.export import arrow, pa, pc
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.export.decoded import DecodedColumns
-from kseg.export.records import LeftOut
-from kseg.export.scanning import DamageLog, Offsets, PartReader, ReportDamage, ScanPart, damage_text, grouped
+from kseg.export.scanning import DamageLog, LeftOut, Offsets, PartReader, ReportDamage, ScanPart, damage_text, grouped
 from kseg.formats.rows import Scratch
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from kseg.api.modes import ROW_MODES
 from kseg.errors import KsegError
 from kseg.export.decoded import Decoding
-from kseg.export.records import Wanted
-from kseg.export.scanning import ScanRequest
+from kseg.export.scanning import ScanRequest, Wanted
 from kseg.options.values import BYTE_UNITS, codec_name, scaled
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import parse_time

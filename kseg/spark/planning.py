@@ -14,8 +14,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
-from kseg.export.records import Wanted
-from kseg.export.scanning import TASK_BYTES, grouped, live_segment_of, logs_around, matching, readable_segments_at
+from kseg.export.scanning import (
+    TASK_BYTES,
+    Wanted,
+    grouped,
+    live_segment_of,
+    logs_around,
+    matching,
+    readable_segments_at,
+)
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, LOGS, SNAPSHOT
 from kseg.logdir.log_directory import checkpoint_offsets

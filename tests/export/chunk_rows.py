@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kseg.export.chunk import NAMES, Bytes, Chunk, Chunks
-from kseg.export.records import LeftOut, RecordColumns, Wanted
+from kseg.export.scanning import LeftOut, RecordColumns, Wanted
 from kseg.segment.files import segment_file
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice

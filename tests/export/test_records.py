@@ -19,12 +19,12 @@ from api.consumed import TESTDATA
 from cli.command import flip
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kernel.rendering import batch, record, varint
-from kseg.export import records, scanning
+from kseg.export import scanning
 from kseg.export.chunk import NAMES, Chunks
-from kseg.export.records import LeftOut, RecordColumns, Wanted
-from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
+from kseg.export.scanning import LeftOut, PartReader, RecordColumns, ScanRequest, Wanted, parts_of_scan
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
+from kseg.segment import slices
 from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import DAMAGE_CODES, Damage
@@ -325,20 +325,20 @@ def test_no_aborted_records() -> None:
 
 def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a batch expands to, a thread stops where it holds enough, and the reader goes on from there."""
-    monkeypatch.setattr(records, "AHEAD_BYTES", 20_000)
+    monkeypatch.setattr(scanning, "AHEAD_BYTES", 20_000)
     pack = compressor(target_of(4))
     areas = [pack(b"".join(record(k, value=b"\0" * 1000) for k in range(500))) for _ in range(12)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([area], 500 * i, 4, last_delta=499, count=500) for i, area in enumerate(areas)))
     held: list[int] = []
-    read_ahead = records._read_ahead
+    read_ahead = scanning._read_ahead
 
     def counted(items: Any) -> list[Any]:
         found = read_ahead(items)
         held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
         return found
 
-    monkeypatch.setattr(records, "_read_ahead", counted)
+    monkeypatch.setattr(scanning, "_read_ahead", counted)
     chunks = read_chunks(path, chunk_bytes=10_000, jobs=2)
     assert [row[0] for chunk in chunks for row in rows_of(chunk)] == list(range(6000))
     assert held
@@ -376,21 +376,21 @@ PLACES = ["log-directories/4.3.1/logs", "kafka-4.3.1/clients", "kafka-2.8.2/*", 
 SPEED = TESTDATA / "speed"
 
 
-def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, list[object]]], list[tuple[str, LeftOut]]]:
-    """The rows of each chunk with its file, and what was left out."""
+def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, object]], list[tuple[str, LeftOut]]]:
+    """The rows, each with its file, and what was left out."""
     told: list[tuple[str, LeftOut]] = []
     request = ScanRequest(tuple(paths))
     reader = PartReader(request, NAMES, 1, lambda file, left_out: told.append((file.path, left_out)), jobs)
     parts = (part for _, part in parts_of_scan(request))
-    return [(part.file.path, list(rows_of(chunk))) for part, chunk in reader.chunks_of(parts)], told
+    return [(part.file.path, row) for part, chunk in reader.chunks_of(parts) for row in rows_of(chunk)], told
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_threads_give_the_same_chunks_in_order(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_give_the_same_records_in_order(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = sorted(str(path) for path in TESTDATA.glob(f"{place}/**/*.log") if path.stat().st_size)
     assert len(paths) > 1
     expected = read(paths, 1)
-    monkeypatch.setattr(scanning, "MEDIUM_BYTES", 0)
+    monkeypatch.setattr(slices, "PART_BYTES", 0)
     assert read(paths, 3) == expected
     assert expected[0]
 
@@ -401,7 +401,7 @@ def open_descriptors() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "MEDIUM_BYTES", 0)
+    monkeypatch.setattr(slices, "PART_BYTES", 0)
     for number in range(9):
         shutil.copy(SPEED / "zstd.log", tmp_path / f"{number:020}.log")
     threads, descriptors = threading.active_count(), open_descriptors()
@@ -420,17 +420,3 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     with pytest.raises(InterruptedError, match="crc-mismatch"):
         found += [part.file.path for part, _ in reader.chunks_of(part for _, part in parts_of_scan(request))]
     assert (threading.active_count(), open_descriptors()) == (threads, descriptors)
-
-
-def test_only_compressed_segments_of_medium_size_get_a_thread() -> None:
-    def is_worth(name: str, jobs: int) -> bool:
-        reader = PartReader(ScanRequest(()), NAMES, 1, lambda *_: None, jobs)
-        with open_source(str(SPEED / name)) as source:
-            return reader._is_worth_a_thread(source)
-
-    sizes = {name: (SPEED / name).stat().st_size for name in ("zstd.log", "1k.log")}
-    assert all(size < scanning.PART_BYTES for size in sizes.values())
-    expected = scanning.COMPILED and sizes["zstd.log"] >= scanning.MEDIUM_BYTES
-    assert is_worth("zstd.log", 2) == expected
-    assert not is_worth("zstd.log", 1)
-    assert not is_worth("1k.log", 2)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import KsegError, PathError
-from kseg.export.records import Wanted
-from kseg.export.scanning import grouped
+from kseg.export.scanning import Wanted, grouped
 from kseg.spark.options import (
     READ_OPTIONS,
     WITHOUT_EFFECT,

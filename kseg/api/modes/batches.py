@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kseg.export.arrow import location_columns
-from kseg.export.records import LeftOut, runs_between, sought
-from kseg.export.scanning import ReportDamage, ScanPart, ScanRequest
+from kseg.export.scanning import LeftOut, ReportDamage, ScanPart, ScanRequest, runs_between, sought
 from kseg.export.scanning import parts_of_scan as works
 from kseg.formats.compression import codec_name
 from kseg.formats.json_values import unset

@@ -8,8 +8,7 @@ from typing import Any
 
 from kseg.errors import SelectionWarning
 from kseg.export.arrow import valid_text
-from kseg.export.records import LeftOut
-from kseg.export.scanning import ReportDamage, ScanRequest, readable_segments_at, roots_of_scan
+from kseg.export.scanning import LeftOut, ReportDamage, ScanRequest, readable_segments_at, roots_of_scan
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.logdir.coordinators import CommitTable

@@ -20,18 +20,18 @@ from kseg.errors import DamageError, KsegError, UnsupportedError, errors_at
 from kseg.formats import compression
 from kseg.formats.areas import build_batch
 from kseg.formats.codec_libraries import expansion_buffer
-from kseg.formats.compressing import Target, packer, target_of
+from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
 from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.formats.suffixes import LOG
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.codecs.recoding import BatchSelection, Repacking
 from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import APPEND_TIME, LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.records.building import max_bytes, single_batches
 from kseg.kernel.records.columns import Collector
+from kseg.kernel.scan.frames import recodable
 from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
@@ -121,8 +121,9 @@ class UniformRows(NamedTuple):
     @property
     def data(self) -> Any:
         """All their bytes."""
-        first, end = _extent(self.frames, 0)
-        return self.rows.payload[first:end]
+        last = len(self.frames) - layout.FRAME_WIDTH
+        end = self.frames[last + layout.FRAME_POSITION] + self.frames[last + layout.FRAME_SIZE]
+        return self.rows.payload[self.frames[layout.FRAME_POSITION] : end]
 
 
 def uniform_rows(
@@ -153,8 +154,6 @@ def uniform_rows(
 
 _of_thread = threading.local()
 
-_TRIED_BYTES = 64 << 10
-"""Output space that the kernel gets at first. If it skips many batches, larger buffers would be moved each time."""
 _Place = tuple[int, int, int | None, int | None]
 """Position and size of a batch, and its first and last offset if known."""
 
@@ -187,66 +186,23 @@ def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, m
     the omitted batches (Refusal).
     """
     found: list[Any] = [bytearray()]
-    count, frame = len(frames) // layout.FRAME_WIDTH, 0
-
-    def new_repacking() -> Repacking | None:
-        made = packer(target)
-        return None if made is None else Repacking(_expansion(max_bytes), made, max_bytes)
-
-    repacking: Repacking | None = _kept(("repacking", target, max_bytes), new_repacking)
-    while frame < count:
-        if repacking is not None:
-            frame = _repack(repacking, buffer, frames, frame, found[-1])
-        if frame < count:
-            at = frame * layout.FRAME_WIDTH
-            position, size = frames[at + layout.FRAME_POSITION], frames[at + layout.FRAME_SIZE]
-            header = parse_header(buffer, position)
-            try:
-                found[-1] += recompressed(buffer[position : position + size], header, target, max_bytes)
-            except Refused as refused:
-                refusal = refused.at(origin + position, size, header.base_offset, header.last_offset)
-                found += [refusal, bytearray()]
-        frame += 1
+    for at in range(0, len(frames), layout.FRAME_WIDTH):
+        position, size = frames[at + layout.FRAME_POSITION], frames[at + layout.FRAME_SIZE]
+        header = parse_header(buffer, position)
+        try:
+            found[-1] += recompressed(buffer[position : position + size], header, target, max_bytes)
+        except Refused as refused:
+            found += [refused.at(origin + position, size, header.base_offset, header.last_offset), bytearray()]
     return found
-
-
-def _repack(repacking: Repacking, buffer: Sliceable, frames: memoryview, first: int, out: bytearray) -> int:
-    """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
-    status = layout.FULL
-    repacking.frame, repacking.size = first, len(out)
-    lengthen(out, min(_expected(frames, first), _TRIED_BYTES))
-    while status == layout.FULL:
-        status = repacking.repack(buffer, frames, out)
-        if status == layout.FULL:
-            lengthen(out, repacking.needed + _expected(frames, repacking.frame))
-    del out[repacking.size :]
-    return int(repacking.frame)
-
-
-def _extent(frames: memoryview, first: int) -> tuple[int, int]:
-    """Returns where frame ``first`` begins, and where the last one ends."""
-    last = len(frames) - layout.FRAME_WIDTH
-    end = frames[last + layout.FRAME_POSITION] + frames[last + layout.FRAME_SIZE]
-    return frames[first * layout.FRAME_WIDTH + layout.FRAME_POSITION], end
-
-
-def _expected(frames: memoryview, first: int) -> int:
-    """Returns the expected output size of the frames from ``first`` on, if the codec does not shrink them."""
-    begin, end = _extent(frames, first)
-    return end - begin + (end - begin) // 64
 
 
 def _expansion(max_bytes: int) -> ExpansionBuffer:
-    found: ExpansionBuffer = _kept(("expansion", max_bytes), lambda: expansion_buffer(max_bytes))
+    """Returns this thread's buffer; only that of the latest limit is kept."""
+    limit, found = getattr(_of_thread, "expansion", (None, None))
+    if found is None or limit != max_bytes:
+        found = expansion_buffer(max_bytes)
+        _of_thread.expansion = (max_bytes, found)
     return found
-
-
-def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Returns this thread's object of that name; only the object with the latest parameters is cached."""
-    kept: dict[str, tuple[Any, Any]] = _of_thread.__dict__
-    if name[0] not in kept or kept[name[0]][0] != name:
-        kept[name[0]] = (name, make())
-    return kept[name[0]][1]
 
 
 def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> BytesLike:
@@ -634,16 +590,15 @@ class _Conversion:
         if target is None or not self._takes_runs:
             return first
         buffer, rows, origin, stop = reader.window(run, first)
-        selection = BatchSelection(self.found.next_offset)
         kept = -1 if self._request.has_level and target.codec else target.codec
-        end = selection.select(buffer, rows, first, stop, kept, RECODED_BYTES)
+        end, next_offset, size = recodable(buffer, rows, first, stop, self.found.next_offset, kept, RECODED_BYTES)
         if end > first:
             self.found.batches += end - first
-            self.found.next_offset = selection.next_offset
+            self.found.next_offset = next_offset
             self.found.has_changed = True
             places = memoryview(bytes(rows[first * layout.FRAME_WIDTH : end * layout.FRAME_WIDTH])).cast("q")
             task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
-            for results in self._pipeline.submit(task, 4 * selection.size):
+            for results in self._pipeline.submit(task, 4 * size):
                 self._write(results)
         return end
 

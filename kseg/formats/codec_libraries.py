@@ -1,6 +1,6 @@
 """Functions of liblz4 and libzstd that the kernel calls directly, by their addresses.
 
-liblz4's are those that the lz4 package calls: what the kernel decompresses, refuses and writes is identical. So are
+liblz4's are those that the lz4 package calls: what the kernel decompresses and refuses is identical. So are
 libzstd's if zstandard brings its own library; else the system's is used. All functions are part of libzstd's stable
 interface. Versions treat a malformed stream without checksum differently. Only data with a valid CRC is therefore
 decompressed this way, and a rejected stream is decompressed again by zstandard.
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kseg.kernel.codecs.expand import ExpansionBuffer, Packer
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import LZ4
 from kseg.limits import LARGEST_BUFFER_BYTES
 
@@ -24,7 +24,6 @@ LZ4_FUNCTIONS = (
     "LZ4F_freeDecompressionContext",
     "LZ4F_getFrameInfo",
     "LZ4F_decompress",
-    "LZ4F_compressFrame",
     "LZ4F_isError",
 )
 ZSTD_FUNCTIONS = (
@@ -32,10 +31,6 @@ ZSTD_FUNCTIONS = (
     "ZSTD_freeDCtx",
     "ZSTD_decompressDCtx",
     "ZSTD_findFrameCompressedSize",
-    "ZSTD_createCCtx",
-    "ZSTD_freeCCtx",
-    "ZSTD_CCtx_setParameter",
-    "ZSTD_compress2",
     "ZSTD_isError",
     "ZSTD_getErrorCode",
 )
@@ -48,12 +43,6 @@ _kept: list[Any] = []
 def expansion_buffer(max_bytes: int) -> ExpansionBuffer:
     """Allocates a reusable decompression buffer for the records of one batch, at most ``max_bytes``."""
     return ExpansionBuffer(min(max_bytes, LARGEST_BUFFER_BYTES), addresses)
-
-
-def packer(codec: int, level: int) -> Packer | None:
-    """Returns the kernel's compressor for a level of the codec's library, None if that is not available."""
-    made = Packer(codec, level, addresses)
-    return made if made.is_usable else None
 
 
 def addresses(codec: int) -> tuple[int, ...] | None:

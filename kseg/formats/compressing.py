@@ -15,13 +15,10 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from kseg.formats.compression import CODEC_NAMES, LZ4, NONE, ZSTD
+from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import BytesLike
-
-if TYPE_CHECKING:
-    from kseg.kernel.codecs.expand import Packer
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
@@ -100,20 +97,6 @@ def compressor(target: Target) -> Callable[[BytesLike], bytes]:
     return kept[1]
 
 
-def packer(target: Target) -> "Packer | None":
-    """Returns the kernel's compressor for a target, which gives the same bytes as `compress`; None if it has none.
-
-    For one thread at a time.
-    """
-    from kseg.formats import codec_libraries
-
-    if target.codec == LZ4:
-        return codec_libraries.packer(LZ4, _lz4_level(target.level))
-    if target.codec == ZSTD:
-        return codec_libraries.packer(ZSTD, _zstd_level(target.level))
-    return codec_libraries.packer(NONE, 0) if target.codec == NONE else None
-
-
 def _none(_level: int | None) -> Callable[[BytesLike], bytes]:
     return bytes
 
@@ -145,27 +128,18 @@ def _lz4(level: int | None) -> Callable[[BytesLike], bytes]:
 
     return partial(
         frame.compress,
-        compression_level=_lz4_level(level),
+        compression_level=0 if level in (None, _LZ4_FAST) else level,
         block_size=frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         store_size=False,
     )
 
 
-def _lz4_level(level: int | None) -> int:
-    """Returns the level as liblz4 numbers it."""
-    return 0 if level in (None, _LZ4_FAST) else level
-
-
-def _zstd_level(level: int | None) -> int:
-    return LEVELS["zstd"][2] if level is None else level
-
-
 def _zstd(level: int | None) -> Callable[[BytesLike], bytes]:
     import zstandard
 
-    made = zstandard.ZstdCompressor(level=_zstd_level(level), write_content_size=False)
-    pack: Callable[[BytesLike], bytes] = made.compress
+    number = LEVELS["zstd"][2] if level is None else level
+    pack: Callable[[BytesLike], bytes] = zstandard.ZstdCompressor(level=number, write_content_size=False).compress
     return pack
 
 

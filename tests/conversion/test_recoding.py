@@ -1,23 +1,18 @@
-"""Recompression in the kernel: which batches it handles, and how invalid records are omitted."""
+"""Recompression of many batches in one call: which batches it takes, and how invalid records are omitted."""
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
 from conversion.conversions import TESTDATA, batches_of, convert, files, records_of
-from kseg.conversion import partition
 from kseg.conversion.partition import Refusal, recode
-from kseg.formats import codec_libraries
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import parse_target
-from kseg.formats.compression import ZSTD
 from kseg.formats.rows import int64s
-from kseg.kernel import COMPILED
-from kseg.kernel.codecs import recoding as kernel
-from kseg.kernel.layout.rows import DONE, FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, NOT_PLAIN
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c
+from kseg.kernel.scan.frames import recodable
 from kseg.segment.batches import RecordBatch
 from segment.segments import entries, sealed
 
@@ -38,18 +33,15 @@ def frames_of(data: bytes) -> memoryview:
 
 def test_a_run_ends_at_the_first_other_batch() -> None:
     found = entries(FIRST.read_bytes())
-    selection = kernel.BatchSelection()
 
     def reach(changed: int, at: int, value: bytes, kept: int = 4, most: int = 1 << 20) -> int:
         some = [bytearray(entry) for entry in found]
         some[changed][at : at + len(value)] = value
         data = b"".join(bytes(entry) for entry in some)
-        selection.next_offset = 0
-        return int(selection.select(data, frames_of(data), 0, len(some), kept, most))
+        return int(recodable(data, frames_of(data), 0, len(some), 0, kept, most)[0])
 
-    assert reach(0, 0, b"") == len(found)
-    assert selection.next_offset == 46
-    assert selection.size == len(FIRST.read_bytes())
+    data = FIRST.read_bytes()
+    assert recodable(data, frames_of(data), 0, len(found), 0, 4, 1 << 20) == (len(found), 46, len(data))
     assert reach(3, 22, b"\x20") == 3  # a control batch
     assert reach(3, 22, b"\x04") == 3  # has the codec
     assert reach(3, 22, b"\x07") == 3  # no codec
@@ -59,7 +51,7 @@ def test_a_run_ends_at_the_first_other_batch() -> None:
     assert reach(3, 23, b"\xff\xff\xff\xff") == 3
     assert reach(0, 0, b"", most=len(found[0])) == 1
     with pytest.raises(ValueError):
-        selection.select(b"", frames_of(FIRST.read_bytes()), 0, 1, 0, 9)
+        recodable(b"", frames_of(data), 0, 1, 0, 0, 9)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -124,77 +116,3 @@ def test_many_small_batches_are_compressed_as_each_alone(codec: str) -> None:
     each = b"".join(bytes(entry[0]) for entry in alone)  # type: ignore[arg-type]
     assert together[0] == each * 30
     assert together[2] == each * 2
-
-
-def own_libzstd() -> bool:
-    """Whether zstandard contains a libzstd with exported functions, so that the kernel can use it."""
-    own, *others = codec_libraries.zstd_candidates()
-    return bool(others) and codec_libraries.addresses_in_zstd(own) is not None
-
-
-LEVELS = [f"zstd{level}" for level in ("", ":1", ":9", ":-5", ":19")] + [
-    f"lz4{level}" for level in ("", ":1", ":5", ":17")
-]
-
-
-@pytest.mark.parametrize("codec", ["none", *LEVELS])
-@pytest.mark.parametrize("source", ["plain", "lz4", "gzip", "snappy", "zstd"])
-def test_the_kernel_compresses_as_the_packages_do(codec: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if codec.startswith("zstd") and not own_libzstd():
-        pytest.skip("zstandard is built on another libzstd")
-    found, target = entries(FIRST.read_bytes()), NONE if codec == "none" else parse_target(codec)
-    plain = b"".join(found)
-    data = plain
-    if source != "plain":
-        data = bytes(recode(plain, frames_of(plain), 0, parse_target(source), 1 << 20)[0])
-    by_kernel = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(partition, "packer", lambda _: None)
-    monkeypatch.setattr(partition, "_of_thread", threading.local())
-    assert recode(data, frames_of(data), 0, target, 1 << 20) == by_kernel
-    assert len(entries(bytes(by_kernel[0]))) == len(found)
-
-
-@pytest.mark.parametrize("piece_bytes", [0, 1, 300, 5000])
-def test_the_output_grows_for_a_large_batch(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, target = FIRST.read_bytes(), parse_target("zstd")
-    expected = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(partition, "_expected", lambda *_: piece_bytes)
-    assert recode(data, frames_of(data), 0, target, 1 << 20) == expected
-
-
-@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all of them")
-def test_batches_that_the_kernel_skips() -> None:
-    data = FIRST.read_bytes()
-    frames, out = frames_of(data), bytearray(1 << 20)
-    pack, held = codec_libraries.packer(ZSTD, 3), codec_libraries.expansion_buffer(1 << 20)
-
-    def status(data: bytes = data, largest: int = 1 << 20) -> tuple[int, int]:
-        repacking = kernel.Repacking(held, pack, largest)
-        return repacking.repack(data, frames, out), repacking.frame
-
-    assert status() == (DONE, len(frames) // FRAME_WIDTH)
-    assert status(largest=1) == (NOT_PLAIN, 0)
-    gzipped = bytearray(data)
-    gzipped[frames[FRAME_WIDTH + FRAME_POSITION] + 22] |= 1
-    assert status(bytes(gzipped)) == (NOT_PLAIN, 1)
-    with pytest.raises(ValueError):
-        status(data[:-1])
-    for frame, size in ((-1, 0), (0, -1), (0, len(out) + 1)):
-        wrong = kernel.Repacking(held, pack, 1)
-        wrong.frame, wrong.size = frame, size
-        with pytest.raises(ValueError):
-            wrong.repack(data, frames, out)
-
-
-@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel gets no expansion buffer")
-def test_skipped_batches_copy_no_large_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the time for many small batches would grow with the square of their number."""
-    plain = FIRST.read_bytes()
-    gzipped = bytes(recode(plain, frames_of(plain), 0, parse_target("gzip"), 1 << 20)[0])
-    asked: list[int] = []
-    lengthen = partition.lengthen
-    monkeypatch.setattr(partition, "lengthen", lambda out, size: (asked.append(size), lengthen(out, size)))
-    data = gzipped * 300
-    found = recode(data, frames_of(data), 0, parse_target("lz4"), 1 << 20)
-    assert len(entries(bytes(found[0]))) == len(asked) == 300 * len(entries(gzipped))
-    assert max(asked) <= partition._TRIED_BYTES < len(data)

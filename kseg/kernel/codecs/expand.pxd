@@ -11,19 +11,9 @@ cdef extern from "codecs.h" nogil:
     Py_ssize_t lz4 "kseg_lz4"(
         const unsigned char* p, Py_ssize_t n, bint verify_header, unsigned char* out, Py_ssize_t capacity
     )
-    void* lz4_create_packer "kseg_lz4_create_packer"(int level)
-    void lz4_destroy_packer "kseg_lz4_destroy_packer"(void* preferences)
-    Py_ssize_t lz4_pack "kseg_lz4_pack"(
-        void* preferences, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
-    )
     void* zstd_create "kseg_zstd_create"()
     void zstd_destroy "kseg_zstd_destroy"(void* context)
     Py_ssize_t zstd_expand "kseg_zstd"(
-        void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
-    )
-    void* zstd_create_packer "kseg_zstd_create_packer"(int level)
-    void zstd_destroy_packer "kseg_zstd_destroy_packer"(void* context)
-    Py_ssize_t zstd_pack "kseg_zstd_pack"(
         void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
     )
 
@@ -47,12 +37,4 @@ cdef Py_ssize_t expand_batch(
 ) noexcept nogil
 cdef Py_ssize_t expand_area(
     int codec, int magic, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity, void* zstd
-) noexcept nogil
-
-cdef class Packer:
-    cdef readonly int codec
-    cdef void* context
-
-cdef Py_ssize_t pack_area(
-    Packer packer, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
 ) noexcept nogil

@@ -1,8 +1,8 @@
-"""Decompresses and compresses lz4 with liblz4 and zstd with libzstd, without the GIL.
+"""Decompresses lz4 with liblz4 and zstd with libzstd, without the GIL.
 
 Areas are decompressed into a reused buffer: a new output for each batch would double the time, by page faults and
 objects. This module accepts only areas that `kseg.formats.compression` accepts, and gives no reasons: callers pass
-refused areas to that module. Interpreted, every area is refused, and no packer is usable.
+refused areas to that module. Interpreted, every area is refused.
 """
 
 import cython
@@ -111,36 +111,3 @@ def use_library(codec, functions) -> bool:
             _asked.add(codec)
         return is_known(codec == ZSTD)
     return False
-
-
-class Packer:
-    """Compresses areas with LZ4 or ZSTD at a level of the library, or copies them (codec 0). Not thread-safe.
-
-    ``functions``: see `use_library`. `is_usable` is false if there is no library, and in an interpreted kernel.
-    """
-
-    def __init__(self, codec: cython.int, level: cython.int, functions):
-        self.codec = codec
-        self.context = cython.NULL
-        if codec and use_library(codec, functions):
-            self.context = zstd_create_packer(level) if codec == ZSTD else lz4_create_packer(level)
-
-    def __dealloc__(self):
-        if cython.compiled:
-            if self.codec == ZSTD:
-                zstd_destroy_packer(self.context)
-            else:
-                lz4_destroy_packer(self.context)
-
-    @property
-    def is_usable(self) -> bool:
-        return cython.compiled and (self.codec == 0 or self.context != cython.NULL)
-
-
-def pack_area(packer, p, n, out, capacity):
-    """Returns the number of bytes written to out, -1 on failure."""
-    if packer.codec == ZSTD:
-        return zstd_pack(packer.context, p, n, out, capacity)
-    if packer.codec == LZ4:
-        return lz4_pack(packer.context, p, n, out, capacity)
-    return put_bytes(out, 0, p, 0, n) if n <= capacity else -1

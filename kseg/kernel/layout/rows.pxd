@@ -118,5 +118,4 @@ cdef extern from "native.h" nogil:
     # For tests: one of the path_count implementations that this processor can run, by number.
     int path_count "kseg_path_count"
     const char* path_name "kseg_path_name"(int path)
-    unsigned int crc32c_by "kseg_crc32c_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
-    unsigned int crc32_by "kseg_crc32_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
+    void use_path "kseg_use_path"(int path)

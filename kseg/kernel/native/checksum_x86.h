@@ -1,8 +1,7 @@
-/* CRC-32C and CRC-32 by the CRC32 instruction and PCLMULQDQ of x86-64. Only checksum.h includes this.
+/* CRC-32C by the CRC32 instruction and PCLMULQDQ of x86-64, in three interleaved streams. Only checksum.h includes
+ * this.
  *
- * The folding follows Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"
- * (Intel, 2009); three interleaved streams follow Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
- * Instruction" (Intel, 2011).
+ * Source: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction" (Intel, 2011).
  */
 #ifndef KSEG_CHECKSUM_X86_H
 #define KSEG_CHECKSUM_X86_H
@@ -82,44 +81,6 @@ KSEG_SSE static inline uint32_t kseg_crc32c_sse(uint32_t reg, const unsigned cha
     for (; n >= 3 * SHORT; p += 3 * SHORT, n -= 3 * SHORT)
         wide = kseg_streams_sse(wide, p, SHORT, bytes[SHORT], bytes[2 * SHORT]);
     return kseg_serial_sse(wide, p, n);
-}
-
-KSEG_SSE KSEG_INLINE __m128i kseg_fold_128(__m128i x, __m128i factors, __m128i next) {
-    __m128i low = _mm_clmulepi64_si128(x, factors, 0x00), high = _mm_clmulepi64_si128(x, factors, 0x11);
-    return _mm_xor_si128(_mm_xor_si128(low, high), next);
-}
-
-KSEG_SSE KSEG_INLINE __m128i kseg_load_128(const void *p) {
-    return _mm_loadu_si128((const __m128i *)p);
-}
-
-/* Folds on to the end. 128 folded bits are a message of 16 bytes that begins with an empty register. */
-KSEG_SSE KSEG_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
-    const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
-    unsigned char folded[16];
-    for (; n >= 16; p += 16, n -= 16) x = kseg_fold_128(x, factors, kseg_load_128(p));
-    _mm_storeu_si128((__m128i *)folded, x);
-    return kseg_crc32_table(kseg_crc32_table(0, folded, 16), p, n);
-}
-
-/* Always inline: where the upper halves of AVX's registers are in use, a call from code compiled for it is slow. */
-KSEG_SSE KSEG_INLINE uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
-    __m128i x0;
-    if (n < 16) return kseg_crc32_table(reg, p, n);
-    x0 = _mm_xor_si128(kseg_load_128(p), _mm_cvtsi32_si128((int)reg));
-    if (n >= 128) {
-        const __m128i ahead = kseg_load_128(kseg_ieee.fold_64), beside = kseg_load_128(kseg_ieee.fold_16);
-        __m128i x1 = kseg_load_128(p + 16), x2 = kseg_load_128(p + 32), x3 = kseg_load_128(p + 48);
-        for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
-            x0 = kseg_fold_128(x0, ahead, kseg_load_128(p));
-            x1 = kseg_fold_128(x1, ahead, kseg_load_128(p + 16));
-            x2 = kseg_fold_128(x2, ahead, kseg_load_128(p + 32));
-            x3 = kseg_fold_128(x3, ahead, kseg_load_128(p + 48));
-        }
-        x0 = kseg_fold_128(kseg_fold_128(kseg_fold_128(x0, beside, x1), beside, x2), beside, x3);
-        return kseg_finish_ieee(x0, p, n);
-    }
-    return kseg_finish_ieee(x0, p + 16, n - 16);
 }
 
 #endif

@@ -1,12 +1,11 @@
-/* Compressed areas, decompressed and compressed by liblz4 and libzstd. kseg/formats/codec_libraries.py looks up their
- * functions when the first area is met, so the kernel is compiled without the libraries.
+/* Compressed areas, decompressed by liblz4 and libzstd. kseg/formats/codec_libraries.py looks up their functions when
+ * the first area is met, so the kernel is compiled without the libraries.
  */
 #ifndef KSEG_CODECS_H
 #define KSEG_CODECS_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Results of decompression, besides the number of bytes written. */
@@ -19,22 +18,11 @@ enum {
 
 /* ---- functions of the libraries, in the order in which codec_libraries.py names them ---- */
 
-/* LZ4F_preferences_t, whose layout liblz4 guarantees; each enum is an int. */
-typedef struct {
-    int block_size, block_mode, content_checksum, frame_type;
-    unsigned long long content_size;
-    unsigned dictionary;
-    int block_checksum;
-    int level;
-    unsigned auto_flush, favor_reading, reserved[3];
-} kseg_lz4_preferences;
-
 static struct {
     size_t (*create)(void **context, unsigned version);
     size_t (*destroy)(void *context);
     size_t (*frame_info)(void *context, void *info, const void *p, size_t *n);
     size_t (*decompress)(void *context, void *out, size_t *capacity, const void *p, size_t *n, const void *options);
-    size_t (*compress)(void *out, size_t capacity, const void *p, size_t n, const kseg_lz4_preferences *preferences);
     unsigned (*is_error)(size_t result);
 } kseg_liblz4;
 
@@ -43,10 +31,6 @@ static struct {
     size_t (*destroy)(void *context);
     size_t (*decompress)(void *context, void *out, size_t capacity, const void *p, size_t n);
     size_t (*frame_size)(const void *p, size_t n);
-    void *(*create_packer)(void);
-    size_t (*destroy_packer)(void *context);
-    size_t (*set)(void *context, int parameter, int value);
-    size_t (*compress)(void *context, void *out, size_t capacity, const void *p, size_t n);
     unsigned (*is_error)(size_t result);
     int (*error_code)(size_t result);
 } kseg_libzstd;
@@ -74,10 +58,7 @@ enum {
     KSEG_LZ4_CONTENT_CHECKSUM = 0x04,
     KSEG_LZ4_CONTENT_SIZE = 0x08,
     KSEG_LZ4_BLOCK_CHECKSUMS = 0x10,
-    KSEG_LZ4_INDEPENDENT_BLOCKS = 0x20,
-    /* Of preferences. */
-    KSEG_LZ4_64_KIB = 4,
-    KSEG_LZ4_INDEPENDENT = 1
+    KSEG_LZ4_INDEPENDENT_BLOCKS = 0x20
 };
 
 /* The position of the header's checksum; 0 if Kafka refuses the header. The checksum itself is not verified here. */
@@ -157,27 +138,6 @@ static inline ptrdiff_t kseg_lz4(const uint8_t *p, size_t n, int verify_header, 
     return held;
 }
 
-/* A context for frames of independent blocks of 64 KiB without content size, as Kafka's; NULL if there is no memory. */
-static inline void *kseg_lz4_create_packer(int level) {
-    kseg_lz4_preferences *made = calloc(1, sizeof *made);
-    if (made) {
-        made->block_size = KSEG_LZ4_64_KIB;
-        made->block_mode = KSEG_LZ4_INDEPENDENT;
-        made->level = level;
-    }
-    return made;
-}
-
-static inline void kseg_lz4_destroy_packer(void *preferences) {
-    free(preferences);
-}
-
-/* Compresses the bytes at p to a frame. Returns its size, or -1. */
-static inline ptrdiff_t kseg_lz4_pack(void *preferences, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
-    const size_t made = kseg_liblz4.compress(out, capacity, p, n, preferences);
-    return kseg_liblz4.is_error(made) ? -1 : (ptrdiff_t)made;
-}
-
 /* ---- zstd frames ----
  *
  * Frames are checked first, as Kafka's streaming reader does: no window above 128 MiB, no block larger than the window,
@@ -186,10 +146,7 @@ static inline ptrdiff_t kseg_lz4_pack(void *preferences, const uint8_t *p, size_
 
 enum {
     KSEG_ZSTD_BLOCK = 1 << 17,
-    KSEG_ZSTD_DST_TOO_SMALL = 70, /* ZSTD_error_dstSize_tooSmall */
-    /* Values of enum ZSTD_cParameter. */
-    KSEG_ZSTD_LEVEL = 100,
-    KSEG_ZSTD_CONTENT_SIZE = 200
+    KSEG_ZSTD_DST_TOO_SMALL = 70 /* ZSTD_error_dstSize_tooSmall */
 };
 
 /* A new context; NULL if there is no libzstd or no memory. */
@@ -276,27 +233,6 @@ static inline ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uin
         at += size;
     }
     return (ptrdiff_t)made;
-}
-
-static inline void kseg_zstd_destroy_packer(void *context) {
-    if (context) kseg_libzstd.destroy_packer(context);
-}
-
-/* A context for frames without content size, as Kafka's; NULL if it cannot be created. */
-static inline void *kseg_zstd_create_packer(int level) {
-    void *context = kseg_libzstd.create_packer();
-    if (context && (kseg_libzstd.is_error(kseg_libzstd.set(context, KSEG_ZSTD_LEVEL, level)) ||
-                    kseg_libzstd.is_error(kseg_libzstd.set(context, KSEG_ZSTD_CONTENT_SIZE, 0)))) {
-        kseg_zstd_destroy_packer(context);
-        return NULL;
-    }
-    return context;
-}
-
-/* Compresses the bytes at p to a frame. Returns its size, or -1. */
-static inline ptrdiff_t kseg_zstd_pack(void *context, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
-    const size_t made = kseg_libzstd.compress(context, out, capacity, p, n);
-    return kseg_libzstd.is_error(made) ? -1 : (ptrdiff_t)made;
 }
 
 #endif

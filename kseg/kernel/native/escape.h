@@ -57,60 +57,23 @@ KSEG_INLINE Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const char *te
 
 /* ---- integers ---- */
 
-/* The number of leading zero bytes, at most 7. */
-KSEG_LOCAL int kseg_zero_bytes(uint64_t value) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_clzll(value | 1) / 8;
-#else
-    int count = 0;
-    while (count < 7 && !(value >> (56 - 8 * count))) count++;
-    return count;
-#endif
-}
-
-/* The digits of a value below 10^8, one per byte, the first in the highest byte: three splits of all lanes at once. */
-KSEG_LOCAL uint64_t kseg_eight_digits(uint64_t value) {
-    uint64_t x = (value / 10000) << 32 | value % 10000, quotients;
-    quotients = (x * 10486 >> 20) & UINT64_C(0x0000007F0000007F); /* by 100: 10486 / 2^20 is exact for four digits */
-    x = quotients << 16 | (x - quotients * 100);
-    quotients = (x * 103 >> 10) & UINT64_C(0x000F000F000F000F); /* by 10: 103 / 2^10 is exact for two digits */
-    return quotients << 8 | (x - quotients * 10);
-}
-
-KSEG_LOCAL Py_ssize_t kseg_put_eight(unsigned char *out, Py_ssize_t o, uint64_t digits) {
-    int k;
-    digits |= UINT64_C(0x3030303030303030);
-    for (k = 0; k < 8; k++) out[o + k] = (unsigned char)(digits >> (56 - 8 * k));
-    return o + 8;
-}
-
-/* Writes a value below 10^8 without leading zeros; always writes eight bytes. */
-KSEG_LOCAL Py_ssize_t kseg_put_leading(unsigned char *out, Py_ssize_t o, uint64_t value) {
-    uint64_t digits = kseg_eight_digits(value);
-    int zeros = kseg_zero_bytes(digits);
-    kseg_put_eight(out, o, digits << 8 * zeros);
-    return o + 8 - zeros;
-}
-
+/* Two digits at a time, the last ones first. */
 KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long value) {
-    enum { EIGHT = 100000000 };
+    enum { MOST_DIGITS = 20 };
+    static const char pairs[] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
     uint64_t left = (uint64_t)value;
+    char digits[MOST_DIGITS];
+    int at = MOST_DIGITS;
     if (value < 0) {
         out[o++] = '-';
         left = 0 - left;
     }
-    if (left < 10) {
-        out[o] = (unsigned char)('0' + left);
-        return o + 1;
-    }
-    if (left < EIGHT) return kseg_put_leading(out, o, left);
-    if (left / EIGHT < EIGHT)
-        o = kseg_put_leading(out, o, left / EIGHT);
-    else {
-        o = kseg_put_leading(out, o, left / EIGHT / EIGHT);
-        o = kseg_put_eight(out, o, kseg_eight_digits(left / EIGHT % EIGHT));
-    }
-    return kseg_put_eight(out, o, kseg_eight_digits(left % EIGHT));
+    for (; left >= 10; left /= 100) memcpy(digits + (at -= 2), pairs + 2 * (left % 100), 2);
+    if (left || at == MOST_DIGITS) digits[--at] = (char)('0' + left);
+    memcpy(out + o, digits + at, (size_t)(MOST_DIGITS - at));
+    return o + MOST_DIGITS - at;
 }
 
 /* A number behind a literal. */

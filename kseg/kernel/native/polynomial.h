@@ -15,19 +15,15 @@
 
 #include "cpu.h"
 
-enum { KSEG_LOW = 0, KSEG_HIGH = 1 };
-
 struct kseg_polynomial {
     const uint32_t reflected;
     const uint64_t order;     /* the least n with x^n = 1, so that x^(8n) depends on n modulo this */
     uint32_t table[8][256];   /* [k][b]: what byte b leaves in the register k zero bytes later */
     uint32_t power[4][256];   /* [k][d]: x^(8 * d * 256^k) */
-    uint64_t fold_16[2];      /* factors that move 128 bits forward by 16, and by 64 bytes */
-    uint64_t fold_64[2];
 };
 
-static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}};
-static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}};
+static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}};
+static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}};
 
 /* ---- slicing by 8 ---- */
 
@@ -77,16 +73,6 @@ static inline uint32_t kseg_multiply(const struct kseg_polynomial *poly, uint32_
     return (uint32_t)(product >> 32) ^ kseg_step4(poly, (uint32_t)product);
 }
 
-/* x^bits, for the set-up only. */
-static inline uint32_t kseg_x_to(const struct kseg_polynomial *poly, unsigned bits) {
-    uint32_t result = 1u << 31, square = 1u << 30;
-    for (; bits; bits >>= 1) {
-        if (bits & 1) result = kseg_multiply(poly, result, square);
-        square = kseg_multiply(poly, square, square);
-    }
-    return result;
-}
-
 /* The register after n more zero bytes. */
 static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
     int k;
@@ -94,13 +80,6 @@ static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t r
     for (k = 0; n; n >>= 8, k++)
         if (n & 255) reg = kseg_multiply(poly, reg, poly->power[k][n & 255]);
     return reg;
-}
-
-/* 128 bits move forward by `bytes`: the low half has 64 degrees more than the high one, and a product of 64 by 32 bits
- * in 128 already stands for 33 degrees more than it says. */
-static inline void kseg_fold_factors(const struct kseg_polynomial *poly, unsigned bytes, uint64_t factors[2]) {
-    factors[KSEG_LOW] = kseg_x_to(poly, 8 * bytes + 64 - 33);
-    factors[KSEG_HIGH] = kseg_x_to(poly, 8 * bytes - 33);
 }
 
 /* Each entry is written once, with its final value, from entries that are final: running it again changes nothing. */
@@ -119,8 +98,6 @@ static void kseg_fill(struct kseg_polynomial *poly) {
         poly->power[k][0] = 1u << 31;
         for (b = 1; b < 256; b++) poly->power[k][b] = kseg_multiply(poly, poly->power[k][b - 1], unit);
     }
-    kseg_fold_factors(poly, 16, poly->fold_16);
-    kseg_fold_factors(poly, 64, poly->fold_64);
 }
 
 #endif

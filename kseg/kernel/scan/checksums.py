@@ -1,6 +1,6 @@
 """Checksums for Python callers: CRC-32C (batches of magic 2) and CRC-32 (messages of magic 0 and 1, and of 0.7).
 
-The loops of the kernel call native.h directly. Tests can choose an implementation here.
+The loops of the kernel call native.h directly. Tests can choose another implementation here.
 """
 
 import cython
@@ -11,12 +11,20 @@ native.native_setup()
 
 def crc32c(buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
     """Returns the CRC-32C of a contiguous buffer of bytes, after ``crc``, the CRC of the preceding bytes."""
-    return _update(True, -1, buffer, crc)
+    n: cython.Py_ssize_t = len(buffer)
+    p: cython.pointer[cython.const[cython.uchar]] = native.bytes_in(buffer)
+    with cython.nogil:
+        crc = native.crc32c(crc, p, 0, n)
+    return crc
 
 
 def crc32(buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
     """Returns the CRC-32 of zlib of a contiguous buffer of bytes, after ``crc``."""
-    return _update(False, -1, buffer, crc)
+    n: cython.Py_ssize_t = len(buffer)
+    p: cython.pointer[cython.const[cython.uchar]] = native.bytes_in(buffer)
+    with cython.nogil:
+        crc = native.crc32(crc, p, 0, n)
+    return crc
 
 
 def crc32c_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
@@ -46,22 +54,6 @@ def implementation() -> str:
     return best
 
 
-def crc32c_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
-    """`crc32c` by one of `paths`. Raises ValueError for any other name."""
-    return _update(True, paths().index(path), buffer, crc)
-
-
-def crc32_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
-    """`crc32` by one of `paths`. Raises ValueError for any other name."""
-    return _update(False, paths().index(path), buffer, crc)
-
-
-def _update(castagnoli, path, buffer, crc):
-    n: cython.Py_ssize_t = len(buffer)
-    p: cython.pointer[cython.const[cython.uchar]] = native.bytes_in(buffer)
-    with cython.nogil:
-        if path < 0:
-            crc = native.crc32c(crc, p, 0, n) if castagnoli else native.crc32(crc, p, 0, n)
-        else:
-            crc = native.crc32c_by(path, p, n, crc) if castagnoli else native.crc32_by(path, p, n, crc)
-    return crc
+def use_path(path: str) -> None:
+    """For tests: computes `crc32c` and `crc32` by one of `paths` from now on. Raises ValueError for any other name."""
+    native.use_path(paths().index(path))

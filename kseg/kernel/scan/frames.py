@@ -16,7 +16,7 @@ from cython.cimports.kseg.kernel.native.search import (
     search_from,
     search_state,
 )
-from cython.cimports.kseg.kernel.records.cursor import Area, open_area
+from cython.cimports.kseg.kernel.records.cursor import Area, check_frames, open_area
 from cython.cimports.kseg.kernel.records.messages import Message, is_plain
 from cython.cimports.kseg.kernel.records.records import (
     FLAG_ATTRIBUTES,
@@ -289,3 +289,43 @@ def find(
     with cython.nogil:
         found = find_behind(scan, p, behind, start, stop, end)
     return found
+
+
+def recodable(
+    buffer: BytesIn,
+    frames: Int64sIn,
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    next_offset: cython.longlong,
+    kept: cython.int,
+    max_bytes: cython.longlong,
+) -> tuple[int, int, int]:
+    """Finds the run of intact v2 batches from frame ``first`` on that can be recoded: their codec is not ``kept``.
+
+    ``frames`` are rows FRAME_* of ``buffer``. Offsets of the run do not fall below ``next_offset``. It has at most
+    ``max_bytes`` bytes, or is a single batch. Returns its end, the next offset and its size in bytes. Raises ValueError
+    if frames lie outside the buffer.
+    """
+    run_bytes: cython.longlong = 0
+    check_frames(len(buffer), frames, first, stop, FRAME_WIDTH)
+    p, rows = bytes_in(buffer), int64s_in(frames)
+    with cython.nogil:
+        while first < stop:
+            frame = first * FRAME_WIDTH
+            at, size = rows[frame + FRAME_POSITION], rows[frame + FRAME_SIZE]
+            if rows[frame + FRAME_MAGIC] != MAGIC_V2 or not rows[frame + FRAME_STATE] & CRC_RIGHT:
+                break
+            if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:
+                break
+            codec = p[at + V2_FLAGS] & CODEC
+            if not could_be_frame(p, at, size, False) or codec == kept or codec > HIGHEST_CODEC:
+                break
+            base, delta = be64(p, at + V2_BASE_OFFSET), be32(p, at + V2_LAST_OFFSET_DELTA)
+            if base < next_offset or delta < 0 or base >= INT64_MAX - delta:
+                break
+            if run_bytes and run_bytes + size > max_bytes:
+                break
+            run_bytes += size
+            next_offset = base + delta + 1
+            first += 1
+    return first, next_offset, run_bytes

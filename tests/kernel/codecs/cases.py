@@ -6,9 +6,9 @@ from kernel.both import number, tried
 from kernel.random_segments import area, segment
 from kernel.rendering import batch, frames, int64s, message
 from kseg.formats.rows import ALL
-from kseg.kernel.codecs import recoding
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, FULL, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.columns import Collector
+from kseg.kernel.scan.frames import recodable
 
 
 def alike(chance: Random) -> bytes:
@@ -68,20 +68,20 @@ def selections(chance: Random) -> object:
     data = alike(chance) if chance.random() < 0.5 else segment(chance)
     table = changed_rows(chance, data)
     count, found, first = len(table) // FRAME_WIDTH, [], 0
-    selection = recoding.BatchSelection(chance.choice((0, 0, 1, (1 << 63) - 6)))
+    next_offset = chance.choice((0, 0, 1, (1 << 63) - 6))
     kept = chance.choice((0, 1, 4))
     size = table[1] if count else 0
-    found += [tried(selection.select, data, table, *limits, kept, 0) for limits in ((-1, count), (0, count + 1))]
-    found.append(tried(selection.select, data[:-1], table, 0, count, kept, 1000))
+    found += [tried(recodable, data, table, *limits, next_offset, kept, 0) for limits in ((-1, count), (0, count + 1))]
+    found.append(tried(recodable, data[:-1], table, 0, count, next_offset, kept, 1000))
     most = chance.choice((0, size, size - 1, 2 * size, 2 * size - 1, 1 << 20))
     while first < count:
-        done = selection.select(data, table, first, count, kept, most)
-        found += [done, selection.next_offset, selection.size]
+        done, next_offset, run_bytes = recodable(data, table, first, count, next_offset, kept, most)
+        found += [done, next_offset, run_bytes]
         first = max(done, first + 1)
     if count:
         odd = int64s(table.tolist())
         odd[FRAME_POSITION] = -1
-        found.append(tried(selection.select, data, odd, 0, count, kept, most))
+        found.append(tried(recodable, data, odd, 0, count, next_offset, kept, most))
     return found
 
 

@@ -499,11 +499,16 @@ def recorded_json(
     keeps: bool,
     summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None = None,
 ) -> str:
-    """Returns the output of ``--format json`` for a recorded run; messages are left out."""
+    """Returns the output of ``--format json`` for a recorded dry run; messages are left out."""
     sink, notices = MemorySink(), _NoNotices()
     printer = JsonPlans(sink, notices, outcome.is_dry, keeps, is_quiet=True)
     printer.summaries = None if summaries is None else summaries(sink, notices)
-    recording.replay(printer)
+    printer.begin(recording.at_once, len(recording.plans))
+    for found in recording.reported:
+        if isinstance(found, Plan):
+            printer.plan(found)
+        else:
+            printer.summary(*found)
     printer.conclude(outcome)
     return sink.data.decode()
 

@@ -44,11 +44,12 @@ from kseg.stores.stored_object import is_url, shown
 class Progress(Protocol):
     """A display of progress, as a context manager. ``is_on``: whether anything is shown."""
 
-    total: int | None
+    total: int | None = None
     """Bytes to be read, None if unknown."""
-    is_on: bool
+    is_on: bool = False
 
-    def __enter__(self) -> "Progress": ...
+    def __enter__(self) -> "Progress":
+        return self
 
     def __exit__(self, *error: object) -> None: ...
 
@@ -62,27 +63,13 @@ class Progress(Protocol):
         """Removes the display until the next `advance`, so that other output can be written."""
 
 
-class _NoProgress:
-    total: int | None = None
-    is_on = False
+class _NoProgress(Progress):
+    """Shows nothing."""
 
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def at(self, path: str) -> None:
-        """Shows nothing."""
-
-    def advance(self, count: int) -> None:
-        """Shows nothing."""
-
-    def erase(self) -> None:
-        """Shows nothing."""
-
-
-NO_PROGRESS: Progress = _NoProgress()
+    def __exit__(self, *error: object) -> None: ...
+    def at(self, path: str) -> None: ...
+    def advance(self, count: int) -> None: ...
+    def erase(self) -> None: ...
 
 
 # The interface through which a changing command reports plans, results and messages, and a recording of it.
@@ -126,59 +113,44 @@ class Reporter(Messages, Protocol):
 
     def progress(self, paths: Sequence[str] | None = None) -> Progress:
         """Returns a progress display, over the bytes of all segments of these partitions if they are given."""
+        return _NoProgress()
 
 
 @dataclass(slots=True)
-class Recording:
-    """A reporter that keeps all calls, for callers who want data; `replay` repeats them for another reporter."""
+class Recording(Reporter):
+    """A reporter for callers who want data. ``reported``: the plans, and the arguments of `summary`, in order."""
 
-    plans: list[Plan] = field(default_factory=list)
+    at_once: int = 1
+    reported: list[Plan | tuple[Row, list[Row]]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    details: list[str] = field(default_factory=list)
-    summaries: list[tuple[Row, list[Row]]] = field(default_factory=list)
-    _calls: list[Callable[[Reporter], None]] = field(default_factory=list, repr=False, compare=False)
 
-    def replay(self, reporter: Reporter) -> None:
-        """Makes the same calls of another reporter, in the same order."""
-        for call in self._calls:
-            call(reporter)
+    @property
+    def plans(self) -> list[Plan]:
+        return [each for each in self.reported if isinstance(each, Plan)]
 
     def begin(self, at_once: int, partitions: int) -> None:
-        self._calls.append(lambda reporter: reporter.begin(at_once, partitions))
+        self.at_once = at_once
 
     def error(self, message: object) -> None:
         self.errors.append(str(message))
-        self._calls.append(lambda reporter: reporter.error(message))
 
     def warning(self, message: str) -> None:
         self.warnings.append(message)
-        self._calls.append(lambda reporter: reporter.warning(message))
-
-    def detail(self, message: str) -> None:
-        self.details.append(message)
-        self._calls.append(lambda reporter: reporter.detail(message))
 
     def plan(self, plan: Plan, with_directory: str = "") -> None:
-        self.plans.append(plan)
-        self._calls.append(lambda reporter: reporter.plan(plan, with_directory))
+        self.reported.append(plan)
 
     def applied(self, change: Change | None = None, directory: str = "") -> None:
         if change is not None:
             self.changes.append(change)
-        self._calls.append(lambda reporter: reporter.applied(change, directory))
 
-    def not_applied(self, directory: str = "") -> None:
-        self._calls.append(lambda reporter: reporter.not_applied(directory))
+    def detail(self, message: str) -> None: ...
+    def not_applied(self, directory: str = "") -> None: ...
 
     def summary(self, partition: Row, segments: Iterable[Row]) -> None:
-        rows = list(segments)
-        self.summaries.append((partition, rows))
-        self._calls.append(lambda reporter: reporter.summary(partition, rows))
-
-    def progress(self, paths: Sequence[str] | None = None) -> Progress:
-        return NO_PROGRESS
+        self.reported.append((partition, list(segments)))
 
 
 class Failures:

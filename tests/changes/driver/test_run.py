@@ -59,12 +59,3 @@ def test_wrong_options_end_the_run(logs: Path) -> None:
 
     with pytest.raises(RequestError, match="name a partition"):
         run([str(logs)], Refusing, ChangeOptions(), Recording())
-
-
-def test_a_recording_can_be_replayed(logs: Path) -> None:
-    first, second = Recording(), Recording()
-    run([str(logs)], Cutting, ChangeOptions(), first)
-    first.replay(second)
-    assert second == first
-    assert second.plans
-    assert second.changes

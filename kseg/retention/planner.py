@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -60,6 +60,10 @@ from kseg.stores.windows import Buffers
 # A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones.
 # Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
 # is created.
+
+
+Counts = tuple[int | None, ...]
+"""The records of each segment, None if unknown."""
 
 
 class RetentionSegment(NamedTuple):
@@ -364,6 +368,10 @@ def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None
 _LARGEST_EPOCH_FILE_BYTES = 1 << 28
 
 
+UNASKED_BYTES = 16 << 30
+"""Records of a larger log are counted only on request: counting reads all batch headers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """The plan of one partition and its inputs."""
@@ -371,16 +379,38 @@ class Retention:
     log: LogState
     selection: Deletions
     plan: Plan
+    request: RetentionRequest
+
+    @property
+    def gone(self) -> int:
+        """The number of deleted segments, the oldest ones."""
+        return len(self.selection.why)
 
     @property
     def left(self) -> tuple[RetentionSegment, ...]:
         """The segments after the plan."""
-        return self.log.segments[len(self.selection.why) :] or (RetentionSegment(self.log.end_offset, 0, 0),)
+        return self.log.segments[self.gone :] or (RetentionSegment(self.log.end_offset, 0, 0),)
 
     @property
-    def first_base(self) -> int:
-        """The base offset of the first segment after the plan."""
-        return self.left[0].base_offset
+    def left_bytes(self) -> int:
+        return sum(segment.size for segment in self.left)
+
+    def record_counts(self, is_asked: bool) -> Counts:
+        """Counts the records of each segment of a log below UNASKED_BYTES, or if ``is_asked``.
+
+        Raises PathError if a segment cannot be read.
+        """
+        if not is_asked and self.log.size > UNASKED_BYTES:
+            return (None,) * len(self.log.segments)
+        buffers = Buffers()
+        # Up to 0.7 the format has no headers to count by; only the file suffix identifies such a log.
+        files = [segment.file for segment in self.log.segments]
+        return tuple(record_count(file.path, buffers) if file.kind == LOG else None for file in files)
+
+    def records(self, counts: Counts) -> tuple[int, int] | None:
+        """Returns the number of records before and after; None if that of any segment is unknown."""
+        known = [count for count in counts if count is not None]
+        return (sum(known), sum(known[self.gone :])) if len(known) == len(counts) else None
 
 
 def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Retention:
@@ -400,7 +430,7 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
         _delete(plan, log, i, _reason(rule, log.segments[i], log, request), request)
     if is_moved and not rules.has_snapshot_of_each_segment:
         _delete_snapshots(plan, log, selection.log_start_offset)
-    return Retention(log, selection, plan)
+    return Retention(log, selection, plan, request)
 
 
 def _check_end(log: LogState, rules: RetentionRules) -> None:
@@ -477,7 +507,7 @@ WALK_BATCHES = 1 << 12
 """Limit of batches read after the offset index entry to find the batch of the last time index entry."""
 
 
-def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | None]) -> Iterator[dict[str, Any]]:
+def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
     """Yields an object of type ``segmentRetention`` for each segment, oldest first: why it is deleted or kept.
     ``counts``: the records of each, None if unknown. Raises PathError if a segment cannot be read.
 
@@ -488,9 +518,8 @@ def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | 
     the older segment that keeps it until then. ``goesAfterBytes``: how many bytes the log must grow before
     retention.bytes deletes it. ``held``: why it is kept in any case.
     """
-    segments, limits = found.log.segments, request.limits
-    gone = len(found.selection.why)
-    left_bytes, held_bytes, blocker = sum(segment.size for segment in segments[gone:]), 0, None
+    segments, request, limits = found.log.segments, found.request, found.request.limits
+    left_bytes, held_bytes, blocker = found.left_bytes, 0, None
     for i, (segment, count) in enumerate(zip(segments, counts, strict=True)):
         upper, is_last = found.log.end_of(i), i + 1 == len(segments)
         row: dict[str, Any] = {
@@ -510,7 +539,7 @@ def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | 
             "blockedBy": None,
             "held": None,
         }
-        if i < gone:
+        if i < found.gone:
             rule = found.selection.why[i]
             yield row | {"rule": "logStart" if rule == LOG_START else rule}
             continue
@@ -531,12 +560,13 @@ def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | 
         yield row
 
 
-def first_in_future(found: Retention, request: RetentionRequest) -> RetentionSegment | None:
+def first_in_future(found: Retention) -> RetentionSegment | None:
     """Returns the oldest segment that is kept only because its timestamp is in the future."""
-    if not request.limits.deletes or request.limits.retention_ms < 0:
+    limits = found.request.limits
+    if not limits.deletes or limits.retention_ms < 0:
         return None
-    left = found.log.segments[len(found.selection.why) :]
-    return next((segment for segment in left if segment.largest_ms > request.now_ms), None)
+    left = found.log.segments[found.gone :]
+    return next((segment for segment in left if segment.largest_ms > found.request.now_ms), None)
 
 
 def deciding_record(segment: RetentionSegment) -> int | None:
@@ -555,50 +585,9 @@ def deciding_record(segment: RetentionSegment) -> int | None:
     return None
 
 
-# Counts a partition's segments, bytes and records before and after retention.
-
-UNASKED_BYTES = 16 << 30
-"""Records of a larger log are counted only on request: counting reads all batch headers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """Pairs are (before, after). ``sizes`` in bytes; ``counts``: the records of each segment, None if unknown;
-    ``gone``: the number of deleted segments, the oldest ones."""
-
-    directory: str
-    segments: tuple[int, int]
-    sizes: tuple[int, int]
-    counts: tuple[int | None, ...]
-    gone: int
-
-    @property
-    def records(self) -> tuple[int, int] | None:
-        """Records before and after; None if those of any segment are unknown."""
-        known = [count for count in self.counts if count is not None]
-        if len(known) < len(self.counts):
-            return None
-        return sum(known), sum(known[self.gone :])
-
-
-def amounts(found: Retention, is_asked: bool) -> Amounts:
-    """Counts segments, bytes and, below UNASKED_BYTES or if ``is_asked``, records.
-
-    Raises PathError if a segment cannot be read.
-    """
-    segments, gone = found.log.segments, len(found.selection.why)
-    counts: list[int | None] = [None] * len(segments)
-    if is_asked or found.log.size <= UNASKED_BYTES:
-        buffers = Buffers()
-        # Up to 0.7 the format has no headers to count by; only the file suffix identifies such a log.
-        counts = [record_count(each.file.path, buffers) if each.file.kind == LOG else None for each in segments]
-    sizes = found.log.size, sum(span.size for span in found.left)
-    return Amounts(found.log.directory, (len(segments), len(found.left)), sizes, tuple(counts), gone)
-
-
-def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amount: Amounts | None) -> dict[str, Any]:
-    """Returns the object of type ``retention``; ``amount`` if segments are deleted."""
-    records = amount.records if amount else None
+def partition_row(found: Retention, settings: PartitionLimits, counts: Counts) -> dict[str, Any]:
+    """Returns the object of type ``retention``; ``counts``: the records of each segment, none if all stay."""
+    records = found.records(counts) if counts else None
     return {
         "type": "retention",
         "directory": found.log.directory,
@@ -611,11 +600,11 @@ def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amou
         "retentionMs": settings.limits.retention_ms,
         "retentionBytes": settings.limits.retention_bytes,
         "sources": {name: settings.sources[name] for name in (POLICY, RETENTION_MS, RETENTION_BYTES)},
-        "now": now_ms,
-        "goes": len(found.selection.why),
+        "now": found.request.now_ms,
+        "goes": found.gone,
         "rolls": found.selection.rolls,
         "segmentsAfter": len(found.left),
-        "bytesAfter": sum(span.size for span in found.left),
+        "bytesAfter": found.left_bytes,
         "records": records[0] if records else None,
         "recordsAfter": records[1] if records else None,
     }
@@ -637,13 +626,13 @@ class RetentionPlanner(Planner):
         self._starts: dict[TopicPartition, tuple[int, int]] = {}
         """The log start and the base offset of the first segment."""
         self._warned: set[str] = set()
-        self._changed: list[Amounts] = []
+        self._changed: list[tuple[Retention, Counts]] = []
         if options.log_start_offset is not None and not self._rules.has_log_start:
             raise RequestError("--log-start-offset: a log has no start offset before 0.11")
 
     def conclusion(self) -> list[str]:
         """Returns the amounts of all partitions before and after."""
-        changed = [each for each in self._changed if each.directory not in self.failures.paths]
+        changed = [each for each in self._changed if each[0].log.directory not in self.failures.paths]
         if not changed:
             return []
         would = "would be: " if self._change.is_dry else ""
@@ -670,14 +659,14 @@ class RetentionPlanner(Planner):
             return None
         return self._plan(path, known, settings)
 
-    def _report_segments(self, found: Retention, amount: Amounts) -> None:
-        for segment, count, i in zip(found.log.segments, amount.counts, range(len(amount.counts)), strict=True):
+    def _report_segments(self, found: Retention, counts: Counts) -> None:
+        for i, (segment, count) in enumerate(zip(found.log.segments, counts, strict=True)):
             records = "" if count is None else f", {plural(count, 'record', 'records')}"
-            fate = "goes" if i < amount.gone else "stays"
+            fate = "goes" if i < found.gone else "stays"
             self.reporter.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
         self.reporter.detail(
-            f"{amount.directory}: {_summary([amount])}, the log starts at offset {found.selection.log_start_offset}, "
-            f"before at {found.log.segments[0].base_offset}"
+            f"{found.log.directory}: {_summary([(found, counts)])}, the log starts at offset "
+            f"{found.selection.log_start_offset}, before at {found.log.segments[0].base_offset}"
         )
 
     def _selected(self, directory: str) -> list[str]:
@@ -750,22 +739,18 @@ class RetentionPlanner(Planner):
             self._options.keeps_active,
             frees=not self._change.keeping.keeps,
         )
-        found = retain(directory, offsets, request)
-        amount = None
-        if found.selection.why:
-            amount = amounts(found, self._options.counts_records)
-            self._changed.append(amount)
-            self._report_segments(found, amount)
+        found, counts, explains = retain(directory, offsets, request), Counts(), self._options.explains
+        if found.gone:
+            counts = found.record_counts(self._options.counts_records)
+            self._changed.append((found, counts))
+            self._report_segments(found, counts)
         if place is not None:
-            self._starts[place] = found.selection.log_start_offset, found.first_base
-        if self._options.explains or amount is not None:
-            counts = amount.counts if amount else (None,) * len(found.log.segments)
-            is_each = self._options.explains or self._options.counts_records
-            rows = explain(found, request, counts) if is_each else iter(())
-            self.reporter.summary(partition_row(found, settings, self._now_ms, amount), rows)
-        if self._options.explains:
-            return found.plan
-        if (segment := first_in_future(found, request)) is not None:
+            self._starts[place] = found.selection.log_start_offset, found.left[0].base_offset
+        if explains or found.gone:
+            is_each = explains or self._options.counts_records
+            rows = explain(found, counts or (None,) * len(found.log.segments)) if is_each else iter(())
+            self.reporter.summary(partition_row(found, settings, counts), rows)
+        if not explains and (segment := first_in_future(found)) is not None:
             self.reporter.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest_ms)}, is in the future: "
                 "it and all later segments stay whatever their age (--explain shows why)"
@@ -773,12 +758,13 @@ class RetentionPlanner(Planner):
         return found.plan
 
 
-def _summary(changed: list[Amounts]) -> str:
+def _summary(changed: list[tuple[Retention, Counts]]) -> str:
     """Describes partitions before and after."""
-    segments = [sum(counts) for counts in zip(*(each.segments for each in changed), strict=True)]
-    sizes = [sum(sizes) for sizes in zip(*(each.sizes for each in changed), strict=True)]
+    segments = (sum(len(found.log.segments) for found, _ in changed), sum(len(found.left) for found, _ in changed))
+    sizes = sum(found.log.size for found, _ in changed), sum(found.left_bytes for found, _ in changed)
     text = f"segments: {segments[0]} -> {segments[1]}, their size: {shown_bytes(sizes[0])} -> {shown_bytes(sizes[1])}"
-    records = [each.records for each in changed if each.records is not None]
-    if len(records) < len(changed):
+    records = [found.records(counts) for found, counts in changed]
+    known = [each for each in records if each is not None]
+    if len(known) < len(changed):
         return text
-    return f"{text}, records: {' -> '.join(str(sum(counts)) for counts in zip(*records, strict=True))}"
+    return f"{text}, records: {' -> '.join(str(sum(each)) for each in zip(*known, strict=True))}"

@@ -24,7 +24,6 @@ from kseg.retention.planner import (
     Retention,
     RetentionRequest,
     RetentionSegment,
-    amounts,
     deciding_record,
     explain,
     first_in_future,
@@ -136,7 +135,7 @@ def planned(
 ) -> Retention:
     request = RetentionRequest(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
     found = retain(str(directory), known, request)
-    assert len(list(explain(found, request, [None] * len(found.log.segments)))) == len(found.log.segments)
+    assert len(explained(found)) == len(found.log.segments)
     return found
 
 
@@ -269,22 +268,21 @@ HOUR_MS = 3_600_000
 Row = dict[str, Any]
 
 
-def explained(found: Retention, request: RetentionRequest) -> list[Row]:
-    return list(explain(found, request, [None] * len(found.log.segments)))
+def explained(found: Retention) -> list[Row]:
+    return list(explain(found, (None,) * len(found.log.segments)))
 
 
-def retained(now_ms: int) -> tuple[Retention, RetentionRequest]:
-    request = RetentionRequest(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms)
-    return retain(DIRECTORY, KnownOffsets(), request), request
+def retained(now_ms: int) -> Retention:
+    return retain(DIRECTORY, KnownOffsets(), RetentionRequest(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms))
 
 
 def test_a_segment_goes_one_millisecond_after_its_time() -> None:
-    found, request = retained(NOW_MS)
-    goes_at_ms = next(row["goesAt"] for row in explained(found, request) if not row["rule"])
+    found = retained(NOW_MS)
+    goes_at_ms = next(row["goesAt"] for row in explained(found) if not row["rule"])
     assert goes_at_ms > NOW_MS
     gone = len(found.selection.why)
     for now_ms, count in ((goes_at_ms - 1, gone), (goes_at_ms, gone + 1)):
-        assert len(retained(now_ms)[0].selection.why) == count
+        assert len(retained(now_ms).selection.why) == count
 
 
 FILES = sorted(Path(DIRECTORY).glob("*.log"))
@@ -328,7 +326,7 @@ def test_whole_verdicts(
     found = retain(DIRECTORY, KnownOffsets(None, watermark), request)
     gone, bytes_to = len(found.selection.why), 0
     left_bytes = sum(path.stat().st_size for path in FILES[gone:])
-    for i, (path, row) in enumerate(zip(FILES, explained(found, request), strict=True)):
+    for i, (path, row) in enumerate(zip(FILES, explained(found), strict=True)):
         upper, size_bytes = [*BASES, END][i + 1], path.stat().st_size
         expected: Row = {
             "type": "segmentRetention", "file": path.name, "size": size_bytes, "records": None, "baseOffset": BASES[i],
@@ -352,21 +350,21 @@ def test_whole_verdicts(
                 expected["goesAfterBytes"] = max(0, size + bytes_to - left_bytes)
         assert row == expected
     future = [found.log.segments[i] for i in range(gone, len(FILES)) if TIMES[i] > now_ms]
-    assert first_in_future(found, request) == (future[0] if future and deletes and ms >= 0 else None)
+    assert first_in_future(found) == (future[0] if future and deletes and ms >= 0 else None)
 
 
 def test_an_empty_last_segment_is_held(tmp_path: Path) -> None:
     partition = Path(shutil.copytree(DIRECTORY, tmp_path / "orders-0"))
     (partition / f"{END:020d}.log").write_bytes(b"")
     request = RetentionRequest(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
-    rows = explained(retain(str(partition), KnownOffsets(), request), request)
+    rows = explained(retain(str(partition), KnownOffsets(), request))
     assert [row["held"] for row in rows] == [None] * len(FILES) + ["empty"]
     assert [row["rule"] for row in rows] == ["time"] * len(FILES) + [None]
     assert rows[-1]["recordOffset"] is None
 
 
 def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    segment = retained(NOW_MS)[0].log.segments[0]
+    segment = retained(NOW_MS).log.segments[0]
     walked = deciding_record(segment)
     assert walked == RECORDS[0]
     found = []
@@ -422,10 +420,9 @@ def test_a_segment_of_no_offsets_has_no_range(partition: Path) -> None:
 def test_records_of_a_log_above_the_limit_are_counted_on_request(
     is_asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retention, records = retained(NOW_MS)[0], (END, END - BASES[4])
+    retention, records = retained(NOW_MS), (END, END - BASES[4])
     monkeypatch.setattr(planner, "UNASKED_BYTES", LOG_BYTES - 1)
-    found = amounts(retention, is_asked)
-    assert found.records == (records if is_asked else None)
-    assert found.segments == (len(FILES), len(FILES) - 4)
+    assert retention.records(retention.record_counts(is_asked)) == (records if is_asked else None)
+    assert (len(retention.log.segments), len(retention.left)) == (len(FILES), len(FILES) - 4)
     monkeypatch.setattr(planner, "UNASKED_BYTES", LOG_BYTES)
-    assert amounts(retention, False).records == records
+    assert retention.records(retention.record_counts(False)) == records

@@ -19,15 +19,18 @@ from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topi
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging, staging
 from kseg.cleaner.log import (
+    CleanableRange,
     CleanerSegment,
     DamagedError,
+    LargeRecord,
     Producers,
+    cleanable_range,
     group_segments,
+    large_record,
     read_producers,
     read_segments,
     segments_between,
 )
-from kseg.cleaner.ranges import CleanableRange, LargeRecord, cleanable_range, large_record
 from kseg.cleaner.rounds import CleanedGroup, Round, memory_for
 from kseg.cleaner.settings import TOPIC_NAMES, CleanerSettings, CompactOptions, default_memory_bytes, settings_for
 from kseg.errors import (
@@ -406,50 +409,38 @@ class Compactor:
     def _plan(self, groups: list[CleanedGroup]) -> Plan:
         plan = Plan(self._directory)
         for group in groups:
-            put_in_place(plan, group)
+            _put_in_place(plan, group)
             if self._staging is not None and not group.is_copy:
                 plan.staged_bytes += file_bytes(group.segment)
         return plan
 
 
-def put_in_place(plan: Plan, group: CleanedGroup) -> None:
-    """Adds the steps that replace a group's source segments by its new segment."""
-    segment, sources = group.segment, group.sources
+def _put_in_place(plan: Plan, group: CleanedGroup) -> None:
+    """Adds the steps that replace a group's source segments by its new segment. A dry run has no new files: its steps
+    are a new .log of the expected size, and deletions."""
+    segment, sources, is_dry = group.segment, group.sources, not group.segment.paths
     stem = segment_stem(segment.base_offset)
     names = [str(source.base_offset) for source in sources]
     reason = f"cleaned, from segment {names[0]}" if len(names) == 1 else f"cleaned, from {len(names)} segments"
     suffixes = [suffix for suffix in SEGMENT_SUFFIXES if suffix in segment.sizes]
-    stays = {suffix for suffix in suffixes if group.is_copy and _is_same(group, suffix)}
-    if not segment.paths:
-        _add_expected_steps(plan, group, stem, reason)
-        return
-    for suffix in suffixes:
-        if suffix not in stays:
+    stays = {suffix for suffix in suffixes if group.is_copy and (is_dry or _is_same(group, suffix))}
+    new = [suffix for suffix in suffixes if suffix not in stays]
+    for suffix in new:
+        if is_dry:
+            plan.outline(stem + suffix, segment.sizes[suffix], reason)
+        else:
             plan.write(stem + suffix + SWAP, (), reason, source=segment.paths[suffix])
-    for source in sources:
+    elsewhere = f"its remaining records {'would be' if is_dry else 'are'} in {stem}{LOG}"
+    for source in sources[is_dry:]:
         for suffix in SEGMENT_SUFFIXES:
             name = segment_stem(source.base_offset) + suffix
             if (suffix not in stays or len(sources) > 1) and plan.state_of(name) is not None:
-                plan.delete(name, f"its remaining records are in {stem}{LOG}")
+                plan.delete(name, elsewhere)
         snapshot = segment_stem(source.base_offset) + SNAPSHOT
         if source is not sources[0] and plan.state_of(snapshot) is not None:
-            plan.delete(snapshot, "no segment begins at this offset any more")
-    for suffix in suffixes:
-        if suffix not in stays:
-            plan.rename(stem + suffix + SWAP, stem + suffix, "is complete")
-
-
-def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
-    """Adds the steps of a dry run, which has no new files: deletions, and a new .log of the expected size."""
-    if not group.is_copy:
-        for suffix in SEGMENT_SUFFIXES:
-            if suffix in group.segment.sizes:
-                plan.outline(stem + suffix, group.segment.sizes[suffix], reason)
-    for source in group.sources[1:]:
-        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
-            name = segment_stem(source.base_offset) + suffix
-            if plan.state_of(name) is not None:
-                plan.delete(name, f"its remaining records would be in {stem}{LOG}")
+            plan.delete(snapshot, elsewhere if is_dry else "no segment begins at this offset any more")
+    for suffix in new if not is_dry else ():
+        plan.rename(stem + suffix + SWAP, stem + suffix, "is complete")
 
 
 def _is_same(group: CleanedGroup, suffix: str) -> bool:

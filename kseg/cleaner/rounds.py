@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import (
+    CleanableRange,
     CleanedTransactions,
     CleanerSegment,
     CleaningThreads,
@@ -26,7 +28,6 @@ from kseg.cleaner.log import (
     segments_between,
     windows,
 )
-from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
@@ -38,17 +39,8 @@ from kseg.kernel.compact import keys
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
 from kseg.kernel.compact.survivors import Counts, judge_rows
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
-from kseg.kernel.layout.rows import (
-    DONE,
-    FULL,
-    MORE_ROWS,
-    NEEDS_PACKING,
-    NOT_PLAIN,
-    ROW_OFFSET,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
 from kseg.kernel.records.building import seal
 from kseg.segment.batches import Message
 from kseg.segment.writer import SegmentWriter
@@ -180,9 +172,9 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
         i, opened = reader.frame, opened if reader.is_open else None
         found.append(_copied(buffers, reader.keys, i))
         reader.keys = 0
-        if status == DONE:
+        if status == layout.DONE:
             return found
-        if status == NOT_PLAIN:
+        if status == layout.NOT_PLAIN:
             opened = open_batch(window, i, buffers)
         if isinstance(opened, Message):
             for rows in opened.rows():
@@ -203,61 +195,45 @@ def _copied(buffers: RecordBuffers, count: int, batches: int) -> Hashes:
 # The map of the dirty part of a log (Cleaner.buildOffsetMap).
 
 
-class MapBuilder:
-    """Adds the keys of offsets [start, end) to ``offset_map``; ``end`` is a segment's base offset or the log end."""
+def map_keys(
+    offset_map: OffsetMap,
+    segment: CleanerSegment,
+    start: int,
+    transactions: CleanedTransactions,
+    workers: CleaningThreads,
+    buffers: Buffers,
+    advance: Callable[[int], None] = lambda _: None,
+) -> bool:
+    """Adds the keys of a segment's offsets from ``start`` on; returns False if the map is full. Raises DamagedError.
 
-    def __init__(
-        self,
-        offset_map: OffsetMap,
-        start: int,
-        workers: CleaningThreads,
-        advance: Callable[[int], None] = lambda _: None,
-        transactions: CleanedTransactions | None = None,
-    ) -> None:
-        """``advance`` receives the number of bytes read; ``transactions``: their state at ``start``."""
-        self._advance = advance
-        self._map, self._start, self._workers = offset_map, start, workers
-        self._transactions = transactions or CleanedTransactions()
+    ``transactions``: their state at the segment's start; ``advance`` receives the number of bytes read.
+    """
+    secret = offset_map.keys.secret
 
-    def build(self, segments: Sequence[CleanerSegment], end: int, buffers: Buffers) -> int:
-        """Returns the first offset that is not in the map. Raises DamagedError."""
-        dirty = segments_between(segments, self._start, end)
-        with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
-        self._transactions.add(aborted_between(with_aborted, self._start, end))
-        for i, segment in enumerate(dirty):
-            if not self.take(segment, buffers):
-                return self._map.keys.latest_offset + 1
-            behind = dirty[i + 1].base_offset if i + 1 < len(dirty) else end
-            self._map.keys.latest_offset = max(behind - 1, self._map.keys.latest_offset)
-        return self._map.keys.latest_offset + 1
+    def reading(window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
+        verdicts = as_verdicts(transactions.discardable(window), window.count)
+        return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
 
-    def take(self, segment: CleanerSegment, buffers: Buffers) -> bool:
-        """Adds a segment; returns False if the map is full. Raises DamagedError."""
-        start, secret = self._start, self._map.keys.secret
+    for window, found in workers.each(segment.path, buffers, reading, advance):
+        if not all(_put(offset_map, hashes, window, start) for hashes in found):
+            for _ in workers.drain():
+                pass  # windows read after the map became full
+            return False
+    return True
 
-        def reading(window: Window) -> Callable[[RecordBuffers, Window], tuple[Window, list[Hashes]]]:
-            verdicts = as_verdicts(self._transactions.discardable(window), window.count)
-            return lambda buffers, kept: (kept, read_keys(kept, verdicts, start, secret, buffers))
 
-        for window, found in self._workers.each(segment.path, buffers, reading, self._advance):
-            if not all(self._put(window, hashes) for hashes in found):
-                for _ in self._workers.drain():
-                    pass  # windows read after the map became full
-                return False
-        return True
-
-    def _put(self, window: Window, found: Hashes) -> bool:
-        """Adds the keys of a window; returns False if the map is full. The map ends with the last batch whose keys are
-        all in it, or with the last key."""
-        taken = self._map.put(found.hashes, found.offsets, found.keys)
-        ends = window.lasts[: found.batches]
-        if taken < found.keys:
-            ends = [end for end in ends if end < found.offsets[taken]]
-        if taken and taken < found.keys:
-            ends.append(found.offsets[taken - 1])
-        if ends and max(ends) >= self._start:
-            self._map.keys.latest_offset = max(self._map.keys.latest_offset, *ends)
-        return taken == found.keys
+def _put(offset_map: OffsetMap, found: Hashes, window: Window, start: int) -> bool:
+    """Adds keys of a window; returns False if the map is full. The map ends with the last batch whose keys are all in
+    it, or with the last key."""
+    taken, keys = offset_map.put(found.hashes, found.offsets, found.keys), offset_map.keys
+    ends = window.lasts[: found.batches]
+    if taken < found.keys:
+        ends = [end for end in ends if end < found.offsets[taken]]
+    if 0 < taken < found.keys:
+        ends.append(found.offsets[taken - 1])
+    if ends and max(ends) >= start:
+        keys.latest_offset = max(keys.latest_offset, *ends)
+    return taken == found.keys
 
 
 # Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto).
@@ -306,8 +282,9 @@ def _set_of(message: Message, kept: bytes) -> bytes:
 
 
 def _batch_of(message: Message, kept: bytes, horizon_ms: int, ends_log: bool) -> bytes:
-    header, area = message.header, Area(2)
-    has_tombstone = _has_tombstone(message, kept)
+    header, area, width = message.header, Area(2), layout.ROW_WIDTH
+    columns = (rows.rows[layout.ROW_VALUE_SIZE : rows.count * width : width].tolist() for rows in message.rows())
+    has_tombstone = any(size < 0 and mark for size, mark in zip(chain.from_iterable(columns), kept, strict=False))
     _gather(area, message, kept, horizon_ms if has_tombstone else None)
     attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
     if has_tombstone:
@@ -319,16 +296,6 @@ def _batch_of(message: Message, kept: bytes, horizon_ms: int, ends_log: bool) ->
         area.count,
     )  # fmt: skip
     return build_batch(RecordBatchHeader(*fields), area.take(), target_of(header.codec) if header.codec else NONE)
-
-
-def _has_tombstone(message: Message, kept: bytes) -> bool:
-    first = 0
-    for rows in message.rows():
-        sizes = rows.rows[ROW_VALUE_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
-        if any(size < 0 and kept[first + row] for row, size in enumerate(sizes)):
-            return True
-        first += rows.count
-    return False
 
 
 def _gather(area: Area, message: Message, kept: bytes, base_timestamp: int | None) -> None:
@@ -347,7 +314,7 @@ def _gather(area: Area, message: Message, kept: bytes, base_timestamp: int | Non
 
 
 def _offset_of(rows: Rows, row: int) -> int:
-    return int(rows.rows[row * ROW_WIDTH + ROW_OFFSET])
+    return int(rows.rows[row * layout.ROW_WIDTH + layout.ROW_OFFSET])
 
 
 # The batches of one window, filtered to the records that survive cleaning (Cleaner.cleanInto); thread-safe.
@@ -387,15 +354,15 @@ class _WindowFilter:
                 buffers.expansion, opened,
             )  # fmt: skip
             i, opened = survivors.frame, None
-            if status == NEEDS_PACKING:
+            if status == layout.NEEDS_PACKING:
                 self._pack(i)
-            elif status == FULL:
+            elif status == layout.FULL:
                 self._flush()
                 if survivors.needed > len(buffers.out):
                     buffers.out = bytearray(2 * survivors.needed)
-            elif status == MORE_ROWS:
+            elif status == layout.MORE_ROWS:
                 buffers.widen(survivors.needed)
-            elif status == DONE:
+            elif status == layout.DONE:
                 self._flush()
                 return self
             else:
@@ -540,14 +507,19 @@ class Round:
 
     def _map(self, workers: CleaningThreads, advance: Callable[[int], None]) -> OffsetMap:
         """Builds the offset map of the dirty part, or of as much as fits."""
-        found = self._range
-        offset_map = OffsetMap(self._settings.memory_bytes)
+        found, offset_map, transactions = self._range, OffsetMap(self._settings.memory_bytes), CleanedTransactions()
+        keys = offset_map.keys
         try:
-            builder = MapBuilder(offset_map, found.start, workers, advance)
-            self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
+            transactions.add(aborted_between(self._with_aborted, found.start, found.end))
+            for segment in segments_between(self._segments, found.start, found.end):
+                if not map_keys(offset_map, segment, found.start, transactions, workers, self._buffers, advance):
+                    break
+                end = min(self._behind[segment.base_offset], found.end)
+                keys.latest_offset = max(end - 1, keys.latest_offset)
         except BaseException:
             offset_map.close()
             raise
+        self.end = max(keys.latest_offset + 1, found.start)
         self.keys = len(offset_map)
         return offset_map
 

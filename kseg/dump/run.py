@@ -545,7 +545,7 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
 
 def _backlogs(now_ms: int | None) -> "BacklogOf":
     """Returns the function for backlogs of the log cleaner. ``now_ms``: None for the current time."""
-    from kseg.cleaner.ranges import backlog_of
+    from kseg.cleaner.log import backlog_of
     from kseg.logdir.log_directory import LogDirectory, directory_around, state_by_name
 
     now = int(time.time() * 1000) if now_ms is None else now_ms

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from kseg import __version__
 from kseg.cleaner.log import (
+    CleanableRange,
     CleanedTransactions,
     CleanerSegment,
     CleaningThreads,
@@ -29,8 +30,7 @@ from kseg.cleaner.log import (
     read_trace,
     segments_between,
 )
-from kseg.cleaner.ranges import CleanableRange
-from kseg.cleaner.rounds import CleanedGroup, MapBuilder, OffsetMap, Round, new_secret
+from kseg.cleaner.rounds import CleanedGroup, OffsetMap, Round, map_keys, new_secret
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
@@ -174,7 +174,7 @@ class SparkRound(Round):
         )  # fmt: skip
 
     def _scans(self, sources: list[CleanerSegment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
-        """Tracks transactions as `MapBuilder` does, from the dirty section on."""
+        """Tracks transactions as the local round's map does, from the dirty section on."""
         found, known = self._range, CleanedTransactions()
         known.add(aborted_between(self._with_aborted, found.start, found.end))
         scans = []
@@ -238,7 +238,7 @@ def _shares(shared: _Shared, scan: _Scan, buffers: Buffers, workers: CleaningThr
     segment = shared.segments[scan.segment]
     transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
     with closing(OffsetMap(_NO_LIMIT, shared.secret)) as part:
-        MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers)
+        map_keys(part, segment, 0, transactions, workers, buffers)
         shared.done.add(segment.size)
         return [bytes(share) for share in part.entries(shared.buckets)]
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, Pair
-from kseg.cleaner.log import CleanerSegment, Producers, group_segments, read_segments, segments_between
-from kseg.cleaner.ranges import (
+from kseg.cleaner.log import (
     ACTIVE,
     DAMAGE,
     LAG,
@@ -16,8 +15,13 @@ from kseg.cleaner.ranges import (
     WATERMARK,
     Backlog,
     CleanableRange,
+    CleanerSegment,
+    Producers,
     backlog_of,
     cleanable_range,
+    group_segments,
+    read_segments,
+    segments_between,
 )
 from kseg.cleaner.settings import CleanerSettings
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX

@@ -9,9 +9,9 @@ from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_recor
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.quarantine import staging
-from kseg.cleaner.log import CleaningThreads, read_segments
+from kseg.cleaner.log import CleanedTransactions, CleaningThreads, read_segments
 from kseg.cleaner.planner import Compactor
-from kseg.cleaner.rounds import MapBuilder, OffsetMap, memory_for
+from kseg.cleaner.rounds import OffsetMap, map_keys, memory_for
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.kernel.records.building import seal
@@ -73,7 +73,7 @@ def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, wind
     workers = CleaningThreads(jobs)
     offset_map = OffsetMap(memory_for(FRAMES_PER_CALL // 2))
     try:
-        assert not MapBuilder(offset_map, 0, workers).take(segment, Buffers())
+        assert not map_keys(offset_map, segment, 0, CleanedTransactions(), workers, Buffers())
         assert list(workers.drain()) == []
     finally:
         workers.close()

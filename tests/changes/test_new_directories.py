@@ -10,7 +10,7 @@ import pytest
 
 from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk, struck
 from changes.power import CUT, ended_at
-from kseg.changes import disk, lock
+from kseg.changes import lock
 from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import complete_new_directories, new_directories
@@ -131,14 +131,13 @@ def test_another_run_may_remove_a_new_folder_at_the_same_time(tmp_path: Path, mo
         Path(folder, lock.LOCK_NAME).touch()
         raise KsegError("another run has the lock")
 
-    def listed(folder: str) -> list[str]:
-        names = os.listdir(folder)
-        if tries == [folder]:
-            shutil.rmtree(folder)
-        return names
+    def unlink(path: str) -> None:
+        if tries == [os.path.dirname(path)]:
+            shutil.rmtree(tries[0])
+        os.unlink(path)
 
     monkeypatch.setattr(module, "locked", taken)
-    monkeypatch.setattr(disk, "names_in", listed)
+    monkeypatch.setattr(Disk, "unlink", staticmethod(unlink))
     with new_directories(str(tmp_path / "out"), True) as made:
         made.add("t-0")
     assert (tmp_path / "out" / "t-0").is_dir()

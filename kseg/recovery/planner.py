@@ -3,8 +3,8 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,8 +20,8 @@ from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import Interval, IntervalMessages, KnownTopics, Topics, interval_of
 from kseg.quantities import plural, shown_time
+from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.losses import Cut, Loss, Remaining
-from kseg.recovery.broker.partition_plans import Outcome, Recovery, outcome_of, plan_partition, plan_partitions
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, ReplayResult, replay_nothing
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
@@ -366,12 +366,11 @@ class RecoveryPlanner(Planner):
         self._make_checks = make_checks
         if options.is_salvage and make_checks is not None:
             self.left_alone = []
-        self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
         self.at_once = 1 if options.is_salvage else CHANGED_TOGETHER
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._start = BrokerStart(
-            now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.rules, jobs=self._jobs
+            now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.rules, jobs=options.jobs or usable_cores()
         )
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._intervals = IntervalMessages(reporter.warning, reporter.detail)
@@ -610,13 +609,16 @@ class RecoveryPlanner(Planner):
         Raises KsegError for the first partition that a broker would refuse: changing the others would remove the clean
         shutdown marker, and then the broker's next start might truncate that one.
         """
-        if self._options.is_salvage:
-            outcomes: Generator[Outcome | Plan] = (outcome_of(self._plan, *task) for task in tasks)
-        else:
-            outcomes = plan_partitions(tasks, self._jobs)
-        plans = []
-        with closing(outcomes), self.reporter.progress([directory for directory, _ in tasks]) as progress:
-            for (directory, _), outcome in zip(tasks, outcomes, strict=True):
+        plan, plans = self._plan if self._options.is_salvage else plan_partition, []
+        with self.reporter.progress([directory for directory, _ in tasks]) as progress:
+            for directory, start in tasks:
+                outcome: Plan | Recovery | KsegError
+                try:
+                    outcome = plan(directory, start)
+                except KsegError as error:
+                    outcome = error
+                except OSError as error:
+                    outcome = PathError(f"{error.filename or directory}: {error.strerror or error}")
                 if progress.is_on:
                     progress.at(directory)
                     with suppress(KsegError, OSError):  # reported as a failure of the partition

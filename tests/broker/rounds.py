@@ -14,7 +14,7 @@ from broker.scenes import TESTDATA
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.logdir.topics import KnownTopics
-from kseg.recovery.broker.partition_plans import plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.releases.recovery import era_of
 

@@ -19,7 +19,7 @@ from broker.nodes import Node
 from broker.wrecks import Wreck
 from kseg.changes.apply import apply
 from kseg.changes.lock import locked
-from kseg.recovery.broker.partition_plans import plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import plan_salvage

@@ -11,7 +11,7 @@ from broker.loading import MARKER, Loader, state
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.kernel.scan.checksums import crc32c
-from kseg.recovery.broker.partition_plans import plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.releases.recovery import era_of
 from verification.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker

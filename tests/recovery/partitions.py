@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernel.rendering import batch, record
 from kseg.changes.apply import Keeping, apply
-from kseg.recovery.broker.partition_plans import Recovery, plan_partition
+from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from kseg.recovery.salvage.segment_sources import BatchFilter

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cli.command import flip
 from kseg.errors import KsegError, UnsupportedError
-from kseg.recovery.broker.partition_plans import plan_partition
+from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.releases.recovery import Era
 from kseg.releases.release import RELEASES

@@ -1,4 +1,4 @@
-"""Loads a partition as a broker's start does, on a workspace: Kafka's LogLoader.load, step by step.
+"""``recover --mode broker``: loads a partition as a broker's start does, on a workspace (Kafka's LogLoader.load).
 
 1. The leftovers of a crash are handled (`handle_leftovers`).
 2. Index files without a .log are removed. A segment without .index, or with indexes that the era finds wrong, is
@@ -12,11 +12,11 @@ The rules are those of 4.4; `kseg.releases.recovery` has the differences of earl
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 
-from kseg.changes.plan import Piece, Removed
+from kseg.changes.plan import Piece, Plan, Removed
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import (
     CHECKPOINT,
@@ -25,6 +25,7 @@ from kseg.formats.suffixes import (
     INDEX,
     INDEX_SUFFIXES,
     LOG,
+    LOG_07,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
@@ -32,9 +33,9 @@ from kseg.formats.suffixes import (
     TRANSACTION_INDEX,
 )
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
-from kseg.kernel.layout.rows import be64
-from kseg.logdir.topics import interval_of
-from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
+from kseg.logdir.topics import Interval, interval_of
+from kseg.recovery.broker.losses import Cut, Loss, Remaining, SegmentRemains, lost_behind, remaining
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerReplay, ProducerStateManager
 from kseg.recovery.broker.segments import (
     BrokerSegment,
@@ -50,6 +51,8 @@ from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
 from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.survey import HeaderRows
 from kseg.segment.times import show_time
@@ -58,6 +61,7 @@ from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_e
 from kseg.sidefiles.indexes import TransactionIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
+from kseg.stores.source import check_readable
 
 # Steps of a broker's load: leftovers of a crash, sanity of indexes, segments to split, leader epochs to reset.
 
@@ -742,3 +746,127 @@ class PartitionLoad:
             self._rebuilds_epochs = True
             return none
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``interval``: that of its
+    indexes, None if it has none; ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about
+    other problems that remain."""
+
+    directory: str
+    plan: Plan
+    next_offset: int
+    cuts: list[Cut] = field(default_factory=list)
+    scanned: list[str] = field(default_factory=list)
+    interval: Interval | None = None
+    remains: list[Remaining] = field(default_factory=list)
+    unrepaired: str = ""
+
+
+def plan_partition(directory: str, start: BrokerStart) -> Recovery:
+    """Plans the recovery. A partition with .kafka segments only is recovered as 0.7 does.
+
+    Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.
+    """
+    workspace = start.workspace(directory)
+    if start.era.is_07 or (workspace.names(LOG_07) and not workspace.names(LOG)):
+        return _load_07(directory, workspace, start.was_clean)
+    load = PartitionLoad(workspace, start)
+    load.run(is_deleted=not start.name and directory.rstrip("/").endswith("-delete"))
+    remains = remaining(directory, load.segments, load.remains)
+    return Recovery(
+        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.unrepaired
+    )
+
+
+# Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
+# files. Offsets are byte positions.
+#
+# The name of a segment is its byte position in the whole log. It must end where the next one begins. After an unclean
+# stop the last segment is truncated at the first message whose size or checksum is wrong; no other segment is read.
+
+_SIZE_BYTES = 4
+_MIN_SIZE = 5
+
+
+def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
+    """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
+    names = sorted(workspace.names(LOG_07), key=offset_of)
+    if not names and workspace.names(LOG):
+        raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
+    if not names:
+        names = [segment_stem(0) + LOG_07]
+        workspace.write(names[0], [b""], "a log has at least one segment")
+    for name, following in pairwise(names):
+        if offset_of(name) + workspace.size(name) != offset_of(following):
+            raise BrokerRefusesError(
+                f"{workspace.directory}/{name}: does not end where {following} begins: a broker does not start"
+            )
+    last, is_scanned, cuts = names[-1], not was_clean and workspace.size(names[-1]) > 0, list[Cut]()
+    base, size = offset_of(last), workspace.size(last)
+    if is_scanned:
+        with open_segment(workspace.path(last), is_07=True) as reader:
+            end = _valid_end(reader, f"{workspace.directory}/{last}")
+            if end < size:
+                check_readable(reader.source.path)
+                loss, reason = _lost(reader, end, base), "cut at the first message that is not valid"
+                cuts.append(Cut(last, end, size - end, base + end, loss=loss))
+                removed = Removed(end, size - end, reason, None, None, loss.records)
+        if cuts:
+            workspace.truncate(last, end, reason, [removed])
+    return Recovery(directory, workspace.plan(), base + workspace.size(last), cuts, [last] * is_scanned)
+
+
+def _valid_end(reader: SegmentReader, path: str) -> int:
+    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception for
+    it."""
+    position = 0
+    while position < reader.end:
+        reader.begin_at(position)
+        for item in reader.runs():
+            if not isinstance(item, Run):
+                break
+            states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
+            wrong = next((i for i, state in enumerate(states) if not state & CRC_RIGHT), None)
+            position = item.end if wrong is None else int(item.rows[wrong * FRAME_WIDTH + FRAME_POSITION])
+            if wrong is not None:
+                break
+        if position < reader.end:
+            size = _message_size(reader, position, path)
+            if not size:
+                break
+            position += size
+    return position
+
+
+def _message_size(reader: SegmentReader, position: int, path: str) -> int:
+    """Returns the size of the message at a position by 0.7's own rules, 0 if there is none or its checksum is wrong."""
+    left = reader.end - position - _SIZE_BYTES
+    if left < _MIN_SIZE:
+        return 0
+    head = bytes(reader.buffer[position : position + _SIZE_BYTES + 1])
+    size, magic = be32(head, 0), head[_SIZE_BYTES]
+    if size < _MIN_SIZE or size > left:
+        return 0
+    if magic > 1 or size < _MIN_SIZE + magic:
+        raise BrokerRefusesError(
+            f"{path}: the message at position {position} has magic {magic} and {size} bytes, at which this broker does "
+            "not start; kseg dump shows the bytes after it"
+        )
+    found = reader.frame_at(position)
+    return _SIZE_BYTES + size if found is not None else 0
+
+
+def _lost(reader: SegmentReader, position: int, base: int) -> Loss:
+    """Returns the intact messages from a position on as a loss."""
+    found = Loss()
+    reader.begin_at(position)
+    for item in reader.runs():
+        if isinstance(item, Damage):
+            continue
+        for at in range(0, item.count * FRAME_WIDTH, FRAME_WIDTH):
+            if item.rows[at + FRAME_STATE] & CRC_RIGHT:
+                offset = base + item.rows[at + FRAME_POSITION]
+                found.add(Loss(1, 1, offset, offset))
+    return found

@@ -14,8 +14,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
 from kseg.kernel.state import indexing
 from kseg.recovery.broker import segments
-from kseg.recovery.broker.loading import PartitionLoad
-from kseg.recovery.broker.partition_plans import plan_partition
+from kseg.recovery.broker.loading import PartitionLoad, plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
 from kseg.recovery.planner import reindex
 from kseg.recovery.workspace import BrokerRefusesError, Workspace

@@ -10,8 +10,7 @@ from kseg.logdir.server_properties import ServerProperties
 from kseg.options import values
 from kseg.options.declaration import RESOURCES, RULES, Number, option
 from kseg.options.values import BYTES, MS
-from kseg.releases.recovery import Era
-from kseg.releases.release import HIGH_WATERMARK
+from kseg.releases.release import HIGH_WATERMARK, Era
 from kseg.segment.times import DAY_MS, show_span
 from kseg.segment.writer import DEFAULT_INDEX_BYTES, DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.options.declaration import INPUT, RESOURCES, RULES, Number, PathKind, Value, option
-from kseg.releases.release import NEWEST
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP, UNITS_MS, parse_time_expression
 
@@ -165,7 +164,7 @@ def codec_name(text: str) -> str:
 
 def era_rules(version: str | None = None) -> Any:
     """Returns the rules of a release, of the newest for None. Raises ValueError for an unknown one."""
-    from kseg.releases.recovery import Era, era_of  # imports the readers of side files
+    from kseg.releases.release import Era, era_of  # imports the readers of side files
 
     return Era() if version is None else era_of(version)
 
@@ -178,6 +177,8 @@ VERSION, FORMAT = Value("VERSION", era_rules), Value("FORMAT", content_format)
 
 def era(oldest: str = "0.7") -> Any:
     """--era; ``oldest``: the release before which the command knows no rules."""
+    from kseg.releases.release import NEWEST
+
     newest = ".".join(map(str, NEWEST))
     text = f"Follow the rules of this release of Kafka, {oldest} to {newest}."
     return option("--era", INPUT, text, VERSION, factory=era_rules, shown=newest, shows_default=True)

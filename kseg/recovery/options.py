@@ -1,39 +1,339 @@
-"""The options of recovery and reindexing, and what is known of a partition when its load starts."""
+"""The options of recovery and reindexing, and what is known of a partition when its load starts: topic ids, deleted
+segments, and the cluster or topic that it is for."""
 
+import os
 import re
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
+from kseg.changes.journal import TopicPartition
+from kseg.errors import PathError, errors_at
+from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
+from kseg.kernel.layout.rows import CRC_RIGHT
+from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.logdir.coordinators import Partitions
 from kseg.logdir.server_properties import ServerProperties
+from kseg.logdir.topics import KnownTopics
 from kseg.options import values
 from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, PathKind, Value, option
 from kseg.options.values import BYTES
-from kseg.recovery.deleted_segments import DeletedSegments
-from kseg.recovery.destination import TopicIds
-from kseg.recovery.workspace import Workspace
-from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
-from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
+from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
+from kseg.recovery.workspace import BrokerRefusesError, Workspace
+from kseg.releases.release import DEFAULT_MESSAGE_LIMIT_BYTES, Era
+from kseg.segment.files import (
+    METADATA_TOPIC,
+    ZERO_UUID_TEXT,
+    is_uuid,
+    list_segments,
+    parse_partition_name,
+    segment_stem,
+)
+from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
+from kseg.sidefiles.checkpoints import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    EpochEntry,
+    build_leader_epochs,
+    build_offset_checkpoint,
+    offsets_of,
+    plain_epochs,
+    read_offset_checkpoint,
+    set_log_start,
+)
+from kseg.sidefiles.text_files import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    MetaProperties,
+    PartitionMetadata,
+    build_partition_metadata,
+    read_meta_properties,
+    topic_id_in,
+)
+from kseg.stores import trees
+from kseg.stores.regular_files import open_regular, read_regular
+from kseg.stores.windows import Buffers
+
+# Repairs partition.metadata: without it a KRaft broker renames the log to -stray, and a malformed one stops any
+# broker.
+#
+# Sources: PartitionMetadataFile, LogManager.isStrayReplica, UnifiedLog.initializeTopicId of Kafka 4.3.1.
+
+_MAX_BYTES = 1 << 16
 
 
-class Listener(NamedTuple):
-    """``NAME://HOST:PORT`` of a controller."""
+class TopicIds:
+    """The topic ids of a log directory, by topic. The id ``given`` by the user comes first, then that of the cluster
+    metadata (``by_metadata``), then that of other partitions of the topic."""
 
-    name: str
-    host: str
-    port: int
+    def __init__(
+        self,
+        root: str,
+        given: Callable[[str], str | None] = lambda _topic: None,
+        by_metadata: Callable[[str], str | None] = lambda _topic: None,
+    ) -> None:
+        self.given = given
+        self._by_metadata = by_metadata
+        self._root = root
 
-    @classmethod
-    def parsed(cls, text: str) -> "Listener":
-        """Raises ValueError."""
-        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,255}):([0-9]{1,5})", text)
-        if found is None or not 0 < int(found[3]) < 65536:
-            raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
-        return cls(found[1], found[2].strip("[]"), int(found[3]))
+    @cached_property
+    def is_kraft(self) -> bool:
+        """Whether a KRaft node has written the log directory; then each partition has the file."""
+        with suppress(OSError):  # no log directory, or none with readable properties
+            with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
+                items = read_meta_properties(stream.read(_MAX_BYTES))
+            if any(isinstance(item, MetaProperties) and item.version == 1 for item in items):
+                return True
+        return trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0"))
+
+    @cached_property
+    def _partitions(self) -> Partitions:
+        partitions = Partitions(Scratch())
+        partitions.add(self._root)
+        return partitions
+
+    def find(self, topic: str) -> tuple[str, str] | None:
+        """Returns an id and its source; None if no partition has one, or if they disagree."""
+        if (given := self.given(topic)) is not None:
+            return given, "as it is given"
+        if (known := self._by_metadata(topic)) is not None:
+            return known, f"as in {METADATA_TOPIC}-0"
+        found = self._partitions.topic_ids(topic)
+        ids = set(found.values())
+        return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
+
+
+def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
+    """Writes the file if it is missing, malformed or not the given id. Returns the remaining problem, "" for none.
+
+    ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
+    another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
+    """
+    old_name = os.path.basename(os.path.abspath(workspace.directory))
+    name = new_name or old_name
+    partition = parse_partition_name(name)
+    if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == METADATA_TOPIC:
+        return ""
+    if new_name:
+        old = parse_partition_name(old_name)
+        if (found := ids.find(partition[0])) is not None:
+            _write_id(workspace, *found)
+        elif old is None or old[0] != partition[0]:
+            workspace.delete(PARTITION_METADATA, f"is the id of another topic than {partition[0]}")
+        return ""
+    has_file = PARTITION_METADATA in workspace
+    current = topic_id_in(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES)) if has_file else None
+    given = ids.given(partition[0])
+    if current is not None and given in (None, current):
+        return ""
+    is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(LOG)))
+    if not is_needed and given is None:
+        return ""
+    found = ids.find(partition[0])
+    if found is not None:
+        _write_id(workspace, *found)
+        return ""
+    if has_file:
+        raise BrokerRefusesError(
+            f"{workspace.directory}/{PARTITION_METADATA}: cannot be read: a broker does not start with it; "
+            "--topic-id UUID writes a new one"
+        )
+    return (
+        f"has no {PARTITION_METADATA}, without which a broker begins an empty log in its place; "
+        "--topic-id UUID writes one"
+    )
+
+
+def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
+    content = build_partition_metadata(PartitionMetadata(0, topic_id))
+    workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
+
+
+class LogBounds(NamedTuple):
+    """The offsets of a partition's first segment, of the log's start, and of its end."""
+
+    first_base: int
+    log_start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Destination:
+    """``name``: the new name of the topic, or for one partition TOPIC-N; ``new_cluster``: log directory of a broker;
+    ``topic_id``: the id given by the user.
+    """
+
+    name: str | None = None
+    new_cluster: str | None = None
+    topic_id: str | None = None
+    _topics: KnownTopics = field(default_factory=KnownTopics)
 
     @property
-    def address(self) -> str:
-        """HOST:PORT as settings of Kafka have it: an IPv6 address in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+    def is_other(self) -> bool:
+        return self.name is not None or self.new_cluster is not None
+
+    def rename(self, topic: str, partition: int, is_single: bool) -> TopicPartition:
+        """Returns the new topic and number. ``is_single``: no other partition is recovered in the run."""
+        if self.name is None:
+            return topic, partition
+        found = re.fullmatch(r"(.+)-(0|[1-9][0-9]{0,8})", self.name) if is_single else None
+        return (found[1], int(found[2])) if found else (self.name, partition)
+
+    def given_id(self, topic: str) -> str | None:
+        """Returns the id that a topic must get, None for any. Raises PathError."""
+        if self.topic_id is not None or self.new_cluster is None:
+            return self.topic_id
+        settings = self._topics.settings(self.new_cluster)
+        if settings is None:
+            raise PathError(f"{self.new_cluster}: holds no readable cluster metadata: give --topic-id")
+        if topic not in settings.ids:
+            raise PathError(f"{self.new_cluster}: the cluster has no topic {topic}: create it first")
+        return settings.ids[topic]
+
+    def checkpoints(self, bounds: Mapping[TopicPartition, LogBounds]) -> dict[str, bytes]:
+        """Returns checkpoint files for the partitions. For a new cluster that is the file of log starts, with the
+        entries of its other partitions.
+
+        Raises PathError.
+        """
+        starts: dict[TopicPartition, int] = {}
+        if self.new_cluster is not None:
+            starts = _entries(os.path.join(self.new_cluster, LOG_STARTS))
+        for partition, found in bounds.items():
+            set_log_start(starts, partition, found.log_start, found.first_base)
+        files = {LOG_STARTS: build_offset_checkpoint(dict(sorted(starts.items())))}
+        if self.new_cluster is None:
+            ends = build_offset_checkpoint({partition: found.end for partition, found in sorted(bounds.items())})
+            files |= {RECOVERY_POINTS: ends, HIGH_WATERMARKS: ends}
+        return files
+
+
+def _entries(path: str) -> dict[TopicPartition, int]:
+    with errors_at(path), suppress(FileNotFoundError):
+        return offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
+    return {}
+
+
+# Segments that a broker has marked as deleted (`.deleted`) and that can be restored to their log.
+#
+# Retention deletes whole segments at the start of a log, a truncation whole segments at its end; brokers rename their
+# files and remove them a minute later. The cleaner does the same with segments that it has replaced: the log still has
+# their offsets, so these are not restored. Sources: LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
+
+
+@dataclass(slots=True)
+class SegmentSpan:
+    """``next_offset``: that after the last batch, -1 if there is none; ``epochs``: where each leader epoch begins."""
+
+    base_offset: int = 0
+    next_offset: int = -1
+    is_intact: bool = True
+    epochs: list[EpochEntry] = field(default_factory=list)
+
+
+def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
+    """Reads a segment at a level of `kseg.segment.survey`. Raises PathError."""
+    span = SegmentSpan()
+    changes = EpochChanges(lambda epoch, offset: span.epochs.append(EpochEntry(epoch, offset)))
+    with open_survey(path, level, buffers) as survey:
+        for item in survey:
+            if isinstance(item, HeaderRows):
+                if level >= FULL:
+                    span.is_intact &= all(state & CRC_RIGHT for state in item.states)
+                span.next_offset = item[-1].last_offset + 1
+                changes.add(item)
+            elif not isinstance(item, BatchProblem):
+                span.is_intact = False
+    return span
+
+
+@dataclass(slots=True)
+class DeletedSegments:
+    """``restored``: by base offset; ``skipped``: path and reason of each other one."""
+
+    restored: list[SegmentSpan] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def restore(self, workspace: Workspace) -> None:
+        """Renames the files in a workspace, and adds the leader epochs."""
+        for segment in self.restored:
+            reason = f"takes offsets {segment.base_offset} to {segment.next_offset - 1} back"
+            for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+                name = segment_stem(segment.base_offset) + suffix
+                if name + DELETED in workspace and name not in workspace:
+                    workspace.rename(name + DELETED, name, reason)
+        if LEADER_EPOCHS not in workspace:
+            return
+        known = plain_epochs(workspace.read(LEADER_EPOCHS))
+        if known == []:
+            workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
+        elif known and self.restored:
+            starts: dict[int, int] = {}  # each epoch from the lower of its start offsets on
+            for entry in (*known, *(entry for segment in self.restored for entry in segment.epochs)):
+                starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
+            epochs = LeaderEpochs(EpochEntry(epoch, start) for epoch, start in sorted(starts.items())).entries
+            workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
+
+
+def deleted_segments(directory: str) -> DeletedSegments:
+    """Chooses the segments of a partition directory that fit between those of the log. Raises PathError."""
+    files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
+    paths = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
+    bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
+    spans: dict[int, SegmentSpan] = {}
+
+    def span_at(at: int) -> SegmentSpan | None:
+        """Returns the span of a segment of the log, or of one already restored."""
+        if not 0 <= at < len(bases):
+            return None
+        base = bases[at]
+        if base not in spans:
+            spans[base] = span_of(paths[base], buffers, QUICK)
+            spans[base].base_offset = base
+        return spans[base]
+
+    for file in files:
+        if file.leftover != DELETED or file.base_offset is None:
+            continue
+        base, span = file.base_offset, span_of(file.path, buffers)
+        span.base_offset = base
+        if span.next_offset < 0:
+            found.skipped.append((file.path, "holds no batch"))
+            continue
+        at = bisect_left(bases, base)
+        before, after = span_at(at - 1), span_at(at)
+        if (before and before.next_offset > base) or (after and after.base_offset < span.next_offset):
+            text = "the log has these offsets: a cleaner has replaced the segment, or others were written"
+            found.skipped.append((file.path, text))
+        elif not (_epochs_rise(before, span) and _epochs_rise(span, after)):
+            text = "its leader epochs do not fit to the segments beside it: its records were given up"
+            found.skipped.append((file.path, text))
+        else:
+            bases.insert(at, base)
+            spans[base] = span
+            found.restored.append(span)
+    return found
+
+
+def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
+    if before is None or after is None or not before.epochs or not after.epochs:
+        return True
+    return before.epochs[-1].epoch <= after.epochs[0].epoch
+
+
+def first_epoch_start(directory: str) -> int:
+    """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
+    try:
+        entries = plain_epochs(read_regular(os.path.join(directory, LEADER_EPOCHS), MAX_ROOT_FILE_BYTES))
+    except OSError:
+        return 0  # no file, or one whose loss recovery reports
+    return entries[0].start_offset if entries else 0
 
 
 EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
@@ -68,6 +368,27 @@ class BrokerStart:
         if self.deleted is not None:
             self.deleted.restore(workspace)
         return workspace
+
+
+class Listener(NamedTuple):
+    """``NAME://HOST:PORT`` of a controller."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parsed(cls, text: str) -> "Listener":
+        """Raises ValueError."""
+        found = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]{1,255}):([0-9]{1,5})", text)
+        if found is None or not 0 < int(found[3]) < 65536:
+            raise ValueError(f"{text!r} is no listener of the form NAME://HOST:PORT")
+        return cls(found[1], found[2].strip("[]"), int(found[3]))
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT as settings of Kafka have it: an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 BROKER, SALVAGE = "broker", "salvage"

@@ -24,15 +24,18 @@ from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.losses import Cut, Loss, Remaining
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, ReplayResult, replay_nothing
-from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
-from kseg.recovery.destination import Destination, LogBounds, TopicIds
 from kseg.recovery.options import (
     EPOCHS_KEPT,
     EPOCHS_REBUILT,
     EPOCHS_REPAIRED,
     BrokerStart,
+    Destination,
+    LogBounds,
     RecoverOptions,
     ReindexOptions,
+    TopicIds,
+    deleted_segments,
+    first_epoch_start,
 )
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, offset_of
 from kseg.runtime.threads import usable_cores

@@ -28,9 +28,7 @@ from kseg.logdir.remote_partitions import (
     newest_partitions,
 )
 from kseg.recovery.broker.loading import epoch_positions
-from kseg.recovery.deleted_segments import SegmentSpan, span_of
-from kseg.recovery.destination import Destination, LogBounds
-from kseg.recovery.options import BrokerStart, RecoverOptions
+from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, SegmentSpan, span_of
 from kseg.recovery.planner import DamagedLogError, reindex
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.threads import Threads, usable_cores

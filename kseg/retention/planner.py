@@ -19,8 +19,7 @@ from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
 from kseg.options import values
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.releases.recovery import Era
-from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
+from kseg.releases.release import LOG_START, SIZE, TIME, Era, RetentionRules
 from kseg.segment.batches import Batch
 from kseg.segment.files import (
     LAST_OFFSET,

@@ -29,8 +29,7 @@ from kseg.logdir.coordinators import (
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
-from kseg.recovery.destination import TopicIds
-from kseg.recovery.options import BROKER, RecoverOptions
+from kseg.recovery.options import BROKER, RecoverOptions, TopicIds
 from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
 from kseg.segment.files import (
     BOOTSTRAP,

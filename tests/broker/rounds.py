@@ -16,7 +16,7 @@ from kseg.errors import KsegError
 from kseg.logdir.topics import KnownTopics
 from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
-from kseg.releases.recovery import era_of
+from kseg.releases.release import era_of
 
 BASE = TESTDATA / "log-directories" / "4.3.1-rounds"
 RECORDED = TESTDATA / "recovery" / "rounds.json"

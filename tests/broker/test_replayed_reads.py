@@ -13,7 +13,7 @@ from kseg.errors import KsegError
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
-from kseg.releases.recovery import era_of
+from kseg.releases.release import era_of
 from verification.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -14,8 +14,7 @@ from cli.command import flip
 from kseg.errors import KsegError, UnsupportedError
 from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches
-from kseg.releases.recovery import Era
-from kseg.releases.release import RELEASES
+from kseg.releases.release import RELEASES, Era
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 from recovery.partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover

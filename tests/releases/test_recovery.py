@@ -2,29 +2,27 @@
 
 import pytest
 
-from kseg.releases.recovery import (
-    JAVA_ORDER,
-    SCALA_2_12_ORDER,
-    SCALA_2_13_ORDER,
-    SWAP_IGNORED,
-    SWAP_LOG_RENAMED,
-    SWAP_RECOVERED,
-    SWAP_RENAMED,
-    Era,
-    era_of,
-)
 from kseg.releases.release import (
     HIGH_WATERMARK,
+    JAVA_ORDER,
     LOG_START,
     NO_END,
     RANGE_END,
     RELEASES,
+    SCALA_2_12_ORDER,
+    SCALA_2_13_ORDER,
     SIZE,
+    SWAP_IGNORED,
+    SWAP_LOG_RENAMED,
+    SWAP_RECOVERED,
+    SWAP_RENAMED,
     TIME,
     CleanerRules,
+    Era,
     Release,
     ReleaseRule,
     RetentionRules,
+    era_of,
 )
 
 DAY_MS = 24 * 3600 * 1000

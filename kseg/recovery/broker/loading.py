@@ -8,7 +8,7 @@
 4. Leader epochs are truncated to the log. Producer snapshots without a segment are removed, and one is taken at the
    end.
 
-The rules are those of 4.4; `kseg.releases.recovery` has the differences of earlier releases.
+The rules are those of 4.4; `kseg.releases.release` has the differences of earlier releases.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,10 +46,9 @@ from kseg.recovery.broker.segments import (
     first_offset_of,
     replay_nothing,
 )
-from kseg.recovery.destination import repair_topic_id
-from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart
+from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
-from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
+from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment

@@ -19,7 +19,7 @@ from kseg.kernel.state.producers import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.broker.segments import BadFrameError, BrokerSegment, ReplayResult
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset, offset_of
-from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
+from kseg.releases.release import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, records_of

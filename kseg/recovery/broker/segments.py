@@ -27,7 +27,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
-from kseg.releases.recovery import Era
+from kseg.releases.release import Era
 from kseg.segment.batches import Message
 from kseg.segment.damage import crc_holds
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name

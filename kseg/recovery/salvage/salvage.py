@@ -20,8 +20,7 @@ from kseg.logdir.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segme
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.losses import Loss, Remaining, intact_in, remaining
 from kseg.recovery.broker.segments import BrokerSegment
-from kseg.recovery.destination import repair_topic_id
-from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart
+from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
 from kseg.recovery.salvage.header_repair import OffsetEvidence
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble

@@ -11,8 +11,7 @@ from broker.rounds import DEFAULT_INTERVAL_BYTES, RECORDED, RECORDED_SEED, REFUS
 from kseg.logdir.topics import KnownTopics
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError
-from kseg.releases.recovery import Era, era_of
-from kseg.releases.release import NEWEST
+from kseg.releases.release import NEWEST, Era, era_of
 from recovery.partitions import TESTDATA, contents, copy_of, recover
 
 # Recovery leaves the files that Kafka's loaders left of the same damaged partitions; their results are recorded.

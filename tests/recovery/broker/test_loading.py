@@ -11,7 +11,7 @@ from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.planner import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
-from kseg.releases.recovery import era_of
+from kseg.releases.release import era_of
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from recovery.damages import last_offset
 from recovery.partitions import START, TESTDATA, TRANSACTIONS, at_offset, contents, copy_of, make, real_batches, recover

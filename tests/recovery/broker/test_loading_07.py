@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kseg.changes.plan import Removed
 from kseg.recovery.workspace import BrokerRefusesError
-from kseg.releases.recovery import era_of
+from kseg.releases.release import era_of
 from recovery.partitions import TESTDATA, contents, recover
 
 ERA = era_of("0.7.2")

@@ -19,7 +19,7 @@ from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from kseg.recovery.salvage.segment_sources import Rejection
 from kseg.recovery.workspace import TransactionConflictError
-from kseg.releases.recovery import era_of
+from kseg.releases.release import era_of
 from kseg.segment.survey import DEEP
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import ERROR, Finding, Report

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from benchmarks.process import KSEG, best_spent
 from benchmarks.segments import texts
 from kseg.stores.remote.keys import private_keys
-from kseg.stores.remote.storage import open_storage
+from kseg.stores.remote.segment import open_storage
 
 ROUNDS = 3
 RECORDS, VALUE_BYTES, SEGMENT_BYTES, CHUNK_BYTES = 300_000, 2000, 128 << 20, 4 << 20

@@ -122,7 +122,7 @@ def _recover_from_remote(
     failures = Failures(notices)
     from kseg.recovery.remote import Rebuild  # few recoveries read remote storage
     from kseg.stores.remote.keys import private_keys
-    from kseg.stores.remote.storage import open_storage
+    from kseg.stores.remote.segment import open_storage
 
     rebuild = Rebuild(open_storage(store, private_keys(options.private_keys)), options, next(iter(paths), None))
     if not rebuild.partitions:

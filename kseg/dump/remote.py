@@ -11,8 +11,7 @@ from kseg.formats.suffixes import LOG
 from kseg.logdir.remote_partitions import candidates_of, lineage_of, live_segments
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
-from kseg.stores.remote.segment import ManifestError, RemoteSegment
-from kseg.stores.remote.storage import RemotePartition, open_storage
+from kseg.stores.remote.segment import ManifestError, RemotePartition, RemoteSegment, open_storage
 
 
 @dataclass(slots=True)

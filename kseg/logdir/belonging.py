@@ -22,7 +22,6 @@ from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGI
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.records.records import sequence_after
 from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
-from kseg.segment.damage import crc_holds
 from kseg.segment.files import (
     SegmentFile,
     file_names,
@@ -32,6 +31,7 @@ from kseg.segment.files import (
     segment_file,
 )
 from kseg.segment.items import Damage
+from kseg.segment.reader import crc_holds
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, SegmentSurvey, open_survey
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex

@@ -50,8 +50,16 @@ from kseg.stores.extent import Extent
 from kseg.stores.objects import Objects
 from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.segment import EPOCHS, ChunkError, ManifestError, RemoteSegment, RemoteSource, SegmentObjects
-from kseg.stores.remote.storage import RemotePartition, RemoteStorage
+from kseg.stores.remote.segment import (
+    EPOCHS,
+    ChunkError,
+    ManifestError,
+    RemotePartition,
+    RemoteSegment,
+    RemoteSource,
+    RemoteStorage,
+    SegmentObjects,
+)
 from kseg.stores.source import Source
 from kseg.stores.trees import DIRECTORY, FILE, Node, Tree, VirtualSideFile
 

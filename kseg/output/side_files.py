@@ -24,8 +24,18 @@ from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_IND
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.kafka_text import as_java_writes, printable
 from kseg.output.sink import Sink
-from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
-from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, TransactionIndex
+from kseg.sidefiles.indexes import (
+    IndexedLog,
+    OffsetIndex,
+    OffsetIndexEntry,
+    OffsetMismatch,
+    TimeIndex,
+    TimeIndexEntry,
+    TimeMismatch,
+    TransactionIndex,
+    check_offset_index,
+    check_time_index,
+)
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry

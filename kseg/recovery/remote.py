@@ -39,8 +39,7 @@ from kseg.segment.survey import FULL, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, starting_at
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.remote.keys import is_wanted
-from kseg.stores.remote.segment import ChunkError, RemoteSegment
-from kseg.stores.remote.storage import RemotePartition, RemoteStorage
+from kseg.stores.remote.segment import ChunkError, RemotePartition, RemoteSegment, RemoteStorage
 from kseg.stores.windows import Buffers
 
 # Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.

@@ -19,11 +19,10 @@ from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
-from kseg.stores.object_urls import UrlObjects, check_credentials, open_url
+from kseg.stores.object_urls import UrlObjects, UrlTree, check_credentials, open_url
 from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
-from kseg.stores.url_tree import UrlTree
 
 # Resolves the paths of a DataFrame: files, partition and log directories, and globs.
 

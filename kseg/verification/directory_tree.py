@@ -25,14 +25,6 @@ from kseg.logdir.log_directory import (
     state_by_name,
 )
 from kseg.runtime.process_pool import Put, Work, in_processes, shared_numbers
-from kseg.segment.file_types import (
-    first_base_offset,
-    holds_batches,
-    is_packed_segment,
-    named_like_segment,
-    read_head,
-    refuse_empty_pack,
-)
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
@@ -47,7 +39,15 @@ from kseg.segment.files import (
     segments_among,
 )
 from kseg.segment.items import Damage
-from kseg.segment.paths import DEPTH
+from kseg.segment.paths import (
+    DEPTH,
+    first_base_offset,
+    holds_batches,
+    is_packed_segment,
+    named_like_segment,
+    read_head,
+    refuse_empty_pack,
+)
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores import trees

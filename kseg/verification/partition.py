@@ -15,9 +15,9 @@ from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.server_properties import ServerProperties
-from kseg.segment.file_types import packing_of, read_head
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
+from kseg.segment.paths import packing_of, read_head
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
 from kseg.stores import trees
 from kseg.stores.regular_files import LINK

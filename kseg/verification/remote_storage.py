@@ -20,8 +20,15 @@ from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
 from kseg.stores.remote.keys import KeyMissingError
 from kseg.stores.remote.recognition import AIVEN, INDEXES, MANIFEST
-from kseg.stores.remote.segment import EPOCHS, ChunkError, ManifestError, RemoteSegment, RemoteSource
-from kseg.stores.remote.storage import RemotePartition, open_storage
+from kseg.stores.remote.segment import (
+    EPOCHS,
+    ChunkError,
+    ManifestError,
+    RemotePartition,
+    RemoteSegment,
+    RemoteSource,
+    open_storage,
+)
 from kseg.stores.trees import VirtualLog, VirtualSideFile
 from kseg.stores.windows import Buffers
 from kseg.verification.partition import Advance, CheckSettings, Partition, judge_segments, partition_for_file

@@ -5,8 +5,8 @@ from functools import cache
 
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.logdir.log_directory import state_by_name
-from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.paths import refuse_empty_pack
 from kseg.stores.regular_files import expect_named
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.segment import damage
+from kseg.segment import reader
 from segment.segments import entries, sample
 
 
@@ -14,11 +14,11 @@ def test_the_checksum_of_more_than_a_batch_may_have_is_not_looked_at(
     wrong = first[:8] + b"\x00\x7f" + first[10:]
 
     def is_whole() -> bool:
-        return "a complete batch" in damage.describe(wrong, 0, len(wrong), False, False, -1).message
+        return "a complete batch" in reader.describe(wrong, 0, len(wrong), False, False, -1).message
 
     assert is_whole()
-    monkeypatch.setattr(damage, "MAX_BATCH_BYTES", len(wrong))
+    monkeypatch.setattr(reader, "MAX_BATCH_BYTES", len(wrong))
     assert is_whole()
-    monkeypatch.setattr(damage, "MAX_BATCH_BYTES", len(wrong) - 1)
-    monkeypatch.setattr(damage, "crc_holds", None)
+    monkeypatch.setattr(reader, "MAX_BATCH_BYTES", len(wrong) - 1)
+    monkeypatch.setattr(reader, "crc_holds", None)
     assert not is_whole()

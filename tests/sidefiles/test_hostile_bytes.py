@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
-from kseg.sidefiles.index_checks import IndexedLog, check_offset_index, check_time_index
-from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
+from kseg.sidefiles.indexes import IndexedLog, OffsetIndex, TimeIndex, check_offset_index, check_time_index
 from kseg.sidefiles.kinds import ENTRY_NAMES, read_items
 from kseg.sidefiles.problems import SIDE_FILE_CODES, SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import build_producer_snapshot, read_producer_snapshot

@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from kseg.sidefiles.index_checks import (
+from kseg.sidefiles.indexes import (
     IndexedLog,
+    OffsetIndex,
+    OffsetIndexEntry,
     OffsetMismatch,
+    TimeIndex,
+    TimeIndexEntry,
     TimeMismatch,
     check_offset_entry,
     check_offset_index,
     check_time_index,
 )
-from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry
 from kseg.sidefiles.kinds import SideFile
 from sidefiles.index_bytes import time_index_bytes
 from sidefiles.real_files import DAMAGED, TESTDATA, healthy, name_of

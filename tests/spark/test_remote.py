@@ -10,7 +10,7 @@ from kseg.errors import KsegError
 from kseg.spark.options import parse_options
 from kseg.spark.stores import ArrowObjects
 from kseg.stores.objects import LocalObjects
-from kseg.stores.remote.storage import RemoteStorage
+from kseg.stores.remote.segment import RemoteStorage
 from spark.reading import read, reader_of, rows_of
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, keys, storage, store_of
 

@@ -9,9 +9,8 @@ import pytest
 from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system
 from kseg.stores.archives.spool import Spool
-from kseg.stores.object_urls import UrlObjects, open_objects
+from kseg.stores.object_urls import BLOCK_BYTES, UrlObjects, UrlTree, open_objects
 from kseg.stores.stored_object import StoredObject, is_url, shown
-from kseg.stores.url_tree import BLOCK_BYTES, UrlTree
 
 CONTENTS = {"a-0/1.log": b"0123456789", "a-0/1.index": b"", "a-0/deep/x": b"x", "b-0/2.log": b"22", "meta": b"m"}
 

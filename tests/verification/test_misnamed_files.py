@@ -10,7 +10,7 @@ import pytest
 
 from kernel.rendering import varint
 from kseg.limits import MAX_HEADERS
-from kseg.segment.file_types import is_packed_segment, named_like_segment, packing_of
+from kseg.segment.paths import is_packed_segment, named_like_segment, packing_of
 from kseg.segment.survey import DEEP
 from kseg.verification.repairs import Repairs
 from verification.log_directories import REAL, check, copied

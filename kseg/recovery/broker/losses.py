@@ -23,9 +23,8 @@ from kseg.kernel.scan import chain, headers
 from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.batches import Message
-from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
-from kseg.segment.reader import UNREADABLE, Run, SegmentReader, open_segment
+from kseg.segment.reader import UNREADABLE, Run, SegmentReader, crc_holds, open_segment
 from kseg.segment.survey import HeaderRows, inspect
 from kseg.stores.source import Source, open_source, unreadable_error
 

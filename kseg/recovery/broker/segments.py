@@ -29,8 +29,8 @@ from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.release import Era
 from kseg.segment.batches import Message
-from kseg.segment.damage import crc_holds
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.reader import crc_holds
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows, headers_of

@@ -32,8 +32,8 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of, leading_bytes
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
 from kseg.segment.batches import Message
-from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
+from kseg.segment.reader import crc_holds
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
 from kseg.sidefiles.problems import entries_of, problems_of

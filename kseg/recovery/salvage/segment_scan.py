@@ -34,8 +34,8 @@ from kseg.recovery.salvage.segment_draft import (
     batch_of,
 )
 from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
-from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
+from kseg.segment.reader import crc_holds
 from kseg.segment.survey import DEEP, FULL, BatchProblem, BatchRow, HeaderRows, Item, open_survey
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame

@@ -22,9 +22,9 @@ from kseg.recovery.broker.producer_state import BadMarkerError, produced, read_m
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic
 from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.batches import Batch
-from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SegmentFile, segment_file, segment_stem
 from kseg.segment.items import Damage
+from kseg.segment.paths import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.survey import BatchProblem, BatchRow, HeaderRows
 from kseg.stores.archives.forms import PACKED_SUFFIXES

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cli.command import flip
 from kseg.stores.remote.keys import PrivateKeys, private_keys
-from kseg.stores.remote.segment import RemoteSegment
-from kseg.stores.remote.storage import RemotePartition, RemoteStorage, open_storage
+from kseg.stores.remote.segment import RemotePartition, RemoteSegment, RemoteStorage, open_storage
 
 REMOTE = Path(__file__).resolve().parent.parent.parent.parent / "testdata" / "remote"
 KEY_OPTIONS = [f"{key}={REMOTE / 'keys' / f'{key}-private.pem'}" for key in ("k1", "k2")]

@@ -9,8 +9,7 @@ from cli.command import flip
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys, private_keys
 from kseg.stores.remote.recognition import is_remote_storage
-from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSource
-from kseg.stores.remote.storage import open_storage
+from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSource, open_storage
 from stores.remote.stores import REMOTE, copied, digest, first_segment, keys, partition, storage, store_of, truth
 
 VARIANTS = ["plain", "zstd", "enc", "both"]

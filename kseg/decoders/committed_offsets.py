@@ -10,7 +10,7 @@ of Kafka 4.3.1; KIP-98, KIP-447.
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.decoders.keyed import decoder
 from kseg.formats.control import parse_control
@@ -29,25 +29,14 @@ _VERSION_AND_OFFSET, _EPOCH, _FIRST_WITH_EPOCH = struct.Struct(">hq"), struct.St
 Spans = Callable[[Rows], Iterable[tuple[int, int]]]
 
 
-class CommittedOffset(NamedTuple):
-    """An offset committed by a group; ``record_offset`` is the offset of the commit record in __consumer_offsets.
+CommittedOffset = dict[str, Any]
+"""An offset committed by a group, as in JSON: ``group``, ``topic``, ``partition``, ``offset``, ``leaderEpoch``,
+``metadata``, ``commitTimestamp``, ``expireTimestamp``, ``topicId``, ``recordOffset`` (of the commit record in
+__consumer_offsets) and ``error``.
 
-    Timestamps are in ms. ``leader_epoch``, ``expire_timestamp`` and ``topic_id`` are None if the commit has none. If
-    the value cannot be decoded, ``error`` is the reason, and ``offset`` and the fields after it are None.
-    """
-
-    group: str
-    topic: str
-    partition: int
-    record_offset: int
-    offset: int | None = None
-    leader_epoch: int | None = None
-    metadata: str | None = None
-    commit_timestamp: int | None = None
-    expire_timestamp: int | None = None
-    topic_id: str | None = None
-    error: str | None = None
-
+Timestamps are in ms. Leader epoch, expiry and topic id are None if the commit has none. If the value cannot be decoded,
+``error`` is the reason, and ``offset`` and what else it holds is None.
+"""
 
 _Held = tuple[int, bytes, bytes]
 """Offset, key and value of a commit record; decoded only if the commit is in effect at the end."""
@@ -92,22 +81,19 @@ class CommittedOffsets:
         read = decoder("offsets")
         for record_offset, key, value in self._offsets.values():
             decoded = read.decode(key, value, record_offset)
-            place = decoded.key["data"]
-            if "error" in decoded.value:
-                yield CommittedOffset(**place, record_offset=record_offset, error=decoded.value["error"])
-                continue
-            data: dict[str, Any] = decoded.value["data"]
+            data = decoded.value.get("data", {})
             topic_id = data.get("topicId", ZERO_UUID)
-            yield CommittedOffset(
-                **place,
-                record_offset=record_offset,
-                offset=data["offset"],
-                leader_epoch=unset(data.get("leaderEpoch", -1)),
-                metadata=data["metadata"],
-                commit_timestamp=data["commitTimestamp"],
-                expire_timestamp=unset(data.get("expireTimestamp", -1)),
-                topic_id=None if topic_id == ZERO_UUID else topic_id,
-            )
+            yield {
+                **decoded.key["data"],
+                "offset": data.get("offset"),
+                "leaderEpoch": unset(data.get("leaderEpoch", -1)),
+                "metadata": data.get("metadata"),
+                "commitTimestamp": data.get("commitTimestamp"),
+                "expireTimestamp": unset(data.get("expireTimestamp", -1)),
+                "topicId": None if topic_id == ZERO_UUID else topic_id,
+                "recordOffset": record_offset,
+                "error": decoded.value.get("error"),
+            }
 
     def positions(self) -> Iterator[tuple[bytes, int, int, int | None]]:
         """Yields topic, partition, committed offset and leader epoch of the offsets in effect, which are at the same

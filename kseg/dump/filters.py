@@ -47,14 +47,20 @@ class Filters:
         self._stops: list[OffsetStop | TimeStop] = []
 
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
-        """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end."""
+        """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.
+
+        Raises PathError if a segment cannot be opened.
+        """
+        if self._last is None and self._around is None:
+            return
         logs = [file for file in without_snapshots(files) if file.is_segment]
         read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
-        nearest = Nearest(logs, self.selection, read, self._counts_batches)
-        if self._last is not None:
-            self.selection.offsets = nearest.last(self._last)
-        elif self._around is not None:
-            self.selection.offsets = nearest.around(self._around)
+        nearest = _Nearest(logs, self.selection, read, self._counts_batches)
+        if self._around is None:
+            self.selection.offsets = nearest.before(LAST_OFFSET, self._last or 0), LAST_OFFSET
+        else:
+            behind = list(islice(nearest.offsets(logs, self._around, LAST_OFFSET), AROUND))
+            self.selection.offsets = nearest.before(self._around, AROUND), behind[-1] if behind else self._around
 
     def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
         """Returns the segments that can contain matches, judged by their names."""
@@ -189,8 +195,10 @@ _FIRST_REACH = 4
 """The first step goes back by this multiple of the requested count; each further step is larger by this factor."""
 
 
-class Nearest:
-    """``files`` are the segments of one partition, in order; ``counts_batches``: batches are counted, not records.
+class _Nearest:
+    """The matches next to an offset, found from it in growing steps.
+
+    ``files`` are the segments of one partition, in order; ``counts_batches``: batches are counted, not records.
 
     The offsets of the selection are ignored. ``read`` opens a file.
     """
@@ -203,16 +211,7 @@ class Nearest:
         self._selection = copy(selection)
         self._selection.offsets = None
 
-    def last(self, count: int) -> tuple[int, int]:
-        """Returns the range that holds the last ``count`` matches. Raises PathError if a segment cannot be opened."""
-        return self._before(LAST_OFFSET, count), LAST_OFFSET
-
-    def around(self, offset: int) -> tuple[int, int]:
-        """Returns the range of the matches next to ``offset``. Raises PathError if a segment cannot be opened."""
-        behind = list(islice(self._offsets(self._files, offset, LAST_OFFSET), AROUND))
-        return self._before(offset, AROUND), behind[-1] if behind else offset
-
-    def _before(self, end: int, count: int) -> int:
+    def before(self, end: int, count: int) -> int:
         """Returns the offset of the ``count``-th match before ``end``, else of the first match, else ``end``."""
         found: list[int] = []
         for i in range(len(self._files) - 1, -1, -1):
@@ -231,7 +230,7 @@ class Nearest:
         top = self._end_of(file, end)
         while True:
             start = max(base, top - reach)
-            found = deque(self._offsets([file], start, end - 1), count)
+            found = deque(self.offsets([file], start, end - 1), count)
             if len(found) == count or start == base:
                 return list(found)
             reach *= _FIRST_REACH
@@ -245,7 +244,7 @@ class Nearest:
                     last = batch.last_offset
         return min(end, last + 1)
 
-    def _offsets(self, files: Sequence[SegmentFile], first: int, last: int) -> Iterator[int]:
+    def offsets(self, files: Sequence[SegmentFile], first: int, last: int) -> Iterator[int]:
         """Yields the offsets of matches from ``first`` to ``last``, both included."""
         for i, file in enumerate(files):
             if i + 1 < len(files) and (files[i + 1].base_offset or 0) <= first:

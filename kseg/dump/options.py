@@ -2,7 +2,6 @@
 
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -364,7 +363,7 @@ def parts_of(options: DumpOptions, path: str) -> list[str]:
 
 
 class Rendered(NamedTuple):
-    """The compressed text of a part, its counts and warnings."""
+    """The text of a part, compressed by zlib, its counts and warnings."""
 
     text: bytes = b""
     errors: int = 0
@@ -375,11 +374,6 @@ class Rendered(NamedTuple):
     end: int = 0
     warnings: tuple[str, ...] = ()
     shrank: str | None = None
-
-
-def rendered_text(rendered: Rendered) -> bytes:
-    """Returns the text."""
-    return zlib.decompress(rendered.text)
 
 
 RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Any]

@@ -2,6 +2,7 @@
 
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -18,7 +19,6 @@ from kseg.dump.options import (
     decoder_by_file,
     decoder_of,
     parts_of,
-    rendered_text,
 )
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
@@ -322,7 +322,7 @@ class Dump:
         self.printer.begin(file)
         self.printer.finish()
         for part in parts:
-            self.sink.write(rendered_text(part))
+            self.sink.write(zlib.decompress(part.text))
             self._errors += part.errors
             self.damaged_ranges += part.damaged_ranges
             self.damaged_bytes += part.damaged_bytes

@@ -10,7 +10,19 @@ from typing import Any
 
 from kseg.errors import UnsupportedError
 from kseg.export import pa, pc
-from kseg.export.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.export.chunk import (
+    HEADER_ENDS,
+    HEADER_KEYS,
+    HEADER_VALUES,
+    HEADERS,
+    KEY,
+    OFFSET,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    VALUE,
+    Bytes,
+    Chunk,
+)
 from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout import rows as layout
@@ -155,16 +167,11 @@ def _binary(column: Bytes, count: int, kind: Any) -> Any:
 
 
 def _headers(chunk: Chunk, kind: Any) -> Any:
-    keys, values, ends = chunk.header_keys, chunk.header_values, chunk.header_ends
-    if keys is None or values is None or ends is None:
-        raise KeyError(HEADERS)
-    pair = kind.value_type
-    key_kind, value_kind = pair.field(0).type, pair.field(1).type
-    count = chunk.header_count
-    found = pa.StructArray.from_arrays(
-        [_texts(keys, count, key_kind), _binary(values, count, value_kind)],
-        fields=[pair.field(0), pair.field(1)],
-    )
+    ends, count = chunk.numbers[HEADER_ENDS], chunk.entries(HEADER_KEYS)
+    of_key, of_value = kind.value_type
+    keys = _texts(chunk.bytes[HEADER_KEYS], count, of_key.type)
+    values = _binary(chunk.bytes[HEADER_VALUES], count, of_value.type)
+    found = pa.StructArray.from_arrays([keys, values], fields=[of_key, of_value])
     return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(ends[: chunk.count + 1])], children=[found])
 
 

@@ -18,6 +18,8 @@ OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
 KEY, VALUE, HEADERS = "key", "value", "headers"
 NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
 """The columns of records. ``timestamp`` is in ms, or scaled by `Chunks`."""
+HEADER_ENDS, HEADER_KEYS, HEADER_VALUES = "header ends", "header keys", "header values"
+"""The buffers of the headers."""
 
 Pair = tuple[bytes | None, bytes | None]
 """Key and value of a header."""
@@ -75,38 +77,32 @@ class Chunk:
     """``count`` records. Only the requested columns exist; buffers after the last record are undefined.
 
     ``numbers``: int64, ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
-    and value. Headers of record i are entries ends[i] to ends[i + 1] of ``header_keys`` and ``header_values``.
-    ``valid``: validity bits of ``timestamp``, null if the format has none.
+    and value. Headers of record i are entries ends[i] to ends[i + 1] of HEADER_KEYS and HEADER_VALUES among ``bytes``;
+    the ends are HEADER_ENDS, int32, among ``numbers``. ``valid``: validity bits of ``timestamp``, null if the format
+    has none.
     """
 
     count: int = 0
     numbers: dict[str, memoryview] = field(default_factory=dict)
     bytes: dict[str, Bytes] = field(default_factory=dict)
     valid: memoryview | None = None
-    header_ends: memoryview | None = None
-    header_keys: Bytes | None = None
-    header_values: Bytes | None = None
 
     @property
     def size(self) -> int:
         """Approximate size of the records in bytes."""
-        texts = sum(column.ends[self.count] for column in self.bytes.values())
-        for column in (self.header_keys, self.header_values):
-            texts += 0 if column is None else column.ends[self.header_count]
-        return texts + 40 * self.count
+        return sum(column.ends[self.entries(name)] for name, column in self.bytes.items()) + 40 * self.count
 
-    @property
-    def header_count(self) -> int:
-        return 0 if self.header_ends is None else self.header_ends[self.count]
+    def entries(self, name: str) -> int:
+        """Returns the number of entries of a column of ``bytes``: of records, or of headers."""
+        return int(self.numbers[HEADER_ENDS][self.count]) if name in (HEADER_KEYS, HEADER_VALUES) else self.count
 
     def headers(self) -> list[list[Pair]]:
         """Returns the headers of each record; an empty list if no record has any."""
-        if self.header_keys is None or self.header_values is None or self.header_ends is None:
-            raise KeyError(HEADERS)
-        if not (count := self.header_count):
+        if not (count := self.entries(HEADER_KEYS)):
             return []
-        pairs = list(zip(self.header_keys.values(count), self.header_values.values(count), strict=True))
-        return [pairs[first:end] for first, end in pairwise(self.header_ends[: self.count + 1].tolist())]
+        keys, values = (self.bytes[name].values(count) for name in (HEADER_KEYS, HEADER_VALUES))
+        pairs = list(zip(keys, values, strict=True))
+        return [pairs[first:end] for first, end in pairwise(self.numbers[HEADER_ENDS][: self.count + 1].tolist())]
 
 
 class Chunks:
@@ -128,7 +124,7 @@ class Chunks:
         self._parts = (
             kernel.KEYS * (KEY in names) | kernel.VALUES * (VALUE in names) | kernel.HEADERS * (HEADERS in names)
         )
-        self._expected = dict.fromkeys((KEY, VALUE, "header keys", "header values"), 4096)
+        self._expected = dict.fromkeys((KEY, VALUE, HEADER_KEYS, HEADER_VALUES), 4096)
         self._headers = int64s(HEADER_WIDTH)
         self._begin()
 
@@ -157,9 +153,9 @@ class Chunks:
             if name in names:
                 chunk.bytes[name] = Bytes(rows, expected[name])
         if HEADERS in names:
-            chunk.header_ends = _ends(rows)
-            chunk.header_keys = Bytes(1, expected["header keys"])
-            chunk.header_values = Bytes(1, expected["header values"])
+            chunk.numbers[HEADER_ENDS] = _ends(rows)
+            for name in (HEADER_KEYS, HEADER_VALUES):
+                chunk.bytes[name] = Bytes(1, expected[name])
 
     def add(self, rows: Rows) -> Iterator[Chunk]:
         """Appends rows that have the ROW_CHECK of `kseg.kernel.records.columns`. Yields full chunks."""
@@ -196,10 +192,7 @@ class Chunks:
     def _end(self) -> Chunk:
         chunk = self._chunk
         for name, column in chunk.bytes.items():
-            self._expected[name] = column.ends[chunk.count] + 64
-        if chunk.header_keys is not None and chunk.header_values is not None:
-            self._expected["header keys"] = chunk.header_keys.ends[chunk.header_count] + 64
-            self._expected["header values"] = chunk.header_values.ends[chunk.header_count] + 64
+            self._expected[name] = column.ends[chunk.entries(name)] + 64
         if self.needs_no_records:
             self._rows = min(2 * self._rows, max(self._rows, MAX_OFFSET_ROWS))
         self._begin()
@@ -218,15 +211,12 @@ class Chunks:
         for name, column in ((KEY, ROW_KEY), (VALUE, ROW_VALUE)):
             if name in chunk.bytes:
                 chunk.bytes[name].add(rows.payload, columns, first, stop, ROW_WIDTH, column, at)
-        if chunk.header_ends is not None:
+        if HEADERS in self._names:
             self._take_headers(rows, first, stop, at)
         chunk.count = at + stop - first
 
     def _take_headers(self, rows: Rows, first: int, stop: int, at: int) -> None:
-        chunk = self._chunk
-        keys, values, ends = chunk.header_keys, chunk.header_values, chunk.header_ends
-        if keys is None or values is None or ends is None:
-            return
+        ends = self._chunk.numbers[HEADER_ENDS]
         before = ends[at]
         total = kernel.header_ends(rows.rows, first, stop, ends, at)
         if total == before:
@@ -234,6 +224,7 @@ class Chunks:
         if len(self._headers) < (total - before) * HEADER_WIDTH:
             self._headers = int64s(2 * (total - before) * HEADER_WIDTH)
         count = kernel.headers_of(rows.rows, first, stop, rows.headers, self._headers)
-        for column, header_field in ((keys, HEADER_KEY), (values, HEADER_VALUE)):
+        for name, header_field in ((HEADER_KEYS, HEADER_KEY), (HEADER_VALUES, HEADER_VALUE)):
+            column = self._chunk.bytes[name]
             column.widen(total, before)
             column.add(rows.payload, self._headers, 0, count, HEADER_WIDTH, header_field, before)

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets, Spans
 from kseg.decoders.schemas import STATUSES, TRANSACTION_STATE
 from kseg.errors import KsegError
-from kseg.formats.json_values import fields_of, name_value
+from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import LOG
@@ -300,8 +300,9 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
             except (KsegError, OSError):
                 continue  # verification of that partition itself reports the error
         for each in replay.found():
-            if each.offset is not None:
-                found[each.topic, each.partition].append(GroupOffset(each.group, each.offset, each.topic_id))
+            if each["offset"] is not None:
+                group = GroupOffset(each["group"], each["offset"], each["topicId"])
+                found[each["topic"], each["partition"]].append(group)
     return dict(found) if partitions else None
 
 
@@ -431,18 +432,18 @@ class CommitTable:
     def take(self) -> list[Commit]:
         """Returns the committed offsets of the partitions read since the last call, by group, topic and partition."""
         self._end_partition()
-        found = sorted(self._found.values(), key=attrgetter("group", "topic", "partition"))
+        found = sorted(self._found.values(), key=itemgetter("group", "topic", "partition"))
         self._found.clear()
         return [self._row(offset) for offset in found]
 
     def _end_partition(self) -> None:
         for offset in self._replay.found():
-            key = offset.group, offset.topic, offset.partition
-            other = self._found.get(key)
-            if other is None or (other.commit_timestamp or -1) <= (offset.commit_timestamp or -1):
+            key = offset["group"], offset["topic"], offset["partition"]
+            other, time = self._found.get(key), offset["commitTimestamp"] or -1
+            if other is None or (other["commitTimestamp"] or -1) <= time:
                 self._found[key] = offset
-            self.newest = max(self.newest, offset.commit_timestamp or -1)
-            self.errors += offset.error is not None
+            self.newest = max(self.newest, time)
+            self.errors += offset["error"] is not None
         self.pending += self._replay.pending
         self.undecodable += self._replay.undecodable
         self._replay = CommittedOffsets()
@@ -451,11 +452,12 @@ class CommitTable:
         """Returns the log start and end of the partition. A topic recreated under the same name has another id and does
         not count.
         """
-        here = self._partitions.topic_id(found.topic, found.partition) if found.topic_id is not None else None
-        if here is not None and here != found.topic_id:
+        place, topic_id = (found["topic"], found["partition"]), found["topicId"]
+        here = self._partitions.topic_id(*place) if topic_id is not None else None
+        if here is not None and here != topic_id:
             return None
         try:
-            return self._partitions.extent(found.topic, found.partition)
+            return self._partitions.extent(*place)
         except KsegError as error:
             self._warn(f"{error}; the log end is not known")
             return None
@@ -463,15 +465,9 @@ class CommitTable:
     def _row(self, found: CommittedOffset) -> Commit:
         extent = self._extent(found)
         start, end = extent or (None, None)
-        is_known = extent is not None and found.offset is not None
-        return {
-            **fields_of(found, "group", "topic", "partition", "offset", "leader_epoch", "metadata"),
-            **fields_of(found, "commit_timestamp", "expire_timestamp", "topic_id", "record_offset"),
-            "logStartOffset": start,
-            "logEndOffset": end,
-            "lag": max(0, (end or 0) - max(found.offset or 0, start or 0)) if is_known else None,
-            "error": found.error,
-        }
+        is_known = extent is not None and found["offset"] is not None
+        lag = max(0, (end or 0) - max(found["offset"] or 0, start or 0)) if is_known else None
+        return found | {"logStartOffset": start, "logEndOffset": end, "lag": lag}
 
 
 def topic_id_at(path: str) -> str | None:

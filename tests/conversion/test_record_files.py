@@ -14,7 +14,21 @@ from hypothesis import strategies as st
 from kseg.conversion import record_files
 from kseg.conversion.record_files import ARROW, CSV_COLUMNS, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter, csv_lines
 from kseg.export.arrow import schema
-from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks
+from kseg.export.chunk import (
+    HEADER_ENDS,
+    HEADER_KEYS,
+    HEADER_VALUES,
+    HEADERS,
+    KEY,
+    NAMES,
+    OFFSET,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    VALUE,
+    Bytes,
+    Chunk,
+    Chunks,
+)
 from kseg.formats.json_values import bytes_value
 from output.feeding import MemorySink
 
@@ -228,22 +242,20 @@ def chunk_of(records: list[Record]) -> Chunk:
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     assert chunk.valid is not None
-    assert chunk.header_ends is not None
     for i, (offset, time, kind, _, _, headers) in enumerate(records):
         chunk.numbers[OFFSET][i], chunk.numbers[TIMESTAMP][i] = offset, time or 0
         chunk.numbers[TIMESTAMP_TYPE][i] = kind
         chunk.valid[i >> 3] |= (time is not None) << (i & 7)
         keys += [key for key, _ in headers]
         values += [value for _, value in headers]
-        chunk.header_ends[i + 1] = len(keys)
+        chunk.numbers[HEADER_ENDS][i + 1] = len(keys)
     for name, column in ((KEY, 3), (VALUE, 4)):
         texts: list[Any] = [record[column] for record in records]
         chunk.bytes[name] = Bytes(max(len(records), 1), sum(len(text or b"") for text in texts) + 1)
         fill(chunk.bytes[name], texts)
-    for name, texts in (("header_keys", keys), ("header_values", values)):
-        made = Bytes(len(texts) + 1, sum(len(text or b"") for text in texts) + 1)
-        fill(made, texts)
-        setattr(chunk, name, made)
+    for name, texts in ((HEADER_KEYS, keys), (HEADER_VALUES, values)):
+        chunk.bytes[name] = Bytes(len(texts) + 1, sum(len(text or b"") for text in texts) + 1)
+        fill(chunk.bytes[name], texts)
     return chunk
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
 from dump.asked import MIX, TXN
-from kseg.dump.options import DumpOptions, Rendered, rendered_text
+from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump
 from kseg.output.sink import MemorySink, open_sink
 from kseg.segment.files import SegmentFile
@@ -209,9 +209,3 @@ def test_damage_in_a_part_counts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().err
     assert "x: the file shrank" in told
     assert "damaged ranges: 2, bytes in them: 30, problems with batches: 1" in told
-
-
-def test_the_text_is_what_was_compressed() -> None:
-    assert rendered_text(part("any text")) == b"any text"
-    with pytest.raises(zlib.error):
-        rendered_text(Rendered(b"nothing"))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from kseg.export.chunk import NAMES, Bytes, Chunk, Chunks
+from kseg.export.chunk import HEADER_ENDS, HEADER_KEYS, HEADER_VALUES, NAMES, Bytes, Chunk, Chunks
 from kseg.export.scanning import LeftOut, RecordColumns, Wanted
 from kseg.segment.files import segment_file
 from kseg.segment.reader import SegmentReader
@@ -24,20 +24,18 @@ def entry(column: Bytes, i: int) -> bytes | None:
 
 def rows_of(chunk: Chunk) -> Iterator[Row]:
     assert chunk.valid is not None
-    assert chunk.header_ends is not None
-    assert chunk.header_keys is not None
-    assert chunk.header_values is not None
-    assert chunk.header_ends[0] == chunk.bytes["key"].ends[0] == chunk.bytes["value"].ends[0] == 0
+    ends, keys, values = chunk.numbers[HEADER_ENDS], chunk.bytes[HEADER_KEYS], chunk.bytes[HEADER_VALUES]
+    assert ends[0] == chunk.bytes["key"].ends[0] == chunk.bytes["value"].ends[0] == 0
     for i in range(chunk.count):
         has_time = chunk.valid[i >> 3] >> (i & 7) & 1
-        headers = range(chunk.header_ends[i], chunk.header_ends[i + 1])
+        headers = range(ends[i], ends[i + 1])
         yield (
             chunk.numbers["offset"][i],
             chunk.numbers["timestamp"][i] if has_time else None,
             chunk.numbers["timestampType"][i],
             entry(chunk.bytes["key"], i),
             entry(chunk.bytes["value"], i),
-            tuple((entry(chunk.header_keys, h), entry(chunk.header_values, h)) for h in headers),
+            tuple((entry(keys, h), entry(values, h)) for h in headers),
         )
 
 

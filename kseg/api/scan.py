@@ -28,7 +28,7 @@ from kseg.api.arguments import (
     words_of,
 )
 from kseg.api.log import raise_damage
-from kseg.api.modes import module_of
+from kseg.api.modes import mode_of
 from kseg.decoders.avro import need_fastavro
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export import fs, pa
@@ -127,7 +127,7 @@ class Scan(Dataset):
         report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
         with self._readable() as request:
             if request.mode != "records":
-                mode = module_of(request.mode)
+                mode = mode_of(request.mode)
                 works = (work for _, work in mode.works(request)) if self._parts is None else self._parts
                 yield from record_batches(mode.rows(works, request, report), wanted)
                 return
@@ -188,7 +188,7 @@ class Scan(Dataset):
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
         with self._readable() as request:
-            works = parts_of_scan if request.mode == "records" else module_of(request.mode).works
+            works = parts_of_scan if request.mode == "records" else mode_of(request.mode).works
             parts = works(request, size) if self._parts is None else ((0, part) for part in self._parts)
             return [self._changed(_parts=tuple(group)) for group in grouped(parts, size)]
 
@@ -215,11 +215,7 @@ class Scan(Dataset):
         yield from batches
 
     def scanner(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002 - the name that pyarrow gives it
-        batch_size: int | None = None,
-        **options: Any,
+        self, columns: Columns = None, filter: Any = None, batch_size: int | None = None, **options: Any
     ) -> "ScanScanner":
         """Returns the rows that match an expression of pyarrow. ``batch_size``: the most rows of a batch.
 
@@ -233,46 +229,30 @@ class Scan(Dataset):
             return ds.Scanner.from_batches(self.batches(), batch_readahead=_READAHEAD_BATCHES, **options)
         return ScanScanner(self, columns, filter, batch_size)
 
-    def get_fragments(self, filter: Any = None) -> "Iterator[ScanFragment]":  # noqa: A002
+    def get_fragments(self, filter: Any = None) -> "Iterator[ScanFragment]":
         """Yields `splits` of the rows that can match a filter, for engines that read fragments, as DataFusion does."""
         found = self if filter is None else self.within(bounds_of_filter(filter))
         yield from map(ScanFragment, found.splits())
 
     def to_batches(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        batch_size: int | None = None,
-        **_options: Any,
+        self, columns: Columns = None, filter: Any = None, batch_size: int | None = None, **_options: Any
     ) -> "Iterator[pa.RecordBatch]":
         """Yields the batches of a `scanner`."""
         return ScanScanner(self, columns, filter, batch_size).to_batches()
 
-    def to_table(self, columns: Columns = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
+    def to_table(self, columns: Columns = None, filter: Any = None, **_options: Any) -> "pa.Table":
         """Returns the rows of a `scanner`."""
         return ScanScanner(self, columns, filter).to_table()
 
-    def head(
-        self,
-        num_rows: int,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        **_options: Any,
-    ) -> "pa.Table":
+    def head(self, num_rows: int, columns: Columns = None, filter: Any = None, **_options: Any) -> "pa.Table":
         """Returns the first rows of a `scanner`."""
         return ScanScanner(self, columns, filter).head(num_rows)
 
-    def take(
-        self,
-        indices: Any,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        **_options: Any,
-    ) -> "pa.Table":
+    def take(self, indices: Any, columns: Columns = None, filter: Any = None, **_options: Any) -> "pa.Table":
         """Returns rows of a `scanner` by their places."""
         return ScanScanner(self, columns, filter).take(indices)
 
-    def count_rows(self, filter: Any = None, **_options: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: Any = None, **_options: Any) -> int:
         """Counts the rows that match a filter."""
         return ScanScanner(self, [], filter).count_rows()
 
@@ -312,7 +292,7 @@ class ScanFragment:
         """Returns the rows of a `scanner`."""
         return self._scan.to_table(**options)
 
-    def count_rows(self, filter: Any = None, **options: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: Any = None, **options: Any) -> int:
         """Counts the rows that match a filter."""
         return self._scan.count_rows(filter)
 

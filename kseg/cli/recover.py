@@ -232,7 +232,7 @@ def command(
             if options.topic_id or options.name:
                 check_one_topic(paths, "the paths are of several topics")
             if options.records is not None:
-                from kseg.dump.unproven_records import RecordsFile
+                from kseg.output.jsonl import RecordsFile
 
                 make_planner = partial(make_planner, write_records=RecordsFile(options.records, paths).write)
         return run_change(paths, make_planner, change, presentation).exit_status

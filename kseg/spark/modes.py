@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kseg.api.modes import module_of
+from kseg.api.modes import mode_of, rows_of_part
 from kseg.errors import DamageError, KsegError
 from kseg.export import arrow, pa, pc
 from kseg.export.chunk import OFFSET, Chunk
@@ -117,7 +117,7 @@ def plan(options: Options) -> list[Sequence[Any]]:
     """
     if options.mode in ("records", "counts", "batches"):
         return list(parts_of_read(options))
-    works = list(module_of(options.mode).works(_expanded(options)))
+    works = list(mode_of(options.mode).works(_expanded(options)))
     return grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
 
@@ -163,8 +163,7 @@ def _rows(task: Sequence[Any], options: Options) -> Iterator[dict[str, Any]]:
         return _counts(task, options)
     if options.mode == "batches":
         return _batches(task, options)
-    found: Iterator[dict[str, Any]] = module_of(options.mode).rows(task, _expanded(options), _report_of(options))
-    return found
+    return mode_of(options.mode).rows(task, _expanded(options), _report_of(options))
 
 
 def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
@@ -186,8 +185,6 @@ def _range(chunk: Chunk) -> tuple[int, int]:
 
 
 def _batches(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
-    from kseg.api.modes.batches import rows_of_part
-
     scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
     for part in parts:
         with _opened_for(part, options) as source:

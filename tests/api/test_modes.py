@@ -13,6 +13,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from kseg.api import modes
 from kseg.api.modes import ROW_MODES
 from kseg.export.arrow import types_of
 from kseg.quantities import shell_line
@@ -84,13 +85,11 @@ def test_damage_in_a_coordinators_log(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_a_partition_of_offsets_is_read_after_the_rows_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kseg.api.modes import commits
-
     read = list[str]()
-    original = commits._read
-    monkeypatch.setattr(commits, "_read", lambda file, *rest: (read.append(file.path), original(file, *rest)))
+    original = modes._read_commits
+    monkeypatch.setattr(modes, "_read_commits", lambda file, *rest: (read.append(file.path), original(file, *rest)))
     request = kseg.scan(COMMITTED, mode="commits")._request
-    rows = commits.rows([work for _, work in commits.works(request)], request, print)
+    rows = modes.commits([work for _, work in modes.offsets_partitions(request)], request, print)
     next(rows)
     assert len(read) == 1
     assert len(list(rows)) == len(TRUTH) - 1

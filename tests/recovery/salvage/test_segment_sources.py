@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from kseg.changes.apply import Keeping, apply
-from kseg.dump.unproven_records import UnprovenRecords
 from kseg.formats.rows import Scratch
+from kseg.output.jsonl import UnprovenRecords
 from kseg.output.sink import open_sink
 from kseg.recovery.salvage import segment_assembly
 from kseg.recovery.salvage.salvage import plan_salvage

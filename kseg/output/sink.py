@@ -1,5 +1,6 @@
 """Destinations of results: standard output, or a file that is replaced atomically."""
 
+import io
 import os
 import re
 import select
@@ -210,36 +211,22 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
 
     with ExitStack() as stack:
         with errors_at(path):
-            temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
-        sink = Sink(temporary.descriptor, path)
+            file, temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
+        sink = Sink(file.fileno(), path)
         sink.write_behind()
         yield sink
         sink.flush()
         with errors_at(path, StoppedHalfwayError):
             if hasattr(os, "fchmod"):  # Windows has no permissions of that kind
-                os.fchmod(temporary.descriptor, 0o666 & ~umask())
-            os.fsync(temporary.descriptor)
-            temporary.close()
-            os.replace(temporary.path, target)
-
-
-class TemporaryFile:
-    """``descriptor`` is -1 once the file is closed: Windows renames and removes only closed files."""
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        self.descriptor = descriptor
-        self.path = path
-
-    def close(self) -> None:
-        """Closes the file if it is open. Raises OSError."""
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+                os.fchmod(file.fileno(), 0o666 & ~umask())
+            os.fsync(file.fileno())
+            file.close()  # Windows renames only closed files
+            os.replace(temporary, target)
 
 
 @contextmanager
-def temporary_file(directory: str) -> Iterator[TemporaryFile]:
-    """Yields a new file. At the end the file is closed, and removed if it still has that name.
+def temporary_file(directory: str) -> Iterator[tuple[io.FileIO, str]]:
+    """Yields a new file and its path. At the end the file is closed, and removed if it still has that name.
 
     Signals that end a process raise an exception (`kseg.signals`), so they end this block, too. Only the process that
     created the file removes it, not a forked child. Raises OSError if the file cannot be created.
@@ -250,16 +237,17 @@ def temporary_file(directory: str) -> Iterator[TemporaryFile]:
     # A signal between creating the file and entering the block below would leave the file behind.
     blocked = mask("SIG_BLOCK", ENDING_SIGNALS)
     try:
-        made = TemporaryFile(*tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=directory))
+        descriptor, path = tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=directory)
+        file = io.FileIO(descriptor, "w")
         try:
             mask("SIG_SETMASK", blocked)
-            yield made
+            yield file, path
         finally:
             try:
-                made.close()
+                file.close()  # Windows removes only closed files
             finally:
                 if os.getpid() == owner:
                     with suppress(FileNotFoundError):
-                        os.unlink(made.path)
+                        os.unlink(path)
     finally:
         mask("SIG_SETMASK", blocked)

@@ -114,11 +114,11 @@ def test_a_terminated_child_does_not_remove_its_parents_file(tmp_path: Path) -> 
 
 def _forked_in_the_block(directory: Path) -> tuple[int, bool]:
     """Returns the child's process id (0 in the child), and whether the file existed after the child left the block."""
-    with temporary_file(str(directory)) as made:
+    with temporary_file(str(directory)) as (_, path):
         child = os.fork()
         if child:
             os.waitpid(child, 0)
-        return child, os.path.exists(made.path)
+        return child, os.path.exists(path)
 
 
 def test_a_forked_child_that_leaves_the_block_removes_no_file(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unp
 
 from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Isolation, Path, Paths, checked, paths_of, words_of
-from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import (
     ChangeOptions,
@@ -144,14 +143,9 @@ class Plan:
         found = []
         for plan in self._recording.plans:
             for step in plan.steps:
-                size: int | None = step.size
-                if step.action == change_plans.DELETE:
-                    size = None
-                elif step.action == change_plans.RENAME:
-                    size = step.before.size if step.before else None
                 file = os.path.join(plan.directory, step.file)
                 target = os.path.join(plan.directory, step.target) if step.target else None
-                found.append(Action(step.action, file, step.reason, size, target, step.freed_bytes))
+                found.append(Action(step.action, file, step.reason, step.new_size, target, step.freed_bytes))
         return found
 
     @property

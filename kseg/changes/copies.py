@@ -1,33 +1,17 @@
 """Writes the result of a plan to another directory, all or nothing. The partition itself is only read."""
 
 import os
-from dataclasses import dataclass
 
 from kseg.changes.accepted_gaps import all_accepted, record
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME
-from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
+from kseg.changes.plan import FileState, Pieces, Plan, PlannedFile, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error
 from kseg.formats.suffixes import LOGS
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of the copy: the first ``size`` bytes of the file ``origin``.
-
-    If ``origin`` is "", the content is new: ``pieces``, or the file at the path ``source``. ``model``: name of the file
-    that it replaces, whose owner and mode it gets; "" for those of the directory.
-    """
-
-    origin: str
-    size: int
-    pieces: Pieces = ()
-    model: str = ""
-    source: str = ""
 
 
 def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "", links: bool = False) -> str:
@@ -50,13 +34,13 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         for file_name, known in plan.initial.items():
             if before.get(file_name) != known:
                 raise KsegError(f"{os.path.join(plan.directory, file_name)}: has changed since it was read")
-        files = _files_after(plan, before)
+        files = plan.files_after(before)
         logs = sorted(file_name for file_name in files if file_name.endswith(LOGS)) if links else []
-        linked = {file_name for file_name in logs[:-1] if files[file_name].origin == file_name}
-        check_free(output, sum(file.size for name, file in files.items() if name not in linked))
+        linked = {name for name in logs[:-1] if files[name].made_by is None and files[name].origin == name}
+        check_free(output, sum(file.state.size for name, file in files.items() if name not in linked))
         disk.make_directory(staged)
         for file_name, file in sorted(files.items()):
-            _write(plan.directory, file, os.path.join(staged, file_name), file_name in linked, disk)
+            _write(plan, file, os.path.join(staged, file_name), file_name in linked, disk)
         if _file_states(plan.directory) != before:
             raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
         disk.copy_owner_if_allowed(staged, plan.directory, as_directory=True)
@@ -105,31 +89,18 @@ def _file_states(directory: str) -> dict[str, FileState]:
     return found
 
 
-def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:
-    """Returns the files that exist after the plan."""
-    files = {name: _File(name, now.size) for name, now in found.items()}
-    for step in plan.steps:
-        if step.action == DELETE:
-            del files[step.file]
-        elif step.action == RENAME:
-            files[step.target] = files.pop(step.file)
-        elif step.action == TRUNCATE:
-            files[step.file] = _File(files[step.file].origin, step.size)
-        else:
-            files[step.file] = _File("", step.size, step.pieces, step.origin, step.source)
-    return files
-
-
-def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk) -> None:
-    if file.source:
-        disk.link_or_copy(file.source, target)
+def _write(plan: Plan, file: PlannedFile, target: str, may_link: bool, disk: Disk) -> None:
+    """Writes a file of the copy: new content of the plan, or the bytes of the file ``origin`` up to its new size."""
+    made = None if file.made_by is None else plan.steps[file.made_by]
+    if made is not None and made.source:
+        disk.link_or_copy(made.source, target)
         return
-    origin = os.path.join(directory, file.origin)
-    if file.origin and trees.status(origin).st_size == file.size:
+    origin = os.path.join(plan.directory, file.origin if made is None else made.origin)
+    if made is None and trees.status(origin).st_size == file.state.size:
         # A clone, a hard link if it may be one, or a copy.
         if not disk.copy_file(origin, target, os.path.dirname(target), only_clone=may_link, mask=umask()):
             disk.link_or_copy(origin, target)
         return
-    pieces: Pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
-    with disk.new_file(target, os.path.join(directory, file.origin or file.model), "", umask()) as descriptor:
-        write_pieces(pieces, directory, descriptor, disk)
+    pieces: Pieces = (Range(file.origin, 0, file.state.size),) if made is None else made.pieces
+    with disk.new_file(target, origin, "", umask()) as descriptor:
+        write_pieces(pieces, plan.directory, descriptor, disk)

@@ -155,13 +155,9 @@ class Disk:
     def truncate(self, descriptor: int, size: int) -> None:
         os.ftruncate(descriptor, size)
 
-    def set_time(self, target: str | int, mtime_ns: int) -> None:
-        """Sets the modification time of a path or an open file."""
-        if isinstance(target, int):
-            os.utime(target, ns=(mtime_ns, mtime_ns))
-            return
-        with parent_of(target) as (at, name):
-            os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=at, follow_symlinks=False)
+    def set_time(self, descriptor: int, mtime_ns: int) -> None:
+        """Sets the modification time of an open file."""
+        os.utime(descriptor, ns=(mtime_ns, mtime_ns))
 
     def copy_owner(
         self,
@@ -191,12 +187,12 @@ class Disk:
         with _opened(path, as_directory, descriptor) as ours:
             return give(ours, owner, mode & ~mask)
 
-    def copy_owner_if_allowed(self, path: str, model: str, as_directory: bool = False, descriptor: int = -1) -> None:
+    def copy_owner_if_allowed(self, path: str, model: str, as_directory: bool = False) -> None:
         """Gives a file or directory of an output owner and mode of ``model``, as far as this user may set them, without
         the permissions that the umask forbids.
         """
         with suppress(PermissionError):
-            self.copy_owner(path, model, as_directory, descriptor, mask=umask())
+            self.copy_owner(path, model, as_directory, mask=umask())
 
     def set_default_mode(self, descriptor: int) -> None:
         """Gives an open file created by kseg the permissions of any new file of this user."""

@@ -61,11 +61,7 @@ class PlanTotals:
             PlanTotals(
                 names={plan.directory},
                 actions=Counter(step.action for step in plan.steps),
-                freed_bytes=plan.freed_bytes,
-                rewritten_bytes=plan.rewritten_bytes,
-                rewriting_bytes=plan.rewriting_bytes,
-                created_bytes=plan.created_bytes,
-                new_bytes=plan.new_bytes,
+                **{name: getattr(plan, name) for name in _BYTES},
                 peak_bytes=needed.peak + plan.staged_bytes,
                 left_bytes=needed.left + plan.staged_bytes,
                 records=sum(removed.records or 0 for step in plan.steps for removed in step.removed),
@@ -90,15 +86,14 @@ class PlanTotals:
         """Adds the totals of plans that are applied after these."""
         self.names |= later.names
         self.actions += later.actions
-        for name in _SUMS:
+        for name in (*_BYTES, "records", "missing_offsets"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self._add_space(later.peak_bytes, later.left_bytes)
         self.gaps += later.gaps[: MAX_GAPS - len(self.gaps)]
 
 
-_SUMS = (
-    "freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes", "records", "missing_offsets",
-)  # fmt: skip
+_BYTES = ("freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes")
+"""Properties of `Plan` that are summed up under their names."""
 
 
 class Space(NamedTuple):

@@ -119,6 +119,13 @@ class Step:
         return self.action in (REPLACE, CREATE)
 
     @property
+    def new_size(self) -> int | None:
+        """Size of the file after the step; None if it is deleted."""
+        if self.action == RENAME:
+            return self.before.size if self.before else None
+        return None if self.action == DELETE else self.size
+
+    @property
     def freed_bytes(self) -> int:
         """Bytes that were in the directory before the plan and are removed by this step."""
         if self.before is None or self.made_by is not None or self.action in (CREATE, EXTEND):
@@ -300,6 +307,16 @@ class Plan:
         if found is None:
             raise PathError(f"{os.path.join(self.directory, file)}: was removed while it was read")
         return found
+
+    def files_after(self, before: Mapping[str, FileState]) -> dict[str, PlannedFile]:
+        """Returns all files of the directory after the steps. ``before``: the states of those before them."""
+        files = {name: PlannedFile(state, name) for name, state in before.items()}
+        for name in {name for step in self.steps for name in (step.file, step.target) if name}:
+            if (found := self._names[name]) is not None:
+                files[name] = found
+            else:
+                files.pop(name, None)
+        return files
 
     @property
     def initial(self) -> dict[str, FileState]:

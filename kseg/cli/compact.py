@@ -8,8 +8,7 @@ from kseg.changes.driver.command import ChangeOptions
 from kseg.cleaner.planner import CompactionPlanner
 from kseg.cleaner.settings import CompactOptions
 from kseg.cli.changing import changing_options, run_change
-from kseg.cli.help import Command
-from kseg.cli.options import Engine, engine_options, filled, paths_argument, spark_session
+from kseg.cli.options import Command, Engine, engine_options, filled, paths_argument, spark_session
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
 from kseg.output.partitions import CompactionPrinter

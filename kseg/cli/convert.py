@@ -6,8 +6,8 @@ import click
 
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import in_place_options, presentation_options, run_change, write_new
-from kseg.cli.help import Command
 from kseg.cli.options import (
+    Command,
     Engine,
     engine_options,
     filled,

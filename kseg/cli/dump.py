@@ -7,9 +7,9 @@ from functools import partial
 
 import click
 
-from kseg.cli.help import Command
 from kseg.cli.options import (
     FILES,
+    Command,
     Engine,
     all_paths,
     engine_options,

@@ -14,8 +14,7 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import ChangeOptions, Failures
 from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
-from kseg.cli.help import Command
-from kseg.cli.options import filled, paths_argument, spool_options, usage_errors
+from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import given_in, refuse

@@ -7,8 +7,7 @@ import click
 
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
-from kseg.cli.help import Command
-from kseg.cli.options import filled, paths_argument
+from kseg.cli.options import Command, filled, paths_argument
 from kseg.output.notices import Presentation
 from kseg.output.partitions import retention_printer
 from kseg.retention.planner import RetainOptions, RetentionPlanner

@@ -6,8 +6,7 @@ from functools import partial
 
 import click
 
-from kseg.cli.help import Command
-from kseg.cli.options import form, output_options, with_options
+from kseg.cli.options import Command, form, output_options, with_options
 from kseg.errors import PathError
 from kseg.output.notices import Color, Notices
 from kseg.output.sink import open_sink

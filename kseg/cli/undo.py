@@ -8,8 +8,7 @@ import click
 from kseg.changes.driver.command import Outcome, Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.cli.changing import DRY_AND_LOCK, open_plans, open_printer, presentation_options
-from kseg.cli.help import Command
-from kseg.cli.options import paths_argument, with_options
+from kseg.cli.options import Command, paths_argument, with_options
 from kseg.options import values
 from kseg.options.declaration import CHANGES, CONTENTS, RULES, Number, Option, PathKind, options_of
 from kseg.output.changes import show_changes, show_purged

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from kseg.cli.help import Command
 from kseg.cli.options import (
+    Command,
     Engine,
     engine_options,
     filled,

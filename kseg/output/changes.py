@@ -380,19 +380,13 @@ def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
         "file": name_value(os.path.join(plan.directory, step.file)),
         "reason": step.reason,
         "oldSize": step.before.size if step.before else None,
-        "newSize": _new_size(step),
+        "newSize": step.new_size,
         "removedBytes": step.freed_bytes,
     }
     if step.target:
         row["target"] = name_value(os.path.join(plan.directory, step.target))
     row["removed"] = [removed.row() for removed in step.removed]
     return row
-
-
-def _new_size(step: Step) -> int | None:
-    if step.action == RENAME:
-        return step.before.size if step.before else None
-    return None if step.action == DELETE else step.size
 
 
 def _grouped(steps: list[Step]) -> list[list[Step]]:

@@ -13,8 +13,8 @@ from click.shell_completion import ShellComplete
 
 from cli.command import TESTDATA, Kseg
 from kseg import __version__
-from kseg.cli.help import EXAMPLES
 from kseg.cli.main import COMMANDS, main
+from kseg.cli.options import EXAMPLES
 from kseg.kernel import description
 from kseg.kernel.scan import checksums
 from kseg.options.declaration import GROUPS

@@ -20,42 +20,12 @@ from typing import Any, NamedTuple, Protocol
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import BytesLike, int64s, sparse_int64s
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    LEGACY_CRC,
-    MAGIC_V2,
-    V2_ATTRIBUTES,
-    V2_CRC,
-    V2_LAST_OFFSET_DELTA,
-    V2_LEADER_EPOCH,
-)
-from kseg.kernel.layout.rows import (
-    BATCH_LAST_OFFSET,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    FRAME_POSITION,
-    FRAME_WIDTH,
-    IRREGULAR,
-    be32,
-    be64,
-)
+from kseg.kernel.layout import headers as fields
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.scan import frames, headers
+from kseg.kernel.scan import pieces as kernel
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frame_scan import ONLY_USUAL, FrameScan
-from kseg.kernel.scan.pieces import (
-    PIECE_FEWEST_RECORDS,
-    PIECE_FIRST_TIME,
-    PIECE_LARGEST_PRODUCER,
-    PIECE_LAST_TIME,
-    PIECE_LEAST_MAGIC,
-    PIECE_RECORDS,
-    KeyIndex,
-    breaks,
-    summarize,
-)
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES, WINDOW_BYTES
 from kseg.runtime.threads import Pipeline
 from kseg.segment.survey import BatchRow, HeaderRows, headers_of
@@ -116,11 +86,11 @@ def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Ite
             for table in tables:
                 # A batch that reaches into this slice hides what seems to begin inside it.
                 first = 0
-                while first < len(table) and not _may_begin(table[first + BATCH_POSITION], end):
-                    first += BATCH_WIDTH
+                while first < len(table) and not _may_begin(table[first + layout.BATCH_POSITION], end):
+                    first += layout.BATCH_WIDTH
                 if first < len(table):
                     yield table[first:]
-                    end = table[-BATCH_WIDTH + BATCH_POSITION] + table[-BATCH_WIDTH + BATCH_SIZE]
+                    end = HeaderRows(table, len(table) // layout.BATCH_WIDTH).end
             advance(stop - start)
             source.forget(start, stop)
 
@@ -131,7 +101,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
     end = min(source.size, stop + REACH_BYTES)
     direct, searcher = FrameScan(), FrameScan(options=ONLY_USUAL)
     searcher.largest_offset = LARGEST_OFFSET  # of a hundred headers by chance, 99 have a larger one
-    rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+    rows = int64s(FRAMES_PER_CALL * layout.FRAME_WIDTH)
     position, searched, vain = start, start - REACH_BYTES, 0
     while position < stop:
         # Checksums of claims that prove wrong are taken only as far as what was found pays for them.
@@ -142,16 +112,16 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
         follower.position = position
         status = frames.scan(follower, buffer, end, rows)
         count = follower.count
-        while count and rows[(count - 1) * FRAME_WIDTH + FRAME_POSITION] >= stop:
+        while count and rows[(count - 1) * layout.FRAME_WIDTH + layout.FRAME_POSITION] >= stop:
             count -= 1
         if count:
-            table = int64s(count * BATCH_WIDTH)
+            table = int64s(count * layout.BATCH_WIDTH)
             headers.read(buffer, rows, count, False, 0, table)
             found.append(table)
         if follower.position >= stop:
             break
         before, position = position, follower.position
-        if status == IRREGULAR:
+        if status == layout.IRREGULAR:
             vain += _claimed_bytes(source, position, end)
             block = position - position % BLOCK_BYTES
             if before < block < position:
@@ -169,8 +139,8 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
 def _claimed_bytes(source: Source, position: int, end: int) -> int:
     """Returns the length that a header at the position claims, if it is one."""
     head = bytes(source.buffer[position : min(position + MIN_BYTES, end)])
-    size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if len(head) == MIN_BYTES else 0
-    return size if 0 < size <= end - position and head[ENTRY_MAGIC] <= MAGIC_V2 else 0
+    size = layout.be32(head, fields.ENTRY_SIZE) + fields.ENTRY_OVERHEAD if len(head) == MIN_BYTES else 0
+    return size if 0 < size <= end - position and head[fields.ENTRY_MAGIC] <= fields.MAGIC_V2 else 0
 
 
 def _may_begin(position: int, end: int) -> bool:
@@ -228,7 +198,7 @@ class Piece(HeaderRows):
     """
 
     def __init__(self, source: ImageBytes, rows: memoryview, number: int = -1, like: str | None = None) -> None:
-        super().__init__(rows, len(rows) // BATCH_WIDTH)
+        super().__init__(rows, len(rows) // layout.BATCH_WIDTH)
         self.source = source
         self.number = number
         self.like = like
@@ -240,16 +210,17 @@ class Piece(HeaderRows):
 
     def part(self, first: int, stop: int) -> "Piece":
         """Returns the batches ``first`` to ``stop`` (exclusive)."""
-        found = Piece(self.source, self.rows[first * BATCH_WIDTH : stop * BATCH_WIDTH], self.number, self.like)
+        rows = self.rows[first * layout.BATCH_WIDTH : stop * layout.BATCH_WIDTH]
+        found = Piece(self.source, rows, self.number, self.like)
         found.is_cut_after = self.is_cut_after and stop == len(self)
         return found
 
     def last_offset(self, i: int) -> int:
-        return self.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+        return self.rows[i * layout.BATCH_WIDTH + layout.BATCH_LAST_OFFSET]
 
     def end_of(self, i: int) -> int:
         """Returns the position behind batch i."""
-        return self.rows[i * BATCH_WIDTH + BATCH_POSITION] + self.rows[i * BATCH_WIDTH + BATCH_SIZE]
+        return self[i].end
 
     def first_ending_behind(self, position: int, first: int) -> int:
         """Returns the number of the first batch, from ``first`` on, that ends behind a position."""
@@ -294,28 +265,28 @@ class Piece(HeaderRows):
     @cached_property
     def summary(self) -> list[int]:
         """PIECE_* numbers of all batches (`kseg.kernel.scan.pieces`). PIECE_HASH is the same for copies elsewhere."""
-        return summarize(self.rows, len(self))
+        return kernel.summarize(self.rows, len(self))
 
     @property
     def record_bytes(self) -> float:
         """The mean size of records, compressed; 0 if headers do not tell their number."""
-        is_known = self.summary[PIECE_FEWEST_RECORDS] > 0
-        return self.byte_count / self.summary[PIECE_RECORDS] if is_known else 0.0
+        is_known = self.summary[kernel.PIECE_FEWEST_RECORDS] > 0
+        return self.byte_count / self.summary[kernel.PIECE_RECORDS] if is_known else 0.0
 
     @property
     def last_timestamp(self) -> int:
-        return self.summary[PIECE_LAST_TIME]
+        return self.summary[kernel.PIECE_LAST_TIME]
 
     @property
     def first_timestamp(self) -> int:
-        return self.summary[PIECE_FIRST_TIME]
+        return self.summary[kernel.PIECE_FIRST_TIME]
 
     @cached_property
     def producers(self) -> dict[tuple[int, int], ProducerSpan]:
         """By producer id and epoch, without batches that have none."""
         first: dict[tuple[int, int], int] = {}
         last: dict[tuple[int, int], int] = {}
-        has_producers = self.summary[PIECE_LARGEST_PRODUCER] >= 0
+        has_producers = self.summary[kernel.PIECE_LARGEST_PRODUCER] >= 0
         for start in range(0, len(self) if has_producers else 0, _ROWS_AT_ONCE):
             part = self.part(start, start + _ROWS_AT_ONCE)
             producers = list(zip(part.producer_ids, part.producer_epochs, strict=True))
@@ -327,30 +298,28 @@ class Piece(HeaderRows):
 
     def _span(self, producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
         """Returns what batches ``first`` to ``last`` have of a producer; markers at either end have no sequence."""
-        start, end = (
-            next((row for row in map(self.__getitem__, numbers) if _has_sequence(row, producer)), None)
-            for numbers in (range(first, last + 1), range(last, first - 1, -1))
-        )
+
+        def has_sequence(row: BatchRow) -> bool:
+            return row.base_sequence >= 0 and (row.producer_id, row.producer_epoch) == producer
+
+        start = next(filter(has_sequence, map(self.__getitem__, range(first, last + 1))), None)
+        end = next(filter(has_sequence, map(self.__getitem__, range(last, first - 1, -1))), None)
         if start is None or end is None:
             return ProducerSpan(-1, -1, self.last_offset(last))
         last_sequence = (end.base_sequence + end.last_offset - end.first_offset) % SEQUENCES
         return ProducerSpan(start.base_sequence, last_sequence, self.last_offset(last))
 
 
-def _has_sequence(row: BatchRow, producer: tuple[int, int]) -> bool:
-    return row.base_sequence >= 0 and (row.producer_id, row.producer_epoch) == producer
-
-
 def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None = None) -> list[Piece]:
     """Divides tables of batches, in order of position, into pieces. Many tables are moved to the spool."""
     rows = _together(table.cast("B") for table in tables)
-    count = len(rows) // BATCH_WIDTH
+    count = len(rows) // layout.BATCH_WIDTH
     if not count:
         return []
     starts = sparse_int64s(count)
-    bounds = [0, *starts[: breaks(rows, count, SMALLEST_BLOCK_BYTES, starts)], count]
-    pieces = (Piece(source, rows[i * BATCH_WIDTH : k * BATCH_WIDTH], like=like) for i, k in pairwise(bounds))
-    return [part for piece in pieces for part in _with_plausible_offsets(piece)]
+    bounds = [0, *starts[: kernel.breaks(rows, count, SMALLEST_BLOCK_BYTES, starts)], count]
+    whole = Piece(source, rows, like=like)
+    return [part for i, k in pairwise(bounds) for part in _with_plausible_offsets(whole.part(i, k))]
 
 
 def _together(tables: Iterator[memoryview]) -> memoryview:
@@ -367,7 +336,7 @@ def _together(tables: Iterator[memoryview]) -> memoryview:
 
 
 def _is_plausible(row: BatchRow) -> bool:
-    return 0 <= row.last_offset <= LARGEST_OFFSET and (row.first_offset >= 0 or row.magic < MAGIC_V2)
+    return 0 <= row.last_offset <= LARGEST_OFFSET and (row.first_offset >= 0 or row.magic < fields.MAGIC_V2)
 
 
 def _with_plausible_offsets(piece: Piece) -> Iterator[Piece]:
@@ -553,21 +522,21 @@ def _claim(piece: Piece) -> _Claim | None:
     """Returns what a header behind the piece claims; None if there is none that continues it."""
     start = piece.end
     head = bytes(piece.source.buffer[start : start + HEADER_BYTES])
-    if len(head) < MIN_BYTES or not piece.magic <= head[ENTRY_MAGIC] <= MAGIC_V2:
+    if len(head) < MIN_BYTES or not piece.magic <= head[fields.ENTRY_MAGIC] <= fields.MAGIC_V2:
         return None
-    size, first = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD, be64(head, 0)
+    size, first = layout.be32(head, fields.ENTRY_SIZE) + fields.ENTRY_OVERHEAD, layout.be64(head, 0)
     if not 0 <= first - piece.next_offset < 1 << 31:
         return None
-    if head[ENTRY_MAGIC] < MAGIC_V2:
-        stored = int.from_bytes(head[LEGACY_CRC:ENTRY_MAGIC], "big")
-        return _Claim(size, first + 1, MIN_BYTES, ENTRY_MAGIC, stored, crc32) if size >= MIN_BYTES else None
+    if head[fields.ENTRY_MAGIC] < fields.MAGIC_V2:
+        stored = int.from_bytes(head[fields.LEGACY_CRC : fields.ENTRY_MAGIC], "big")
+        return _Claim(size, first + 1, MIN_BYTES, fields.ENTRY_MAGIC, stored, crc32) if size >= MIN_BYTES else None
     if min(size, len(head)) < HEADER_BYTES:
         return None
-    delta = be32(head, V2_LAST_OFFSET_DELTA)
-    if delta < 0 or be32(head, V2_LEADER_EPOCH) < piece[-1].epoch:
+    delta = layout.be32(head, fields.V2_LAST_OFFSET_DELTA)
+    if delta < 0 or layout.be32(head, fields.V2_LEADER_EPOCH) < piece[-1].epoch:
         return None
-    stored = int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
-    return _Claim(size, first + delta + 1, HEADER_BYTES, V2_ATTRIBUTES, stored, crc32c)
+    stored = int.from_bytes(head[fields.V2_CRC : fields.V2_ATTRIBUTES], "big")
+    return _Claim(size, first + delta + 1, HEADER_BYTES, fields.V2_ATTRIBUTES, stored, crc32c)
 
 
 # Finds runs of batches that occur more than once in an image: copies, and possible versions of a batch.
@@ -615,10 +584,10 @@ class Copies:
     def find(self) -> Iterator[tuple[Piece, int, CopiedRun | None, list[tuple[Piece, int]]]]:
         """Finds copies in all pieces. Yields a piece, the number of a batch in it, and the run of copies that begins
         there; if there is none, the batches of which it may be a version."""
-        index = KeyIndex(_table(self._starts[-1]), random.getrandbits(62))
+        index = kernel.KeyIndex(_table(self._starts[-1]), random.getrandbits(62))
         for piece, number in zip(self._pieces, self._starts, strict=False):
             i = stop = 0
-            is_told = piece.summary[PIECE_LEAST_MAGIC] >= MAGIC_V2  # by the rows
+            is_told = piece.summary[kernel.PIECE_LEAST_MAGIC] >= fields.MAGIC_V2  # by the rows
             for window in piece.windows():
                 data = b"" if is_told else piece.source.buffer[window.position : window.end], window.position
                 stop += len(window)

@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.decoders.framed import FramedRecord, redact, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
@@ -122,39 +121,43 @@ def _changes(sink: Sink, options: DumpOptions, old: MetadataImage, new: Metadata
                 sink.put(f"{'+' if change == _ADDED else '-'} {_type_of(record)} {json_text(fields)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table of one part of an image. ``rows``: cells by column, each a text."""
+class _Table(NamedTuple):
+    """A table of one part of an image. ``caption``: "" for the numbers of topics and partitions; ``columns``: titles as
+    "NODE#" for numbers, "RACK/2" for rank 2; ``rows``: cells by column, each a text."""
 
-    caption: Callable[[MetadataImage], str]
-    columns: tuple[Column, ...]
+    caption: str
+    columns: str
     rows: Callable[[MetadataImage, DumpOptions], Iterable[tuple[str, ...]]]
 
     def put(self, sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
-        titles = [column.title for column in self.columns]
+        parts = (each.partition("/") for each in self.columns.split())
+        shown = [Column(title.rstrip("#"), int(rank or 0), is_number="#" in title) for title, _, rank in parts]
+        caption = self.caption or _topics_caption(image)
         if options.form == HTML:
-            shown = [{"title": column.title, "isNumber": column.is_number} for column in self.columns]
-            sink.put_row({"type": "imageTable", "title": self.caption(image), "columns": shown,
+            columns = [{"title": column.title, "isNumber": column.is_number} for column in shown]
+            sink.put_row({"type": "imageTable", "title": caption, "columns": columns,
                           "rows": [list(row) for row in self.rows(image, options)]})  # fmt: skip
             return
+        titles = [column.title for column in shown]
         rows = [dict(zip(titles, map(on_one_line, row), strict=True)) for row in self.rows(image, options)]
         if not rows:
             return
-        columns = Columns(self.columns, widths_of(self.columns, rows), line_width(sink, _PIPE_WIDTH))
+        lines = Columns(shown, widths_of(shown, rows), line_width(sink, _PIPE_WIDTH))
         paint = Paint(options.color, sink.is_terminal)
         sink.put("")
-        sink.put(paint(self.caption(image), bold=True))
-        sink.put(columns.heading(paint))
+        sink.put(paint(caption, bold=True))
+        sink.put(lines.heading(paint))
         for row in rows:
-            sink.put(columns.line(row, paint))
+            sink.put(lines.line(row, paint))
 
 
 def _numbers(values: Iterable[int]) -> str:
     return ",".join(map(str, values)) or "-"
 
 
-def _left(title: str, rank: int = 0) -> Column:
-    return Column(title, rank, is_number=False)
+def _features(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
+    for name, level in sorted(image.features.items()):
+        yield name, str(level)
 
 
 def _partitions(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
@@ -230,49 +233,13 @@ def _topics_caption(image: MetadataImage) -> str:
 
 
 _TABLES = (
-    _Table(
-        lambda image: "Features",
-        (_left("FEATURE"), Column("LEVEL")),
-        lambda image, options: [(name, str(level)) for name, level in sorted(image.features.items())],
-    ),
-    _Table(
-        lambda image: "Controllers",
-        (Column("NODE"), _left("STATE", 3), _left("LISTENERS"), _left("RACK", 2), _left("DIRECTORIES", 4)),
-        lambda image, options: _nodes(image.controllers),
-    ),
-    _Table(
-        lambda image: "Brokers",
-        (Column("NODE"), _left("STATE"), _left("LISTENERS"), _left("RACK", 2), _left("DIRECTORIES", 4)),
-        lambda image, options: _nodes(image.brokers),
-    ),
-    _Table(
-        _topics_caption,
-        (
-            _left("TOPIC"),
-            Column("PARTITION"),
-            Column("LEADER"),
-            _left("REPLICAS"),
-            _left("ISR"),
-            Column("EPOCH", 3),
-            _left("TOPIC-ID", 2),
-            _left("DIRECTORIES", 4),
-        ),
-        _partitions,
-    ),
-    _Table(lambda image: "Settings", (_left("OF"), _left("NAME"), _left("SETTING"), _left("VALUE")), _configs),
-    _Table(lambda image: "Quotas", (_left("ENTITY"), _left("QUOTA"), Column("VALUE")), _quotas),
-    _Table(
-        lambda image: "ACLs",
-        (
-            _left("PRINCIPAL"),
-            _left("PERMISSION"),
-            _left("OPERATION"),
-            _left("RESOURCE"),
-            _left("PATTERN", 2),
-            _left("HOST", 2),
-        ),
-        _acls,
-    ),
-    _Table(lambda image: "SCRAM users", (_left("USER"), _left("MECHANISM"), Column("ITERATIONS")), _users),
-    _Table(lambda image: "Delegation tokens", (_left("OWNER"), _left("REQUESTER"), Column("EXPIRES")), _tokens),
+    _Table("Features", "FEATURE LEVEL#", _features),
+    _Table("Controllers", "NODE# STATE/3 LISTENERS RACK/2 DIRECTORIES/4", lambda image, _: _nodes(image.controllers)),
+    _Table("Brokers", "NODE# STATE LISTENERS RACK/2 DIRECTORIES/4", lambda image, _: _nodes(image.brokers)),
+    _Table("", "TOPIC PARTITION# LEADER# REPLICAS ISR EPOCH#/3 TOPIC-ID/2 DIRECTORIES/4", _partitions),
+    _Table("Settings", "OF NAME SETTING VALUE", _configs),
+    _Table("Quotas", "ENTITY QUOTA VALUE#", _quotas),
+    _Table("ACLs", "PRINCIPAL PERMISSION OPERATION RESOURCE PATTERN/2 HOST/2", _acls),
+    _Table("SCRAM users", "USER MECHANISM ITERATIONS#", _users),
+    _Table("Delegation tokens", "OWNER REQUESTER EXPIRES#", _tokens),
 )

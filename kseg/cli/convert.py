@@ -107,7 +107,7 @@ def _convert(
     with spark_session(engine, options.jobs) as spark:
         conversion: Conversion = convert_segments
         if spark is not None:
-            from kseg.spark.conversion import convert_on_spark
+            from kseg.spark.jobs import convert_on_spark
 
             conversion = partial(convert_on_spark, spark)
         if options.in_place:
@@ -139,7 +139,7 @@ def _export(
     check_form(options)
     with spark_session(engine, options.jobs) as spark:
         if spark is not None:
-            from kseg.spark.conversion import write_parquet
+            from kseg.spark.jobs import write_parquet
 
             write_parquet(spark, paths, options)
             return 0

@@ -69,7 +69,7 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
         spark = stack.enter_context(spark_session(engine, options.jobs))
         if spark is None:
             return over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
-        from kseg.spark.dump import SparkRenderer
+        from kseg.spark.jobs import SparkRenderer
 
         return Dump(sink, options, lambda files: SparkRenderer(spark, options, sink.is_terminal, files)).run()
 

@@ -1,18 +1,51 @@
-"""Runs tasks of commands on Spark, and collects their results on the driver."""
+"""Runs tasks of verify, dump and convert on Spark, and collects their results on the driver.
+
+Dumps: tasks render parts of segments, and the driver prints their text in order. Only a limited amount is in progress
+at the same time, so that its text fits into memory.
+
+Conversion: one task for each segment, or for a partition whose segments depend on each other. Each attempt of a task
+writes to its own folder; the driver collects the files of the reported attempts. Parquet is written by Spark itself.
+"""
 
 import os
+import shutil
 import socket
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
-from kseg.errors import KsegError
+from kseg.conversion.options import ConvertOptions
+from kseg.conversion.partition import (
+    Converted,
+    check_kinds,
+    convert_segments,
+    convert_some,
+    is_divisible,
+    joined,
+    transactions_of,
+)
+from kseg.conversion.record_files import SKIP_HINT
+from kseg.dump.options import DumpOptions, Rendered
+from kseg.dump.run import Dump, shrank
+from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
+from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.output.notices import Notices
+from kseg.output.sink import MemorySink
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.slices import Slice, runs_of, slices
+from kseg.spark import register
 from kseg.spark.session import for_workers, reason_of
+from kseg.stores.source import STANDARD_INPUT, open_source
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
 from kseg.verification.partition import Advance, CheckSettings
@@ -158,3 +191,230 @@ def _judged(settings: CheckSettings, ignored: frozenset[str], done: Any, task: T
     outcome = judge_task(task, settings, report, lambda _: None, buffers)
     done.add(outcome.totals.bytes)
     return found, outcome, report.unshown()
+
+
+# Dumps
+
+PART_BYTES = 4 << 20
+WAVE_BYTES = 64 << 20
+"""Bytes of segments in progress at the same time."""
+
+
+class DumpPart(NamedTuple):
+    """Part of a segment; ``is_live`` as in `kseg.segment.reader`."""
+
+    file: SegmentFile
+    is_live: bool
+    slice: Slice
+
+
+class KeptNotices(Notices):
+    """Keeps warnings for the driver."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+
+    def warning(self, message: str, copied: str = "") -> None:
+        self.warnings.append(message)
+
+
+class SparkRenderer:
+    """Renders the segments ``files`` on Spark, in that order; `rendered` returns the parts of each."""
+
+    def __init__(
+        self, spark: Any, options: DumpOptions, is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
+    ) -> None:
+        self._spark = spark
+        task = replace(options, jobs=1, quiet=True, verbose=False, output=None)
+        self._work = partial(_rendered, task, is_terminal)
+        self._parts = _parts(files, is_cut=not options.is_07)
+        self._done: deque[tuple[DumpPart, Rendered | Failure]] = deque()
+
+    def rendered(self, file: SegmentFile) -> list[Rendered] | None:
+        """Returns the text of the parts of the file; None if it is not read by Spark.
+
+        Raises KsegError, OSError if it cannot be read.
+        """
+        found: list[Rendered | Failure] = []
+        while self._done or self._wave():
+            if self._done[0][0].file != file:
+                break
+            found.append(self._done.popleft()[1])
+        return list(map(whole, found)) or None
+
+    def _wave(self) -> bool:
+        """Renders the next parts. Returns whether there were any."""
+        wave = list(islice(self._parts, -(-WAVE_BYTES // PART_BYTES)))
+        self._done.extend(zip(wave, run(self._spark, wave, self._work), strict=True))
+        return bool(wave)
+
+
+def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[DumpPart]:
+    """Yields the parts of files, or complete files if they must not be split."""
+    for file, is_live in files:
+        if not file.is_segment or file.path == STANDARD_INPUT:
+            continue
+        try:
+            size = os.stat(file.path).st_size
+        except OSError:
+            size = 0  # the task reports the error
+        for part in slices(size, PART_BYTES) if is_cut and file.kind == LOG else [Slice()]:
+            yield DumpPart(file, is_live, part)
+
+
+def _rendered(options: DumpOptions, is_terminal: bool, part: DumpPart, _: Buffers) -> Rendered:
+    """Renders a part as the command does, in the process of a task."""
+    sink = MemorySink()
+    sink.is_terminal = is_terminal
+    dump = Dump(sink, replace(options, paths=(part.file.path,)))
+    dump.notices = notices = KeptNotices()
+    with open_source(part.file.path) as source:
+        reader = dump.reader(part.file, source, part.is_live)
+        dump.printer.enter(part.file)
+        dump.printer.attend(reader)
+        batches = size = 0
+        for item in runs_of(reader, part.file, part.slice):
+            if isinstance(item, Damage):
+                size += item.length
+                dump.damage(reader, item)
+            else:
+                size += item.end - item.position
+                batches += item.count
+                dump.printer.run(reader, item)
+        dump.printer.finish()
+        sink.flush()
+        failure = shrank(part.file.path, source) if source.current_size() < source.size else None
+        return Rendered(
+            zlib.compress(sink.data, 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
+            batches, size, reader.end, tuple(notices.warnings), failure,
+        )  # fmt: skip
+
+
+# Conversion
+
+
+def convert_on_spark(
+    spark: Any, name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None
+) -> Converted:
+    """Converts segments on Spark, with the result of `kseg.conversion.partition.convert_segments`.
+
+    Raises KsegError, OSError as the local engine does.
+    """
+    check_kinds(name, files)
+    if any(file.path == STANDARD_INPUT for file in files):
+        return convert_segments(name, files, request, folder)  # tasks cannot read these files
+    task = replace(request, jobs=1)
+    if is_divisible(files, request):
+        transactions = transactions_of(files, request)
+        work = partial(_attempt, folder, lambda some, attempt: convert_some(some, task, attempt, transactions))
+        done = run(spark, [[file] for file in files], work)
+        segments = [each for each in done if not isinstance(each, Failure)]
+        # A failure may be caused by an earlier segment; converting the whole partition shows it.
+        found = joined(name, files, request, segments) if len(segments) == len(files) else None
+        if found is not None:
+            return _gather(found, folder)
+        if folder is not None:
+            _clear(folder)
+    work = partial(_attempt, folder, lambda every, attempt: convert_segments(name, every, task, attempt))
+    [outcome] = run(spark, [files], work)
+    return _gather(whole(outcome), folder)
+
+
+def _gather(found: Converted, folder: str | None) -> Converted:
+    """Moves the files of all tasks to one folder, and removes those of other attempts."""
+    if folder is None:
+        return found
+    disk = Disk()
+    for segment in found.segments:
+        for suffix, path in segment.paths.items():
+            segment.paths[suffix] = os.path.join(folder, segment.name(suffix))
+            disk.rename(path, segment.paths[suffix])
+    _clear(folder)
+    return found
+
+
+def _clear(folder: str) -> None:
+    """Removes unused task output from a folder."""
+    with os.scandir(folder) as entries:
+        left = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for path in left:
+        Disk().remove_tree(path)
+
+
+def _attempt(
+    folder: str | None,
+    convert: Callable[[list[SegmentFile], str | None], Converted],
+    files: list[SegmentFile],
+    _: Buffers,
+) -> Converted:
+    with attempt_in(folder) as path:
+        return convert(files, path)
+
+
+_GROUP_BYTES = 16 << 20
+"""Size of a row group. Each core has one in memory, and a session of the command has little."""
+_CODEC_NAMES = {"lz4": "lz4_raw"}
+"""Where Parquet's name differs from Kafka's."""
+_TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
+_ZSTD_LEVEL = "parquet.compression.codec.zstd.level"
+
+
+def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> None:
+    """Writes the records to the new directory ``output`` of the options, completely or not at all. Damage is refused.
+
+    Raises PathError, DamageError, UnsupportedError, KsegError.
+    """
+    output = options.output or ""
+    if os.path.lexists(output):
+        raise PathError(f"{output}: exists; nothing was written")
+    written = _write_options(options)
+    register(spark)
+    draft = Path(os.path.realpath(output)).with_name(f".kseg-{uuid4().hex}")
+    try:
+        with _timestamps_in_microseconds(spark):
+            frame = spark.read.format("kseg").options(**_read_options(options)).load(list(paths))
+            frame.write.options(**written).parquet(draft.as_uri())
+        os.rename(draft, output)
+    except Exception as error:  # Java's and py4j's errors have no common class
+        reason = reason_of(error)
+        if DamageError.__name__ in str(error):  # the traceback of the task: Spark passes on no exception
+            raise DamageError(f"{reason}; without --engine spark, {SKIP_HINT}") from error
+        raise reason from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _read_options(options: ConvertOptions) -> dict[str, str]:
+    schemas = {} if options.schemas is None else {"schemas": options.schemas}
+    return schemas | {
+        "keys": "decoded" if options.decodes_keys else "bytes",
+        "values": "decoded" if options.decodes_values else "bytes",
+        "isolation": "read_committed" if options.read_committed else "read_uncommitted",
+        "onDamage": "fail",
+        "maxBatchBytes": str(options.max_batch_bytes),
+        "ignoreLogStart": "true",
+    }
+
+
+def _write_options(options: ConvertOptions) -> dict[str, str]:
+    written = {"parquet.block.size": str(_GROUP_BYTES)}
+    codec, level = options.packing
+    if codec is not None:
+        written["compression"] = _CODEC_NAMES.get(codec, codec)
+    if level is not None:
+        if codec != "zstd":
+            raise UnsupportedError(f"on Spark, Parquet has no levels of {codec}")
+        written[_ZSTD_LEVEL] = str(level)
+    return written
+
+
+@contextmanager
+def _timestamps_in_microseconds(spark: Any) -> Iterator[None]:
+    """Timestamps have the type of the local engine; Spark's default is a deprecated one of 96 bits."""
+    before = spark.conf.get(_TIMESTAMP_SETTING)
+    spark.conf.set(_TIMESTAMP_SETTING, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        spark.conf.set(_TIMESTAMP_SETTING, before)

@@ -173,7 +173,7 @@ def push_filters(spark: Any) -> bool:
 MIN_JAVA_VERSION = 17
 CONNECT_SECONDS = 10
 MEMORY = "1g"
-"""Memory of the driver's JVM. It holds findings, counts, and the text of one wave of a dump (`kseg.spark.dump`)."""
+"""Memory of the driver's JVM. It holds findings, counts, and the text of one wave of a dump (`kseg.spark.jobs`)."""
 
 
 @contextmanager

@@ -99,12 +99,11 @@ def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:
 def test_rendered_parts_make_up_the_dump(
     form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kseg.spark import dump as dump_on_spark
-    from kseg.spark import session
+    from kseg.spark import jobs, session
 
-    monkeypatch.setattr(dump_on_spark, "PART_BYTES", part_bytes)
-    monkeypatch.setattr(dump_on_spark, "WAVE_BYTES", 3 * part_bytes)
-    monkeypatch.setattr(dump_on_spark, "run", run_here)
+    monkeypatch.setattr(jobs, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(jobs, "WAVE_BYTES", 3 * part_bytes)
+    monkeypatch.setattr(jobs, "run", run_here)
     monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(object()))
     paths = [LOG_DIRECTORY, *sorted((TESTDATA / "damaged").glob("*/*-0")), TESTDATA / "kafka-0.7.2/direct", "nowhere"]
     here = kseg("dump", *form, *paths)

@@ -13,8 +13,8 @@ from cli.command import flip
 from conversion.conversions import options
 from kseg.conversion.planner import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
-from kseg.spark import conversion
-from kseg.spark.conversion import convert_on_spark
+from kseg.spark import jobs
+from kseg.spark.jobs import convert_on_spark
 from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
@@ -113,9 +113,9 @@ def test_a_failed_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest.Monke
     def no_room(*arguments: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(conversion, "convert_some", no_room)
+    monkeypatch.setattr(jobs, "convert_some", no_room)
     both(segments(tmp_path / "t-0"), tmp_path / "pieces", codec="zstd")
-    monkeypatch.setattr(conversion, "convert_segments", no_room)
+    monkeypatch.setattr(jobs, "convert_segments", no_room)
     with pytest.raises(OSError, match="No space left"):
         both(segments(tmp_path / "u-0"), tmp_path / "whole", codec="zstd")
     assert list((tmp_path / "whole/there").iterdir()) == []

@@ -452,7 +452,7 @@ def _converted_to(
 ) -> Plan:
     from kseg.conversion.planner import check_output, convert_to_new, run_to_new
     from kseg.conversion.record_files import check_codec, export_to_new
-    from kseg.conversion.table_import import import_records
+    from kseg.conversion.record_import import import_records
 
     check_output(output, paths if options.source else ())
     if {options.form, options.source} & {"parquet", "arrow"}:

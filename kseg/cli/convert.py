@@ -90,7 +90,7 @@ def command(
 
 def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptions, presentation: Presentation) -> int:
     from kseg.conversion.record_files import prepare_pyarrow
-    from kseg.conversion.table_import import import_records
+    from kseg.conversion.record_import import import_records
 
     if options.source != "jsonl":
         prepare_pyarrow()

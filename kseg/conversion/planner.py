@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import all_accepted, record
@@ -163,12 +164,11 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 """Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
 
 
-def check_space_to_rewrite(
-    path: str, name: str, files: list[SegmentFile], directory: str | None, request: ConvertOptions
+def _check_space(
+    path: str, files: list[SegmentFile], request: ConvertOptions, rewritten: Callable[[None], Converted]
 ) -> None:
-    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``.
-
-    The other arguments are those of `rewrite`, whose errors can be raised, too.
+    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``, and the errors
+    of `rewrite`. ``rewritten``: calls it.
     """
     growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
     if request.target is not None and not request.target.codec:
@@ -176,7 +176,7 @@ def check_space_to_rewrite(
     size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
     if size * growth + MARGIN_BYTES <= free_bytes(path):
         return
-    check_free(path, sum(rewrite(name, files, directory, request, None).files.values()))
+    check_free(path, sum(rewritten(None).files.values()))
 
 
 _MAX_DAMAGES = 20
@@ -216,10 +216,11 @@ class ConversionPlanner(Planner):
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
         files, folder, request = segments_of(directory), None, self._request_of(directory)
+        work = partial(rewrite, directory, files, directory, request)
         if not self._is_dry:
-            check_space_to_rewrite(directory, directory, files, directory, request)
+            _check_space(directory, files, request, work)
             folder = staged.enter_context(staging(directory)).make_folder()
-        made = rewrite(directory, files, directory, request, folder, self._conversion)
+        made = work(folder, self._conversion)
         report_losses(directory, made, self.reporter)
         if folder is not None:
             copy_owner_to_files(folder, directory)
@@ -292,14 +293,15 @@ def convert_to_new(
             is_file = source.directory is None and source.path != STANDARD_INPUT
             folder = made.add(source.name, is_dry, source.directory or resolved(source.path) * is_file)
             files = [segment_file(source.path)] if source.directory is None else segments_of(source.directory)
-            request, staged = request_of(source.directory), None if is_dry else folder
-            if staged is not None:
-                check_space_to_rewrite(staged, source.path, files, source.directory, request)
-            rewritten = rewrite(source.path, files, source.directory, request, staged, conversion)
-            report_losses(source.path, rewritten, messages)
-            if source.directory is not None and not is_dry:
-                complete(folder, source.directory, rewritten.carried)
+            request = request_of(source.directory)
+            work = partial(rewrite, source.path, files, source.directory, request)
             if not is_dry:
+                _check_space(folder, files, request, work)
+            rewritten = work(None if is_dry else folder, conversion)
+            report_losses(source.path, rewritten, messages)
+            if not is_dry:
+                if source.directory is not None:
+                    complete(folder, source.directory, rewritten.carried)
                 place = source.directory or os.path.dirname(resolved(source.path)) or "."
                 accepted = [] if source.path == STANDARD_INPUT else all_accepted(place)
                 record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())

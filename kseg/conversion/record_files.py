@@ -339,30 +339,29 @@ def _export_partitioned(
     reading.summarize()
 
 
-class _Measured:
-    """Counts what is written to an output, or to none."""
+class _Counted:
+    """Counts what a dry run would write."""
 
-    def __init__(self, output: TableOutput | None) -> None:
-        self._output, self.size = output, 0
+    size = 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: BytesLike) -> None:
         self.size += len(data)
-        if self._output is not None:
-            self._output.write(data)
 
-    def write_view(self, view: BytesLike) -> None:
-        self.size += len(view)
-        if self._output is not None:
-            self._output.write_view(view)
+    write_view = write
 
 
 @contextmanager
 def _measured(files: dict[str, int], open_output: OpenOutput | None, root: str, name: str) -> Iterator[TableOutput]:
     """Opens the file ``name`` below ``root``, and sets its size in ``files`` at the end."""
-    with ExitStack() as opened:
-        measured = _Measured(opened.enter_context(open_output(os.path.join(root, name))) if open_output else None)
-        yield measured
-    files[name] = measured.size
+    if open_output is None:
+        counted = _Counted()
+        yield counted
+        files[name] = counted.size
+        return
+    path = os.path.join(root, name)
+    with open_output(path) as output:
+        yield output
+    files[name] = os.path.getsize(path)
 
 
 class _PartitionedTables:

@@ -46,7 +46,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A scan is replaced by one with a smaller schema, as if the user had given it. It is planned by a source of its own:
  * Spark keeps the plan of a read, with its filters, in the source, which all queries of a DataFrame share.
  *
- * Janino compiles this file without generics (kseg/spark/pruning.py).
+ * Janino compiles this file without generics (kseg/spark/session.py).
  */
 public class ColumnPruning extends Rule {
     private static final String NAME = "kseg";
@@ -59,11 +59,15 @@ public class ColumnPruning extends Rule {
     private final Field sourceInPython = accessible(PythonDataSourceV2.class, "dataSourceInPython");
 
     public TreeNode apply(TreeNode plan) {
-        return pruned((LogicalPlan) plan, null);
+        try {
+            return pruned((LogicalPlan) plan, null);
+        } catch (IllegalAccessException error) {
+            throw new IllegalStateException(error.toString());
+        }
     }
 
     /** needed: the columns of a scan that its parents use; null: all. */
-    private LogicalPlan pruned(LogicalPlan plan, AttributeSet needed) {
+    private LogicalPlan pruned(LogicalPlan plan, AttributeSet needed) throws IllegalAccessException {
         if (plan instanceof DataSourceV2ScanRelation) {
             DataSourceV2ScanRelation found = (DataSourceV2ScanRelation) plan;
             return isOurs(found) ? scanOf(found, needed) : found;
@@ -74,23 +78,21 @@ public class ColumnPruning extends Rule {
                 return sumOfCounts((Aggregate) plan, counted);
             }
         }
-        final AttributeSet below;
+        AttributeSet below = null;
         if (plan instanceof Project) {
             below = plan.references();
         } else if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Filter && needed != null) {
             below = needed.$plus$plus(plan.references());
-        } else {
-            below = null;
         }
-        return (LogicalPlan) plan.mapChildren(new scala.runtime.AbstractFunction1() {
-            public Object apply(Object child) {
-                return ColumnPruning.this.pruned((LogicalPlan) child, below);
-            }
-        });
+        Object[] children = new Object[plan.children().size()];
+        for (int k = 0; k < children.length; k++) {
+            children[k] = pruned((LogicalPlan) plan.children().apply(k), below);
+        }
+        return (LogicalPlan) plan.withNewChildren(listOf(children));
     }
 
     /** Returns the scan whose records a query only counts, completely and without groups; null: it does more. */
-    private DataSourceV2ScanRelation counted(Aggregate plan) {
+    private DataSourceV2ScanRelation counted(Aggregate plan) throws IllegalAccessException {
         LogicalPlan child = plan.child();
         if (child instanceof Project && ((Project) child).projectList().isEmpty()) {
             child = ((Project) child).child();
@@ -106,15 +108,14 @@ public class ColumnPruning extends Rule {
         return isCount ? found : null;
     }
 
-    private boolean isOfRecords(DataSourceV2ScanRelation found) {
-        StructField[] fields = found.scan().readSchema().fields();
-        for (int k = 0; k < fields.length; k++) {
-            if (fields[k].metadata().contains(TABLE_OPTIONS)) {
+    private boolean isOfRecords(DataSourceV2ScanRelation found) throws IllegalAccessException {
+        for (StructField field : found.scan().readSchema().fields()) {
+            if (field.metadata().contains(TABLE_OPTIONS)) {
                 return false; // the mode of a table is not in the options of the scan
             }
         }
         Object mode = found.relation().options().getOrDefault("mode", "records");
-        return "records".equalsIgnoreCase((String) mode) && ((Filter[]) get(filtersOfScan, found.scan())).length == 0;
+        return "records".equalsIgnoreCase((String) mode) && ((Filter[]) filtersOfScan.get(found.scan())).length == 0;
     }
 
     /** Whether an output of an aggregate is count(*): of a literal, neither distinct nor filtered. */
@@ -131,13 +132,8 @@ public class ColumnPruning extends Rule {
     }
 
     /** Mode counts has a row for each task of a segment; without tasks there is none, and the sum is null. */
-    private LogicalPlan sumOfCounts(Aggregate plan, DataSourceV2ScanRelation found) {
-        Map options = new HashMap(found.relation().options().asCaseSensitiveMap());
-        options.keySet().removeIf(new java.util.function.Predicate() {
-            public boolean test(Object name) {
-                return ((String) name).equalsIgnoreCase("mode");
-            }
-        });
+    private LogicalPlan sumOfCounts(Aggregate plan, DataSourceV2ScanRelation found) throws IllegalAccessException {
+        Map options = new HashMap(found.relation().options()); // all names in lower case
         options.put("mode", "counts");
         StructType schema = new StructType().add("count", DataTypes.LongType, true);
         PythonTable table = new PythonTable(sourceOf(null), NAME, schema);
@@ -163,18 +159,19 @@ public class ColumnPruning extends Rule {
             && found.relation().table().name().equalsIgnoreCase(NAME);
     }
 
-    private DataSourceV2ScanRelation scanOf(DataSourceV2ScanRelation found, AttributeSet needed) {
+    private DataSourceV2ScanRelation scanOf(DataSourceV2ScanRelation found, AttributeSet needed)
+            throws IllegalAccessException {
         DataSourceV2Relation relation = found.relation();
-        Object shared = get(sourceOfTable, relation.table());
-        Filter[] filters = (Filter[]) get(filtersOfScan, found.scan());
+        Object shared = sourceOfTable.get(relation.table());
+        Filter[] filters = (Filter[]) filtersOfScan.get(found.scan());
         StructType all = found.scan().readSchema();
         List kept = columns(found, needed, filters);
-        boolean sharesFilters = SQLConf.get().pythonFilterPushDown() && get(sourceOfScan, found.scan()) == shared;
+        boolean sharesFilters = SQLConf.get().pythonFilterPushDown() && sourceOfScan.get(found.scan()) == shared;
         if (kept.size() == all.length() && !sharesFilters) {
             return found;
         }
         StructType schema = schemaOf(all, kept);
-        PythonTable table = new PythonTable(sourceOf(get(sourceInPython, shared)), NAME, schema);
+        PythonTable table = new PythonTable(sourceOf(sourceInPython.get(shared)), NAME, schema);
         ScanBuilder builder = table.newScanBuilder(relation.options());
         if (filters.length > 0 && ((SupportsPushDownFilters) builder).pushFilters(filters).length > 0) {
             throw new IllegalStateException("a filter is refused, once taken: " + Arrays.toString(filters));
@@ -183,18 +180,18 @@ public class ColumnPruning extends Rule {
     }
 
     /** inPython: what Python has made of the same options; null: nothing yet. */
-    private PythonDataSourceV2 sourceOf(Object inPython) {
+    private PythonDataSourceV2 sourceOf(Object inPython) throws IllegalAccessException {
         PythonDataSourceV2 source = new PythonDataSourceV2();
         source.setShortName(NAME);
-        set(sourceInPython, source, inPython);
+        sourceInPython.set(source, inPython);
         return source;
     }
 
     /** Returns the columns to read, at least one. */
     private List columns(DataSourceV2ScanRelation found, AttributeSet needed, Filter[] filters) {
         Set filtered = new HashSet();
-        for (int k = 0; k < filters.length; k++) {
-            filtered.addAll(Arrays.asList((Object[]) filters[k].references()));
+        for (Filter filter : filters) {
+            filtered.addAll(Arrays.asList((Object[]) filter.references()));
         }
         List kept = new ArrayList();
         Attribute first = (Attribute) found.output().apply(0);
@@ -216,11 +213,10 @@ public class ColumnPruning extends Rule {
 
     private StructType schemaOf(StructType all, List kept) {
         StructType schema = new StructType();
-        for (int k = 0; k < kept.size(); k++) {
-            schema = schema.add(all.apply(((Attribute) kept.get(k)).name()));
+        for (Object column : kept) {
+            schema = schema.add(all.apply(((Attribute) column).name()));
         }
-        for (int k = 0; k < all.length(); k++) {
-            StructField from = all.fields()[k];
+        for (StructField from : all.fields()) {
             if (from.metadata().contains(TABLE_OPTIONS)) {
                 StructField to = schema.fields()[0];
                 schema.fields()[0] = new StructField(to.name(), to.dataType(), to.nullable(), from.metadata());
@@ -256,22 +252,6 @@ public class ColumnPruning extends Rule {
             return field;
         } catch (NoSuchFieldException error) {
             throw new IllegalStateException(owner.getName() + " has no field " + name);
-        }
-    }
-
-    private static Object get(Field field, Object owner) {
-        try {
-            return field.get(owner);
-        } catch (IllegalAccessException error) {
-            throw new IllegalStateException(error.toString());
-        }
-    }
-
-    private static void set(Field field, Object owner, Object value) {
-        try {
-            field.set(owner, value);
-        } catch (IllegalAccessException error) {
-            throw new IllegalStateException(error.toString());
         }
     }
 }

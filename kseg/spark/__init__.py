@@ -38,7 +38,7 @@ def register(spark: "SparkSession") -> None:
 
     from kseg.spark.session import end_with_reasons, prune_columns, push_filters
     from kseg.spark.source import configured
-    from kseg.spark.storage import hadoop_settings
+    from kseg.spark.stores import hadoop_settings
 
     for kind in _errors_of(spark):
         end_with_reasons(kind)

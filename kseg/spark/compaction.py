@@ -112,7 +112,6 @@ class _GroupTask(NamedTuple):
 class _Result(NamedTuple):
     """The result of a group. ``map_failure``: why the map could not be built, with the index of the segment."""
 
-    number: int
     segment: CleanerSegment | None
     counts: Counter[str]
     keys: int
@@ -143,7 +142,7 @@ class SparkRound(Round):
         if failed := [each.map_failure for each in results if each.map_failure]:
             raise min(failed, key=itemgetter(0))[1]
         self.keys = sum(result.keys for result in results)
-        for group, result in zip(groups, sorted(results), strict=True):
+        for group, result in zip(groups, results, strict=True):
             if result.failure is not None or result.segment is None:
                 raise result.failure or KsegError("a task returned no segment")
             yield CleanedGroup(group, result.segment, result.counts)
@@ -278,7 +277,7 @@ def _clean(
             map_failures.append(found)
         else:
             entries.append(memoryview(found).cast("q"))
-    result = _Result(number, None, Counter(), keys, None, min(map_failures, key=itemgetter(0), default=None))
+    result = _Result(None, Counter(), keys, None, min(map_failures, key=itemgetter(0), default=None))
     try:
         segment, counts = _cleaned(shared, tasks[number], entries)
     except (KsegError, OSError) as error:

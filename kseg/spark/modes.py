@@ -7,7 +7,6 @@ import gc
 import inspect
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -128,16 +127,12 @@ def record_batches(task: Any, options: Options, schema: StructType) -> Iterator[
     columns = arrow_schema_of(schema)
     if TaskContext.get() is not None:
         _exempt_modules()
-    with stores_at(options.paths, options.storage), _remote_segments(task, options):
+    remote = [(part.file.path, part.remote) for part in task if getattr(part, "remote", None) is not None]
+    with stores_at(options.paths, options.storage), remote_segments_at(remote, options):
         if options.mode == "records":
             yield from _records(task, options, columns)
         else:
             yield from arrow.record_batches(_rows(task, options), columns)
-
-
-def _remote_segments(task: Any, options: Options) -> AbstractContextManager[None]:
-    found = [(part.file.path, part.remote) for part in task if getattr(part, "remote", None) is not None]
-    return remote_segments_at(found, options) if found else nullcontext()
 
 
 @cache

@@ -19,7 +19,7 @@ from kseg.export.scanning import ScanRequest, Wanted
 from kseg.options.values import BYTE_UNITS, codec_name, scaled
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import parse_time
-from kseg.spark.storage import Settings, Storage, located, storage_options
+from kseg.spark.stores import Settings, Storage, located, storage_options
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url
 

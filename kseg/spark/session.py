@@ -288,7 +288,6 @@ def _output_to(path: str) -> Iterator[None]:
 
 
 def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> Any:
-    builder = kind.builder.appName("kseg").master(master or f"local[{cores or '*'}]")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -300,16 +299,12 @@ def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> A
     }
     if _is_local(master):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder
+    return kind.builder.appName("kseg").master(master or f"local[{cores or '*'}]").config(map=settings)
 
 
 def _last_error(log: str) -> str | None:
     """Returns the last exception of the JVM's output, with the name of its class."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as stream:
-            errors = _JAVA_ERROR.findall(stream.read())
-    except OSError:
-        return None
-    return errors[-1] if errors else None
+    with suppress(OSError), open(log, encoding="utf-8", errors="replace") as stream:
+        if errors := _JAVA_ERROR.findall(stream.read()):
+            return str(errors[-1])
+    return None

@@ -1,20 +1,24 @@
-"""The data source ``kseg`` for PySpark's Python Data Source API: `spark.read.format("kseg")`.
+"""The data source ``kseg`` for PySpark's Python Data Source API: `spark.read.format("kseg")`, and ``readStream``.
 
 The module of a mode plans and reads tasks; this module connects it to Spark. PySpark requires Arrow record batches
 whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 import logging
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial, reduce
+from itertools import chain, pairwise, zip_longest
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -27,9 +31,24 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kseg.errors import KsegError
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # of PySpark 4.1
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc, unused-ignore]
+
+from kseg.errors import KsegError, PathError
 from kseg.export import pa
 from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
+from kseg.export.scanning import logs_around
+from kseg.formats.suffixes import LOG
+from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes import (
     check_schema,
     needs_only_offsets,
@@ -39,13 +58,23 @@ from kseg.spark.modes import (
     table_options,
     with_table_options,
 )
-from kseg.spark.options import WITHOUT_EFFECT, Options, parse_options, parse_write_options
+from kseg.spark.options import (
+    EARLIEST,
+    EVERY_PARTITION,
+    FIRST_OFFSET,
+    LATEST,
+    WITHOUT_EFFECT,
+    Options,
+    Positions,
+    parse_options,
+    parse_write_options,
+)
+from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks, end_of
 from kseg.spark.session import ForWorkers, for_workers
-from kseg.spark.storage import Settings
-from kseg.spark.stores import stores_at
+from kseg.spark.stores import Settings, places, remote_storage_at, stores_at
+from kseg.stores.trees import size_of
 
 if TYPE_CHECKING:
-    from kseg.spark.streams import KsegStreamReader
     from kseg.spark.writing import KsegWriter
 
 _log = logging.getLogger("kseg.spark")
@@ -142,8 +171,6 @@ class KsegDataSource(ForWorkers, DataSource):
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> "KsegStreamReader":
-        from kseg.spark.streams import HAS_LIMITS, KsegStreamReader
-
         options = self._options_for(schema)
         limits = options.max_files, options.max_bytes, options.max_offsets
         if not HAS_LIMITS and (any(limits) or options.start.is_latest):
@@ -211,3 +238,246 @@ class KsegPushingReader(KsegReader):
             if not is_exact:
                 left.append(each)
         return left
+
+
+# Segments as a stream: each closed segment once, as it appears in the directories.
+#
+# A segment is closed when its partition has a later one, because the broker (or a copying program) has moved on to
+# that. The stream's offset is a JSON object of this version; that of version 0 was the inner object with numbers only:
+#
+#     {"version": 1, "partitions": {"/archive/orders-0": {"next": 4711, "segments": 12}}}
+#
+# ``next`` is the base offset of the first unread segment, ``segments`` the number of segments of the directory that the
+# stream has passed: with both, the loss of an unread segment is noticed. A stream that began at the end of a log also
+# has ``start``, its first offset, until that segment is read.
+#
+# A limit of a micro-batch is reached segment by segment, in turns over the partition directories; a micro-batch has at
+# least one segment. Limits need PySpark 4.2 or later.
+
+HAS_LIMITS = SupportsTriggerAvailableNow is not object
+STREAM_MODES = ("records", "batches")
+VERSION = 1
+
+_UNKNOWN = -1
+"""Number of segments in an offset of version 0."""
+
+
+class DirectoryProgress(NamedTuple):
+    """How far a partition directory has been read."""
+
+    next: int = -1
+    segments: int = 0
+    start: int = FIRST_OFFSET
+
+
+class ClosedSegment(NamedTuple):
+    """A segment to which nothing is added. ``next``: the base offset of the segment after it."""
+
+    file: SegmentFile
+    next: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.file.base_offset or 0
+
+
+StreamProgress = dict[str, DirectoryProgress]
+"""By the paths of the directories."""
+Offset = dict[str, Any]
+"""The JSON object of `StreamProgress`."""
+
+
+class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the columns of ``schema``, with ``maxFilesPerTrigger``, ``maxBytesPerTrigger`` and
+    ``maxOffsetsPerTrigger``. Raises KsegError for options that streams do not support.
+    """
+
+    _target: StreamProgress | None = None
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        if options.mode not in STREAM_MODES:
+            raise KsegError(f"mode {options.mode} of format kseg is no stream; {' and '.join(STREAM_MODES)} are")
+        if options.is_committed:
+            raise KsegError("isolation read_committed is for batches: a stream does not know how transactions will end")
+        if options.end != Positions():
+            raise KsegError("a stream of format kseg has no end: endingOffsets and endingTimestamp are for batches")
+        self._options = options
+        self._schema = schema
+
+    def initialOffset(self) -> Offset:
+        """Returns the offset before the first segment; with startingOffsets latest, at the end of the present logs."""
+        if not self._options.start.is_latest:
+            return offset_of({})
+        with self.stores():
+            return offset_of({place: self._at_end(place) for place in self._directories() if self._is_latest(place)})
+
+    def _is_latest(self, directory: str) -> bool:
+        partition = parse_partition_name(own_name(directory)) or EVERY_PARTITION
+        start = self._options.start
+        is_latest = start.timestamp_of(partition) is None and start.number_of(partition, EARLIEST) == LATEST
+        return is_latest and bool(_logs(directory))
+
+    def _at_end(self, directory: str) -> DirectoryProgress:
+        logs, is_last_read = _logs(directory), self._options.includes_last
+        return DirectoryProgress(_base(logs[-1]) + is_last_read, len(logs) - 1 + is_last_read, end_of(logs[-1]))
+
+    def getDefaultReadLimit(self) -> "ReadLimit":
+        """Returns a limit of the options; if there are several, `latestOffset` respects all."""
+        given = self._options
+        kinds = ((ReadMaxFiles, given.max_files), (ReadMaxBytes, given.max_bytes), (ReadMaxRows, given.max_offsets))
+        return next((kind(limit) for kind, limit in kinds if limit is not None), ReadAllAvailable())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Ends the query after the segments that are closed now."""
+        self._target = self.closed()
+
+    def latestOffset(self, start: Offset | None = None, limit: "ReadLimit | None" = None) -> Offset:
+        """Returns the offset after the next micro-batch; without ``start`` after all closed segments, as PySpark 4.1
+        asks for it.
+
+        Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
+        """
+        if start is None:
+            return offset_of(self.closed())
+        with self.stores():
+            return self._after_micro_batch(progress_of(start), not isinstance(limit, ReadAllAvailable))
+
+    def _after_micro_batch(self, progress: StreamProgress, is_limited: bool) -> Offset:
+        files = size = offsets = 0
+        for directory, closed in _in_turns(self.unread(progress)):
+            if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
+                continue
+            files, size = files + 1, size + size_of(closed.file.path)
+            offsets += self._end_of(closed) - closed.base_offset
+            if is_limited and files > 1 and self._is_above(files, size, offsets):
+                break
+            segments = progress.get(directory, DirectoryProgress()).segments
+            progress[directory] = DirectoryProgress(closed.next, segments + 1)
+        return offset_of(progress)
+
+    def _end_of(self, closed: ClosedSegment) -> int:
+        """Returns the offset after a segment. Only the last one is opened for it, and only if offsets are limited."""
+        is_last = closed.next == closed.base_offset + 1 and self._options.includes_last
+        return end_of(closed.file) if is_last and self._options.max_offsets else closed.next
+
+    def _is_above(self, files: int, size: int, offsets: int) -> bool:
+        given = self._options
+        limits = ((files, given.max_files), (size, given.max_bytes), (offsets, given.max_offsets))
+        return any(limit is not None and number > limit for number, limit in limits)
+
+    def closed(self) -> StreamProgress:
+        """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
+        with self.stores():
+            listed = {directory: self._closed(directory) for directory in self._directories()}
+        return {
+            directory: DirectoryProgress(files[-1].next, len(files)) for directory, files in listed.items() if files
+        }
+
+    def unread(self, start: StreamProgress) -> dict[str, list[ClosedSegment]]:
+        """Returns the closed segments of each directory after an offset, in order.
+
+        Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
+        """
+        directories = self._directories()
+        for directory in sorted(start.keys() - set(directories)):
+            self._report_loss(f"{directory} is gone; it was read up to offset {start[directory].next}")
+        found = {}
+        for directory in directories:
+            begin = start.get(directory, DirectoryProgress()).next
+            files = [each for each in self._closed(directory) if each.base_offset >= begin]
+            # Without includeLast an open segment began at this offset, and has not been read.
+            is_gone = not self._options.includes_last and all(_base(log) != begin for log in _logs(directory))
+            if begin >= 0 and is_gone:
+                self._report_loss(f"{directory}: the segment at offset {begin} is gone; it was not read yet")
+            if files:
+                found[directory] = files
+        return found
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
+        before, after = progress_of(start), progress_of(end)
+        planner = SegmentSelector(self._options, is_stream=True)
+        wholes: list[Whole] = []
+        with self.stores():
+            for directory in sorted(after):
+                begin = before.get(directory, DirectoryProgress())
+                files = self._between(directory, begin, after[directory])
+                around = partial(logs_around, directory)
+                wholes += planner.wholes(directory, files, around, is_directory=True, since=begin.start)
+            return [InputPartition(task) for task in cut_into_tasks(wholes, self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """Yields the Arrow record batches of one task."""
+        return record_batches(partition.value, self._options, self._schema)
+
+    @contextmanager
+    def stores(self) -> Iterator[None]:
+        """Mounts the stores of URLs and remote storage for the length of a block."""
+        with stores_at(self._options.paths, self._options.storage), remote_storage_at(self._options):
+            yield
+
+    def _report_loss(self, what: str) -> None:
+        """Raises KsegError, or with failOnDataLoss false logs a warning."""
+        if self._options.fails_on_data_loss:
+            raise KsegError(f"{what}. With option failOnDataLoss false the stream goes on without it")
+        _log.warning("%s", what)
+
+    def _directories(self) -> list[str]:
+        names = list(places(self._options.paths))
+        return [path for path in names if self._options.has(*(parse_partition_name(own_name(path)) or (None, None)))]
+
+    def _closed(self, directory: str) -> list[ClosedSegment]:
+        logs = _logs(directory)
+        closed = [ClosedSegment(log, _base(after)) for log, after in pairwise(logs)]
+        if logs and self._options.includes_last:
+            closed.append(ClosedSegment(logs[-1], _base(logs[-1]) + 1))
+        return closed
+
+    def _between(self, directory: str, start: DirectoryProgress, end: DirectoryProgress) -> list[SegmentFile]:
+        """Returns the segments between two offsets of a directory. Raises KsegError if some of them are gone."""
+        try:
+            files = [log for log in _logs(directory) if start.next <= _base(log) < end.next]
+        except PathError as error:
+            if start != end:
+                self._report_loss(str(error))
+            return []
+        missing = end.segments - start.segments - len(files)
+        if missing > 0 and min(start.segments, end.segments) >= 0:
+            self._report_loss(
+                f"{directory}: {missing} segments from offset {start.next} to {end.next} are gone, not read yet"
+            )
+        return files
+
+
+def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:
+    """Yields the first segment of each directory, then the second ones, and so on."""
+    by_directory = ([(directory, closed) for closed in files] for directory, files in unread.items())
+    return (found for found in chain.from_iterable(zip_longest(*by_directory)) if found is not None)
+
+
+def offset_of(progress: StreamProgress) -> Offset:
+    """Returns the JSON object of an offset."""
+    found = {directory: each._asdict() for directory, each in progress.items()}
+    for each in found.values():
+        if each["start"] == FIRST_OFFSET:
+            del each["start"]
+    return {"version": VERSION, "partitions": found}
+
+
+def progress_of(offset: Offset) -> StreamProgress:
+    """Returns the progress in a JSON object. Raises KsegError if a newer kseg has written it."""
+    version = offset.get("version", 0)
+    if version not in (0, VERSION):
+        raise KsegError(f"the checkpoint of this stream has version {version}; this kseg knows those up to {VERSION}")
+    if not version:
+        return {os.path.abspath(directory): DirectoryProgress(number, _UNKNOWN) for directory, number in offset.items()}
+    return {directory: DirectoryProgress(**each) for directory, each in offset["partitions"].items()}
+
+
+def _logs(directory: str) -> list[SegmentFile]:
+    """Returns the .log files of a partition directory by base offset. Raises PathError if it cannot be read."""
+    return [file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None]
+
+
+def _base(file: SegmentFile) -> int:
+    return file.base_offset or 0

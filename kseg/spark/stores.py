@@ -2,20 +2,25 @@
 
 s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anyway, hdfs:// by WebHDFS
 (`kseg.stores.webhdfs`), others with fsspec. Ranges of a segment are fetched to a temporary file when they are needed.
+
+Their settings are options that start with ``storage.``, and Spark's Hadoop configuration. A task of a Python data
+source has no access to the JVM, and so to the configuration: `kseg.spark.register` reads it on the driver. Names of
+Hadoop are those of hadoop-aws (fs.s3a), hadoop-azure (fs.azure) and Google's connector (fs.gs), which become parameters
+of Python's file systems, and those of HDFS and of mount tables. None is shown: they contain credentials.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kseg.errors import KsegError, PathError, text_of
+from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.export import fs
 from kseg.logdir.remote_partitions import LiveSegment, RemoteTree
 from kseg.segment.paths import expand_globs, expand_path
-from kseg.spark.options import Options
-from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
@@ -23,6 +28,303 @@ from kseg.stores.object_urls import UrlObjects, UrlTree, check_credentials, open
 from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
+
+if TYPE_CHECKING:
+    from kseg.spark.options import Options
+
+# WebHDFS addresses of HDFS's name nodes, from a Hadoop configuration (DFSUtil.getInfoServer and HAUtil of Hadoop).
+
+USER = "HADOOP_USER_NAME"
+"""The name of the session's user among the properties."""
+SECURITY = "hadoop.security.authentication"
+
+_POLICY = "dfs.http.policy"
+_SERVICES = "dfs.ha.namenodes"
+_RPC = "dfs.namenode.rpc-address"
+_HTTP = {False: "dfs.namenode.http-address", True: "dfs.namenode.https-address"}
+_RPC_PORT = "8020"
+
+
+def webhdfs_options(url: str, properties: Mapping[str, str], given: Mapping[str, str]) -> dict[str, Any]:
+    """Returns parameters of WebHDFS for hdfs, webhdfs and swebhdfs. ``given``: options, which take precedence."""
+    place, options = urlsplit(url), dict[str, Any]()
+    if "token" not in given:
+        if properties.get(SECURITY) == "kerberos":
+            options["kerberos"] = True
+        elif USER in properties and not place.username:
+            options["user"] = properties[USER]
+    if place.scheme == "hdfs":
+        is_https = properties.get(_POLICY) == "HTTPS_ONLY"
+        others = {"host", "port", "name_nodes"} & given.keys()
+        options["name_nodes"] = () if others else name_nodes(place.netloc.rpartition("@")[2], properties, is_https)
+        options["use_https"] = is_https
+    return options
+
+
+def name_nodes(authority: str, properties: Mapping[str, str], is_https: bool) -> tuple[str, ...]:
+    """Returns HOST:PORT of each name node of a name service or host; HOST where the default port holds.
+
+    Raises KsegError if a name service has a name node without an address.
+    """
+    http = _HTTP[is_https]
+    numbers = properties.get(f"{_SERVICES}.{authority}", "").replace(",", " ").split()
+    suffixes = [f".{authority}.{number}" for number in numbers] or [f".{authority}"]
+    found = [_address(properties.get(http + suffix, ""), properties.get(_RPC + suffix, "")) for suffix in suffixes]
+    if any(found) or numbers:
+        if not all(found):
+            suffix = suffixes[found.index("")]
+            raise KsegError(f"hdfs://{authority}: the Hadoop configuration has no {_RPC}{suffix} and no {http}{suffix}")
+        return tuple(found)
+    return (_of_host(authority, properties, http),)
+
+
+def _of_host(authority: str, properties: Mapping[str, str], http: str) -> str:
+    for name, value in properties.items():
+        if name.startswith(f"{_RPC}.") and _with_port(value) == _with_port(authority):
+            return _address(properties.get(http + name.removeprefix(_RPC), ""), authority)
+    given, host = properties.get(http, ""), authority.partition(":")[0]
+    is_default = _with_port(urlsplit(properties.get(DEFAULT, "")).netloc) == _with_port(authority)
+    is_own = is_default or given.rpartition(":")[0] in ("", "0.0.0.0", host)
+    return _address(given if is_own else "", authority)
+
+
+def _address(given: str, authority: str) -> str:
+    """Returns an address; a host of its own replaces the wildcard. "" if nothing is known."""
+    host, _, port = given.rpartition(":")
+    own = authority.partition(":")[0]
+    if host not in ("", "0.0.0.0"):
+        return given
+    return f"{own}:{port}" if own and port else own
+
+
+def _with_port(authority: str) -> str:
+    return authority if ":" in authority or not authority else f"{authority}:{_RPC_PORT}"
+
+
+# Paths as Spark's JVM understands them: of the default file system, of mount tables (viewfs) and of Databricks.
+#
+# Source: FileSystem.getDefaultUri, and the links of org.apache.hadoop.fs.viewfs.
+
+MOUNT_TABLES = "fs.viewfs.mounttable."
+DEFAULT = "fs.defaultFS"
+_DATABRICKS = "/dbfs"
+"""Where Databricks mounts its file system."""
+_SHOWN_LINKS = 5
+
+
+def located(path: str, properties: Mapping[str, str]) -> str:
+    """Returns a path or URL that readers open. ``properties``: the Hadoop configuration. Raises KsegError."""
+    links: list[str] = []
+    while True:
+        parts = urlsplit(path)
+        if parts.scheme == "dbfs":
+            local = f"{_DATABRICKS}/{path.partition(':')[2].lstrip('/')}"
+            if os.path.isdir(_DATABRICKS):
+                return local
+            raise UnsupportedError(f"{path}: Databricks mounts it as {local}, but this machine has no {_DATABRICKS}")
+        if parts.scheme in ("hdfs", "viewfs") and not parts.netloc:
+            path = _with_authority(path, properties)
+        if parts.scheme != "viewfs":
+            return path
+        link, path = _target(path, properties)
+        if link in links:
+            raise KsegError(f"{link}: this link leads to itself: {', '.join(links)}")
+        links.append(link)
+
+
+def _with_authority(path: str, properties: Mapping[str, str]) -> str:
+    """Completes hdfs:///PATH by the default file system, viewfs:///PATH also by the default mount table."""
+    parts, usual = urlsplit(path), urlsplit(properties.get(DEFAULT, ""))
+    authority = usual.netloc if usual.scheme == parts.scheme else ""
+    if not authority and parts.scheme == "viewfs":
+        authority = properties.get(f"{MOUNT_TABLES}default.name.key", "default")
+    if not authority:
+        known = f"fs.defaultFS is {shown(properties[DEFAULT])}" if DEFAULT in properties else "there is no fs.defaultFS"
+        raise KsegError(f"{path}: has no name node, and {known}: give hdfs://HOST/PATH")
+    return f"{parts.scheme}://{authority}/{path.partition(':')[2].lstrip('/')}"
+
+
+def _target(url: str, properties: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the longest link of a viewfs URL as a URL, and the target of the whole. Raises KsegError."""
+    scheme, _, rest = url.partition("://")
+    table, _, inner = rest.partition("/")
+    prefix = f"{MOUNT_TABLES}{table}.link."
+    links = {
+        name.removeprefix(prefix).strip("/"): value for name, value in properties.items() if name.startswith(prefix)
+    }
+    inner = inner.strip("/")
+    found = max((link for link in links if f"{inner}/".startswith(f"{link}/" if link else "")), key=len, default=None)
+    if found is None:
+        names = [f"/{link}" for link in sorted(links)]
+        more = [f"{len(names) - _SHOWN_LINKS} more"] if len(names) > _SHOWN_LINKS else []
+        known = f"its links are {', '.join(names[:_SHOWN_LINKS] + more)}" if names else "it has none"
+        raise KsegError(f"{url}: no link of mount table {table} in the Hadoop configuration leads there: {known}")
+    below = inner.removeprefix(found).lstrip("/")
+    return f"{scheme}://{table}/{found}", f"{links[found].rstrip('/')}/{below}" if below else links[found]
+
+
+HDFS_SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
+"""Schemes of HDFS."""
+
+Settings = tuple[tuple[str, str], ...]
+"""Names and values."""
+
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
+_WORDS = {"true": True, "false": False}
+
+_S3A = "fs.s3a."
+_S3_NAMES = {
+    "access.key": "access_key", "secret.key": "secret_key", "session.token": "session_token",
+    "endpoint.region": "region", "assumed.role.arn": "role_arn",
+}  # fmt: skip
+_S3_OTHERS = ("endpoint", "connection.ssl.enabled", "aws.credentials.provider")
+_SECRETS = ("access.key", "secret.key", "session.token")
+"""Names that a credential file of Hadoop can hold."""
+_AMAZON = re.compile(r"s3[.-](?:([a-z0-9-]+)\.)?amazonaws\.com(\.cn)?$")
+
+_AZURE = "fs.azure."
+_AZURE_NAMES = {
+    "account.key": "account_key", "sas.fixed.token": "sas_token", "account.oauth2.client.id": "client_id",
+    "account.oauth2.client.secret": "client_secret",
+}  # fmt: skip
+_AZURE_ENDPOINT = "account.oauth2.client.endpoint"
+
+_GOOGLE = ("fs.gs.auth.", "google.cloud.auth.")
+"""Prefixes of credentials; the second is that of earlier releases."""
+_GOOGLE_NAMES = ("type", "null.enable", "service.account.json.keyfile")
+_GOOGLE_ROOT = "fs.gs.storage.root.url"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Settings for URLs. ``given``: options without their prefix; ``hadoop``: properties of the configuration."""
+
+    given: Settings = field(default=(), repr=False)
+    hadoop: Settings = field(default=(), repr=False)
+
+    def options_for(self, url: str) -> dict[str, Any]:
+        """Returns the parameters of a URL's file system; an option takes precedence over a property."""
+        place, properties, given = urlsplit(url), dict(self.hadoop), dict(self.given)
+        options: dict[str, Any] = {}
+        if scheme_of(url) == "s3":
+            options = _s3_options(properties, place.netloc)
+        elif scheme_of(url) == "abfs":
+            options = _azure_options(properties, place.netloc.rpartition("@")[2])
+        elif scheme_of(url) == "gs":
+            options = _google_options(properties)
+        elif place.scheme in HDFS_SCHEMES and given.pop("libhdfs", "false") != "true":
+            options = webhdfs_options(url, properties, given)
+        return options | {name: _WORDS.get(value, value) for name, value in given.items()}
+
+
+def scheme_of(url: str) -> str:
+    """Returns the scheme of a URL, the same for all names of a store."""
+    scheme = urlsplit(url).scheme
+    return _ALIASES.get(scheme, scheme)
+
+
+def storage_options(given: Mapping[str, str]) -> Settings:
+    """Returns the options that start with ``storage.``, without it."""
+    found = ((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
+    return tuple(sorted(found))
+
+
+def hadoop_settings(spark: Any) -> Settings:
+    """Returns the properties of stores in the Hadoop configuration of a session; none if it is a Connect session."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return ()
+    spark._jvm.org.apache.hadoop.hdfs.HdfsConfiguration.init()  # hdfs-site.xml
+    configuration = session.sessionState().newHadoopConf()
+    found = {
+        prefix + name: str(value)
+        for prefix, is_known in _KNOWN.items()
+        for name, value in configuration.getPropsWithPrefix(prefix).items()
+        if is_known(name) and value
+    }
+    found[USER] = str(spark.sparkContext.sparkUser())
+    for name in _SECRETS:
+        secret = configuration.getPassword(_S3A + name)
+        if secret is not None:
+            found[_S3A + name] = "".join(secret)
+    return tuple(sorted(found.items()))
+
+
+def _is_s3(name: str) -> bool:
+    """Whether fs.s3a.NAME or fs.s3a.bucket.BUCKET.NAME is known."""
+    known = (*_S3_NAMES, *_S3_OTHERS)
+    return name in known or (name.startswith("bucket.") and name.endswith(tuple(f".{each}" for each in known)))
+
+
+def _is_azure(name: str) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in (*_AZURE_NAMES, _AZURE_ENDPOINT))
+
+
+_KNOWN: Mapping[str, Callable[[str], bool]] = {
+    _S3A: _is_s3,
+    _AZURE: _is_azure,
+    _POLICY: lambda name: not name,
+    **dict.fromkeys((_SERVICES, _RPC, *_HTTP.values()), lambda name: not name or name.startswith(".")),
+    MOUNT_TABLES: lambda _: True,
+    DEFAULT: lambda name: not name,
+    SECURITY: lambda name: not name,
+    **dict.fromkeys(_GOOGLE, _GOOGLE_NAMES.__contains__),
+    _GOOGLE_ROOT: lambda name: not name,
+}
+"""Prefixes of properties, and which of their names are used."""
+
+
+def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
+    def get(name: str) -> str:
+        return properties.get(f"{_S3A}bucket.{bucket}.{name}") or properties.get(_S3A + name) or ""
+
+    options: dict[str, Any] = {ours: get(name) for name, ours in _S3_NAMES.items() if get(name)}
+    if "AnonymousAWSCredentialsProvider" in get("aws.credentials.provider"):
+        options = {"anonymous": True} | {name: value for name, value in options.items() if name == "region"}
+    if endpoint := get("endpoint"):
+        scheme, _, host = endpoint.rpartition("://")
+        usual = "http" if get("connection.ssl.enabled") == "false" else "https"
+        options |= _endpoint_options(host.rstrip("/"), scheme or usual)
+    return options | {"region": get("endpoint.region")} if get("endpoint.region") else options
+
+
+def _endpoint_options(host: str, scheme: str) -> Iterator[tuple[str, str]]:
+    """Yields the parameters of an endpoint; pyarrow knows those of Amazon by their regions."""
+    amazon = _AMAZON.fullmatch(host)
+    if amazon is None:
+        yield "endpoint_override", host
+        yield "scheme", scheme
+    elif amazon[1]:
+        yield "region", amazon[1]
+
+
+def _azure_options(properties: Mapping[str, str], host: str) -> dict[str, Any]:
+    def get(name: str) -> str:
+        return properties.get(f"{_AZURE}{name}.{host}") or properties.get(_AZURE + name) or ""
+
+    options: dict[str, Any] = {ours: get(name) for name, ours in _AZURE_NAMES.items() if get(name)}
+    if "client_id" in options and (endpoint := get(_AZURE_ENDPOINT)):
+        options["tenant_id"] = urlsplit(endpoint).path.strip("/").partition("/")[0]
+    return options
+
+
+def _google_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Returns parameters of pyarrow's file system; with a key file those of gcsfs, because pyarrow takes none."""
+
+    def get(name: str) -> str:
+        return next((properties[prefix + name] for prefix in _GOOGLE if properties.get(prefix + name)), "")
+
+    kind, root = get("type"), properties.get(_GOOGLE_ROOT, "").rstrip("/")
+    is_anonymous = kind == "UNAUTHENTICATED" or get("null.enable") == "true"
+    key_file = get("service.account.json.keyfile")
+    if key_file and not is_anonymous and kind in ("", "SERVICE_ACCOUNT_JSON_KEYFILE"):
+        # Streams would not find new segments in a listing that is kept.
+        options: dict[str, Any] = {"token": key_file, "use_listings_cache": False}
+        return options | ({"endpoint_url": root} if root else {})
+    options = {"anonymous": True} if is_anonymous else {}
+    scheme, _, host = root.rpartition("://")
+    return options | ({"endpoint_override": host, "scheme": scheme or "https"} if host else {})
+
 
 # Resolves the paths of a DataFrame: files, partition and log directories, and globs.
 
@@ -49,7 +351,7 @@ def places(paths: Iterable[str]) -> Iterator[str]:
 
 
 @contextmanager
-def remote_storage_at(options: Options) -> Iterator[None]:
+def remote_storage_at(options: "Options") -> Iterator[None]:
     """Mounts the remote storage among the paths while a read is planned. Raises PathError if a path does not exist."""
     paths = (path for path in expanded_paths(options.paths) if trees.isdir(path) and is_remote_storage(path))
     with trees.mounted((path, _tree(path, options)) for path in paths):
@@ -57,7 +359,7 @@ def remote_storage_at(options: Options) -> Iterator[None]:
 
 
 @contextmanager
-def remote_segments_at(found: Sequence[tuple[str, LiveSegment]], options: Options) -> Iterator[None]:
+def remote_segments_at(found: Sequence[tuple[str, LiveSegment]], options: "Options") -> Iterator[None]:
     """Mounts the remote segments of a task at the paths of their .log."""
     roots = {root: _tree(root, options) for root in {os.path.dirname(os.path.dirname(path)) for path, _ in found}}
     with trees.mounted(roots.items()):
@@ -68,7 +370,7 @@ def remote_segments_at(found: Sequence[tuple[str, LiveSegment]], options: Option
         yield
 
 
-def _tree(path: str, options: Options) -> RemoteTree:
+def _tree(path: str, options: "Options") -> RemoteTree:
     return RemoteTree(objects_at(path, options.storage) if is_url(path) else LocalObjects(path), options.keys)
 
 
@@ -193,10 +495,8 @@ class ArrowObjects(Objects):
             return work(*arguments)
         except FileNotFoundError:
             raise
-        except OSError as error:
-            raise PathError(f"{self.path(name)}: {text_of(error)}") from error
         except Exception as error:  # some of pyarrow's are no OSError
-            raise PathError(f"{self.path(name)}: {error}") from error
+            raise PathError(f"{self.path(name)}: {text_of(error)}") from error
 
 
 def is_stored(path: str) -> bool:

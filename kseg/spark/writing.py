@@ -34,8 +34,7 @@ from kseg.segment.writer import RollLimits
 from kseg.spark.modes import columns_of
 from kseg.spark.options import WriteOptions
 from kseg.spark.session import ForWorkers
-from kseg.spark.storage import Storage
-from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
+from kseg.spark.stores import GOOGLE, Storage, can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, local_path, shown, without_credentials
 
@@ -330,8 +329,10 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
     def _written(
         self, iterator: Iterator["pa.RecordBatch"], writers: PartitionWriters[RowsWriter]
     ) -> dict[str, PartitionRange]:
-        for batch in iterator:
-            for name, part in self._by_partition(batch):
+        for batch in (each for each in iterator if each.num_rows):
+            with errors_at("rows", KsegError, of=ValueError):
+                parts = [*by_partition(batch)] if self._partition is None else [(self._partition, batch)]
+            for name, part in parts:
                 writer = writers.use(name, part.nbytes)
                 with errors_at(name, KsegError, of=ValueError):
                     writer.add_table(part)
@@ -343,15 +344,6 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
         hint = f" in a task: {_SORT_HINT}"
         return RowsWriter(name, folder, codec_target(options.codec), options.batch_bytes, limits, hint)
-
-    def _by_partition(self, batch: "pa.RecordBatch") -> Iterator[tuple[str, "pa.RecordBatch"]]:
-        if not batch.num_rows:
-            return
-        if self._partition is not None:
-            yield self._partition, batch
-            return
-        with errors_at("rows", KsegError, of=ValueError):
-            yield from by_partition(batch)
 
     def commit(self, messages: list[Any]) -> None:
         """Moves everything into place. Raises KsegError if several tasks have written the same offsets."""

@@ -12,7 +12,7 @@ import pytest
 import kseg as package
 from cli.command import TESTDATA, Kseg, flip, spawned, unchanged
 from kernel.rendering import batch, record
-from kseg.conversion import record_files, table_import
+from kseg.conversion import record_files, record_import
 from kseg.errors import KsegError
 from kseg.export import scanning
 from kseg.segment.files import LAST_OFFSET
@@ -167,9 +167,9 @@ def test_rows_in_any_order_are_sorted(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, files: int
 ) -> None:
     """In runs that fit into memory; programs that write tables on several cores mix their rows."""
-    monkeypatch.setattr(table_import, "_SORT_BYTES", 2000)
-    monkeypatch.setattr(table_import, "_RUN_BYTES", 100)
-    monkeypatch.setattr(table_import, "CHUNK_ROWS", 16)
+    monkeypatch.setattr(record_import, "_SORT_BYTES", 2000)
+    monkeypatch.setattr(record_import, "_RUN_BYTES", 100)
+    monkeypatch.setattr(record_import, "CHUNK_ROWS", 16)
     everything = [(topic, number, offset) for topic in "ab" for number in (2, 10) for offset in range(50)]
     mixed = random.Random(4).sample(everything, len(everything))
     for n in range(files):
@@ -266,7 +266,7 @@ def test_damaged_files_give_an_error_or_rows(tmp_path: Path, form: str) -> None:
         (tmp_path / "table").write_bytes(data)
         try:
             asked = (ConvertOptions(source=form), ChangeOptions(True, True), Recording())
-            table_import.import_records([str(tmp_path / "table")], str(tmp_path / "new"), *asked)
+            record_import.import_records([str(tmp_path / "table")], str(tmp_path / "new"), *asked)
         except KsegError as error:
             texts.add(str(error))
     assert len(texts) > 4
@@ -294,18 +294,18 @@ def test_lengths_of_an_arrow_file_are_not_taken_on_trust(kseg: Kseg, tmp_path: P
 
 def test_repeated_values_are_written_out_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file can hold gigabytes of them, in headers too."""
-    monkeypatch.setattr(table_import, "_STEP_BYTES", 1 << 16)
+    monkeypatch.setattr(record_import, "_STEP_BYTES", 1 << 16)
     large, count = b"x" * (1 << 14), 1000
     pairs = pa.array([[{"key": "h", "value": large}]] * count)
     path = write(tmp_path / "table", {"value": [large] * count, "headers": pairs})
     assert path.stat().st_size < 1 << 16
     with path.open("rb") as opened:
-        steps = [list(table_import._in_steps(each)) for each in table_import._parquet(str(path), opened)]
+        steps = [list(record_import._in_steps(each)) for each in record_import._parquet(str(path), opened)]
     assert [step.num_rows for step in itertools.chain.from_iterable(steps)].count(1) > count // 2
     assert sum(step.num_rows for step in itertools.chain.from_iterable(steps)) == count
-    monkeypatch.setattr(table_import, "MAX_BATCH_BYTES", 1 << 14)
+    monkeypatch.setattr(record_import, "MAX_BATCH_BYTES", 1 << 14)
     with pytest.raises(ValueError, match="a row has"):
-        list(table_import._in_steps(steps[0][0].slice(0, 1)))
+        list(record_import._in_steps(steps[0][0].slice(0, 1)))
 
 
 # --partition-by: directories of tables

@@ -12,7 +12,7 @@ from broker.jars import class_path
 
 pytest.importorskip("requests", reason="requests is not installed")
 
-from kseg.spark.storage import hadoop_settings
+from kseg.spark.stores import hadoop_settings
 from spark.reading import rows_of
 
 RELEASE = "3.5.0"

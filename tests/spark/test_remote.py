@@ -145,8 +145,7 @@ def test_the_option_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_stream_of_a_store() -> None:
-    from kseg.spark.source import KsegDataSource
-    from kseg.spark.streams import offset_of
+    from kseg.spark.source import KsegDataSource, offset_of
 
     source = KsegDataSource({"path": str(store_of("both")), "privatekeys": KEYS, "includelast": "true"})
     reader = source.streamReader(source.schema())

@@ -9,9 +9,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kseg.errors import KsegError, PathError, UnsupportedError
-from kseg.spark.source import KsegDataSource
+from kseg.spark.source import KsegDataSource, offset_of
 from kseg.spark.stores import ArrowObjects, file_system
-from kseg.spark.streams import offset_of
 from spark.reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

@@ -10,7 +10,7 @@ from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
-from kseg.logdir.cluster_metadata import LoadedImage, image_of_snapshot, load_image
+from kseg.logdir.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
 from kseg.output.notices import Notices, on_one_line
@@ -63,7 +63,7 @@ def _loaded(path: str, end: int | None) -> LoadedImage:
             raise PathError(f"{path}: is neither a directory nor a snapshot OFFSET-EPOCH.checkpoint")
         if end is not None:
             raise RequestError(f"{path}: is one snapshot; --as-of and --since are for a directory")
-        return image_of_snapshot(file)
+        return load_snapshot(path)
     inside = os.path.join(path, METADATA_PARTITION)
     directory = inside if trees.isdir(inside) else path
     files = list_segments(directory)

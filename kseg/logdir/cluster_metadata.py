@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from kseg.decoders.framed import read_framed
@@ -34,7 +35,7 @@ from kseg.logdir.metadata_image import (
 )
 from kseg.logdir.server_properties import SYNONYMS, ServerProperties
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments
+from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
 from kseg.sidefiles.text_files import (
@@ -57,7 +58,7 @@ Bag = Counter[tuple[int, int, str]]
 
 _MARKERS: Kinds = frozenset({BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION})
 
-_NONE, _STARTED, _CONTINUED, _ENDED, _ABORTED = range(5)
+_NONE, _OPEN, _ENDED, _ABORTED = range(4)
 """States of a transaction."""
 
 
@@ -110,25 +111,25 @@ class BatchLoader:
         self._transaction, self._batches = _NONE, 0
 
     def _replay(self, api_key: int, fields: Fields, index: int) -> None:
-        is_open = self._transaction in (_STARTED, _CONTINUED)
+        is_open = self._transaction == _OPEN
         if api_key == BEGIN_TRANSACTION:
             if is_open:
                 raise ReplayError("a transaction begins within another")
             if index or self._batches:
                 self.image.apply()
                 self._batches = 0
-            self._transaction = _STARTED
+            self._transaction = _OPEN
         elif api_key in (END_TRANSACTION, ABORT_TRANSACTION):
             if not is_open:
                 raise ReplayError("a transaction ends that has not begun")
             self._transaction = _ENDED if api_key == END_TRANSACTION else _ABORTED
         else:
-            self._transaction = _CONTINUED if is_open else _NONE
+            self._transaction = _OPEN if is_open else _NONE
             self.image.replay(api_key, fields)
 
     def finish(self) -> bool:
         """Takes back a transaction that has not ended. Returns whether there was one."""
-        was_open = self._transaction in (_STARTED, _CONTINUED)
+        was_open = self._transaction == _OPEN
         self.image.discard()
         self._transaction, self._batches = _NONE, 0
         return was_open
@@ -157,10 +158,31 @@ def intact_batches(path: str) -> Iterator[RecordBatch | None]:
                 yield batch if batch.is_valid and isinstance(batch, RecordBatch) else None
 
 
-def snapshot_image(path: str, kinds: Kinds | None = None, is_whole: bool = True) -> MetadataImage:
+def bag(image: MetadataImage) -> Bag:
+    """Returns the records of an image, to be compared with those of another."""
+    return Counter((api_key, version, json_text(fields)) for api_key, version, fields in image.records())
+
+
+@dataclass(slots=True)
+class LoadedImage:
+    """An image and where it ends: the offset of the next record, and the leader epoch of the last batch.
+
+    ``snapshot``: the name of the file it begins with. ``lacking``: why later records are not in it, "" if all are;
+    ``is_cut``: because of damage, at which a node's start cuts the log off.
+    """
+
+    image: MetadataImage
+    offset: int = 0
+    epoch: int = 0
+    snapshot: str | None = None
+    lacking: str = ""
+    is_cut: bool = False
+
+
+def load_snapshot(path: str, kinds: Kinds | None = None, is_whole: bool = True) -> LoadedImage:
     """Returns the image of a snapshot. ``kinds``: as for `BatchLoader`; ``is_whole`` false: the image of what can be
     read. Raises RefusedRecordError, and KsegError if it is damaged or not complete."""
-    image, is_complete = MetadataImage(), False  # a snapshot ends with a control batch
+    file, image, is_complete = segment_file(path), MetadataImage(), False  # a snapshot ends with a control batch
 
     def failed(error: KsegError) -> None:
         if is_whole:
@@ -186,33 +208,7 @@ def snapshot_image(path: str, kinds: Kinds | None = None, is_whole: bool = True)
     if not is_complete:
         failed(KsegError(f"{path}: it is not complete"))
     image.apply()
-    return image
-
-
-def bag(image: MetadataImage) -> Bag:
-    """Returns the records of an image, to be compared with those of another."""
-    return Counter((api_key, version, json_text(fields)) for api_key, version, fields in image.records())
-
-
-@dataclass(slots=True)
-class LoadedImage:
-    """An image and where it ends: the offset of the next record, and the leader epoch of the last batch.
-
-    ``snapshot``: the name of the file it begins with. ``lacking``: why later records are not in it, "" if all are;
-    ``is_cut``: because of damage, at which a node's start cuts the log off.
-    """
-
-    image: MetadataImage
-    offset: int = 0
-    epoch: int = 0
-    snapshot: str | None = None
-    lacking: str = ""
-    is_cut: bool = False
-
-
-def image_of_snapshot(file: SegmentFile, kinds: Kinds | None = None, is_whole: bool = True) -> LoadedImage:
-    """Returns the image of one snapshot, see `snapshot_image`. Raises KsegError."""
-    return LoadedImage(snapshot_image(file.path, kinds, is_whole), file.base_offset or 0, file.epoch or 0, file.name)
+    return LoadedImage(image, file.base_offset or 0, file.epoch or 0, file.name)
 
 
 def snapshots_among(files: list[SegmentFile]) -> list[SegmentFile]:
@@ -228,7 +224,7 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
     can replay, end the image: see `LoadedImage.lacking`.
     """
     snapshots = [file for file in snapshots_among(files) if end is None or (file.base_offset or 0) <= end]
-    found = image_of_snapshot(snapshots[-1]) if snapshots else LoadedImage(MetadataImage())
+    found = load_snapshot(snapshots[-1].path) if snapshots else LoadedImage(MetadataImage())
     start, loader = found.offset, BatchLoader(found.image)
     try:
         for path, batch in _batches_of_log(files):
@@ -274,11 +270,11 @@ def load_readable(
     missing offsets, refused records, the rest of a transaction whose beginning is missing. ``kinds``: as for
     `BatchLoader`. It begins with the newest snapshot that is whole; with a damaged one if the log does not go on
     there."""
-    logs = [file for file in files if file.kind == LOG and not file.leftover]
+    logs = _logs(files)
     found, unread = _first_readable(snapshots_among(files), logs, end, kinds)
     start, errors, skipped = found.offset, list[KsegError](), list[RefusedRecordError]()
     loader, damaged, markers = BatchLoader(found.image, skipped, kinds), "", list[tuple[int, int]]()
-    logs = [file for i, file in enumerate(logs) if i + 1 == len(logs) or (logs[i + 1].base_offset or 0) > start]
+    logs = _logs(files, start)
 
     def missing(path: str, what: str) -> None:
         cut = "; the transaction that is open there" if loader.finish() else ""
@@ -329,13 +325,13 @@ def _first_readable(
     for snapshot in reversed(snapshots):
         if end is None or (snapshot.base_offset or 0) <= end:
             try:
-                found = image_of_snapshot(snapshot, kinds)
+                found = load_snapshot(snapshot.path, kinds)
                 break
             except KsegError as error:
                 unread.append((snapshot.base_offset or 0, error))
                 damaged = damaged or snapshot
     if damaged is not None and (not logs or (logs[0].base_offset or 0) > found.offset):
-        found = image_of_snapshot(damaged, kinds, is_whole=False)
+        found = load_snapshot(damaged.path, kinds, is_whole=False)
         unread = [(LAST_OFFSET, unread[0][1])]  # nothing else has its records
     return found, unread
 
@@ -351,11 +347,16 @@ def _transaction_markers(files: list[SegmentFile]) -> list[tuple[int, int]]:
     return sorted(found)
 
 
+def _logs(files: list[SegmentFile], start: int = -1) -> list[SegmentFile]:
+    """Returns the .log files that may hold offsets above ``start``."""
+    logs = [file for file in files if file.kind == LOG and not file.leftover]
+    return [file for file, behind in zip_longest(logs, logs[1:]) if not behind or (behind.base_offset or 0) > start]
+
+
 def _batches_of_log(files: list[SegmentFile]) -> Iterator[tuple[str, RecordBatch | None]]:
     """Yields the intact batches of the .log files with the path of each, None for each damaged range or batch."""
-    for file in files:
-        if file.kind == LOG and not file.leftover:
-            yield from ((file.path, batch) for batch in intact_batches(file.path))
+    for file in _logs(files):
+        yield from ((file.path, batch) for batch in intact_batches(file.path))
 
 
 def replay_log(files: list[SegmentFile]) -> ReplayedLog:
@@ -391,7 +392,7 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
     if snapshot is None:
         return loader
     try:
-        image = snapshot_image(snapshot.path)
+        image = load_snapshot(snapshot.path).image
     except RefusedRecordError as error:
         found.refused_snapshots[snapshot.name] = error
         return loader
@@ -411,12 +412,10 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
-_BROKER, _BROKER_GONE, _TOPIC, _PARTITION, _CONFIG = 0, 1, 2, 3, 4
-_PARTITION_CHANGE, _REMOVE_TOPIC, _BROKER_CHANGE, _CONTROLLER, _CONTROLLER_GONE = 5, 9, 17, 27, 29
-"""Record types, by their api keys."""
-_OF_TOPICS = frozenset({_BROKER, _BROKER_GONE, _BROKER_CHANGE, _TOPIC, _CONFIG, _REMOVE_TOPIC})
-_OF_TOPICS |= {_CONTROLLER, _CONTROLLER_GONE}
-_OF_PARTITIONS = frozenset({_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC})
+_OF_TOPICS = frozenset({0, 1, 2, 4, 9, 17, 27, 29})
+"""Records of brokers, topics, settings and controllers, by their api keys."""
+_OF_PARTITIONS = frozenset({2, 3, 5, 9})
+"""Records of topics and partitions."""
 _BROKER_RESOURCE = 4
 """Resource types of a config record (ConfigResource.Type)."""
 
@@ -481,10 +480,9 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
     cannot be read."""
     try:
         files = list_segments(directory)
-        snapshots, logs = snapshots_among(files), [file for file in files if file.kind == LOG and not file.leftover]
-        start = snapshots[-1].base_offset or 0 if snapshots else 0
-        ends = [file.base_offset or 0 for file in logs[1:]]
-        read = [*snapshots[-1:], *(file for i, file in enumerate(logs) if i >= len(ends) or ends[i] > start)]
+        newest = snapshots_among(files)[-1:]
+        logs = _logs(files, newest[0].base_offset or 0 if newest else 0)
+        read = [*newest, *logs]
         if not read or sum(trees.getsize(file.path) for file in read) > MAX_BYTES:
             return None
         loaded, errors = load_readable(files, kinds=_OF_TOPICS)
@@ -532,24 +530,17 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
                 timestamp = max(timestamp, batch.header.max_timestamp)
                 if not is_snapshot:
                     offset, epoch = max(offset, batch.last_offset + 1), max(epoch, batch.header.partition_leader_epoch)
-                for control in _control_records(batch) if at >= newest else ():
+                controls: list[ControlRecord] = []
+                with suppress(UndecodableError):
+                    if batch.is_control and at >= newest:
+                        controls = [parse_control(record.key, record.value) for record in batch]
+                for control in (control for control in controls if control.error is None):
                     if control.type_id == KRAFT_VERSION:
                         version = control.fields["kRaftVersion"]
                     elif control.type_id == KRAFT_VOTERS:
                         newest, voters = at, control.fields["voters"]
     epoch = max(epoch, quorum_state_in(directory).leader_epoch or 0)
     return Raft(offset, epoch, timestamp, version, voters)
-
-
-def _control_records(batch: RecordBatch) -> list[ControlRecord]:
-    """Returns the control records of a batch that can be read."""
-    if not batch.is_control:
-        return []
-    try:
-        found = [parse_control(record.key, record.value) for record in batch]
-    except UndecodableError:
-        return []
-    return [control for control in found if control.error is None]
 
 
 def quorum_state_in(directory: str) -> QuorumState:

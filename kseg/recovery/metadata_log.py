@@ -37,7 +37,7 @@ from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOT
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
-from kseg.logdir.cluster_metadata import Raft, is_only_voter, load_readable, properties_of, read_raft, snapshot_image
+from kseg.logdir.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
 from kseg.logdir.coordinators import topic_id_at, transaction_states
 from kseg.logdir.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
 from kseg.logdir.metadata_image import (
@@ -228,7 +228,7 @@ class DirectoryTopics:
             os.path.join(directory, METADATA_PARTITION, snapshot_name(0, 0)),
         ):
             with suppress(KsegError):
-                image = snapshot_image(path)
+                image = load_snapshot(path).image
                 if image.metadata_version is not None and (not self._level or self._level[0] < image.metadata_version):
                     self._level = image.metadata_version, image.features
 

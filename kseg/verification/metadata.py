@@ -105,14 +105,14 @@ def is_newest(snapshot: str) -> bool:
 def start_without(snapshot: str) -> str:
     """Returns what a node starts from if a snapshot were not there: another one, or its log; "" if they do not reach
     far enough."""
-    from kseg.logdir.cluster_metadata import snapshot_image, snapshots_among
+    from kseg.logdir.cluster_metadata import load_snapshot, snapshots_among
 
     files = list_segments(os.path.dirname(snapshot) or ".")
     start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
     for other in reversed(snapshots_among(files)):
         if other.name != os.path.basename(snapshot) and start is not None and start <= (other.base_offset or 0):
             with suppress(KsegError):
-                snapshot_image(other.path)
+                load_snapshot(other.path)
                 return other.name
     return "the beginning of its log" if start == 0 else ""
 

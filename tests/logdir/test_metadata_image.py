@@ -13,7 +13,7 @@ from cli.command import TESTDATA, flip
 from kseg.decoders.framed import FRAME_VERSION, FramedRecord, framed, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.record_batch import build_batch
-from kseg.logdir.cluster_metadata import bag, image_of_snapshot, load_image, load_readable, replay_log, snapshots_among
+from kseg.logdir.cluster_metadata import bag, load_image, load_readable, load_snapshot, replay_log, snapshots_among
 from kseg.logdir.metadata_image import MetadataImage, PartitionImage, ReplayError
 from kseg.segment.files import list_segments
 
@@ -50,7 +50,7 @@ def test_the_snapshots_of_a_broker_are_what_its_log_gives(folder: str) -> None:
 def test_an_image_of_a_snapshot_alone_is_that_of_the_log() -> None:
     files = list_segments(str(ALL_TYPES))
     snapshot = snapshots_among(files)[-1]
-    alone = image_of_snapshot(snapshot)
+    alone = load_snapshot(snapshot.path)
     assert bag(alone.image) == bag(load_image(files, snapshot.base_offset).image)
     assert alone.offset == snapshot.base_offset
 

@@ -185,22 +185,14 @@ class SpaceCheck:
 _COMPARE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LaterRound:
-    """A round that a dry run only surveys: its offset map is built, with ``keys`` keys, but nothing is cleaned."""
-
-    start: int
-    end: int
-    keys: int
-
-
 @dataclass(slots=True)
 class Compaction:
     """The result of a compaction or dry run. ``end``: the new cleaner checkpoint, None if unchanged.
 
-    ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the rounds
-    that a dry run only surveyed; ``is_whole``: whether the last round took the whole dirty range; ``peak_bytes``: the
-    largest disk space taken by new files; ``replaced_bytes``: those of the old files that have been replaced.
+    ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the JSON of
+    the rounds that a dry run only surveys: their offset maps are built, but nothing is cleaned; ``is_whole``: whether
+    the last round took the whole dirty range; ``peak_bytes``: the largest disk space taken by new files;
+    ``replaced_bytes``: those of the old files that have been replaced.
     """
 
     directory: str
@@ -209,7 +201,7 @@ class Compaction:
     rounds: int = 0
     keys: int = 0
     groups: list[CleanedGroup] = field(default_factory=list)
-    later: list[LaterRound] = field(default_factory=list)
+    later: list[dict[str, int]] = field(default_factory=list)
     is_whole: bool = True
     bytes_before: int = 0
     bytes_after: int = 0
@@ -330,7 +322,7 @@ class Compactor:
             rest = replace(found, start=result.end)
             one = Round(self._segments, rest, producers, self._settings, None)
             one.survey()
-            result.later.append(LaterRound(rest.start, one.end, one.keys))
+            result.later.append({"dirtyFrom": rest.start, "dirtyTo": one.end, "keys": one.keys})
             result.end, result.is_whole = one.end, one.is_whole
 
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
@@ -479,8 +471,8 @@ def _partition_row(result: Compaction, found: CleanableRange, seconds: float) ->
         "dirtyRatio": round(found.ratio, 4),
         "checkpoint": result.end if result.end is not None else found.start,
         "keys": result.keys,
-        "laterRounds": [{"dirtyFrom": each.start, "dirtyTo": each.end, "keys": each.keys} for each in result.later],
-        "oneRoundMemory": memory_for(result.keys + sum(each.keys for each in result.later)),
+        "laterRounds": result.later,
+        "oneRoundMemory": memory_for(result.keys + sum(each["keys"] for each in result.later)),
         "peakBytes": result.peak_bytes,
         "bytesBefore": result.bytes_before,
         "bytesAfter": result.bytes_after,

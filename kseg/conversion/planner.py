@@ -28,7 +28,7 @@ from kseg.conversion.rows_writer import known_gaps, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.logdir.topics import KnownTopics, TopicIntervals, Topics
+from kseg.logdir.topics import TopicIntervals, Topics
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
@@ -231,7 +231,7 @@ def requests_for(options: ConvertOptions, messages: Messages) -> Callable[[str |
     """Returns a function from a partition directory, None for a file, to its request: if no index interval is given, it
     is that of the topic or the indexes.
     """
-    intervals = TopicIntervals(options.interval_bytes, KnownTopics(), messages.warning, messages.detail)
+    intervals = TopicIntervals(options.interval_bytes, Topics(), messages.warning, messages.detail)
     return lambda place: options if place is None else replace(options, interval_bytes=intervals.of(place))
 
 

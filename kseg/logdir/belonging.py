@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg.errors import KsegError, PathError
@@ -82,16 +83,16 @@ class _Count:
             self.example = self.example or example
 
 
-class _Wanted:
-    """What side files say about offsets: ``entries`` sorted by offset."""
+_Entries = list[tuple[int, Any]]
+"""What side files say about offsets, sorted by offset."""
 
-    def __init__(self, entries: Iterable[tuple[int, Any]]) -> None:
-        self.entries = sorted(entries, key=lambda entry: entry[0])
-        self._offsets = [offset for offset, _ in self.entries]
 
-    def within(self, first: int, last: int) -> Sequence[tuple[int, Any]]:
-        at = bisect_left(self._offsets, first)
-        return self.entries[at : bisect_right(self._offsets, last, at)] if at < len(self._offsets) else ()
+def _by_offset(entries: Iterable[tuple[int, Any]]) -> _Entries:
+    return sorted(entries, key=itemgetter(0))
+
+
+def _within(entries: _Entries, first: int, last: int) -> _Entries:
+    return entries[bisect_left(entries, (first,)) : bisect_left(entries, (last + 1,))]
 
 
 @dataclass(slots=True)
@@ -160,17 +161,13 @@ def foreign_segments(
     """Returns the segments of a partition directory whose batches belong to another partition. ``broker``: the state of
     the partition, None to read it. Unreadable files say nothing."""
     try:
-        broker = _state_of(directory) if broker is None else broker
+        if broker is None:
+            root, name = os.path.split(os.path.abspath(directory))
+            around, place = read_log_directory(root), parse_partition_name(name)
+            broker = around.broker_state(name) if around else state_by_name(place[0] if place else None)
         return _Partition(directory, broker, scratch or Scratch()).foreign()
     except (KsegError, OSError):
         return []  # that a file cannot be read is reported where it is checked
-
-
-def _state_of(directory: str) -> BrokerState:
-    path = os.path.abspath(directory)
-    root = read_log_directory(os.path.dirname(path))
-    name = os.path.basename(path)
-    return root.broker_state(name) if root else state_by_name((parse_partition_name(name) or (None,))[0])
 
 
 class _Partition:
@@ -206,8 +203,8 @@ class _Partition:
     # Reading. Side files only if a segment is walked: most partitions are only searched for copies.
 
     @cached_property
-    def _marks(self) -> _Wanted:
-        return _Wanted(self._read_snapshots())
+    def _marks(self) -> _Entries:
+        return _by_offset(self._read_snapshots())
 
     def _read_snapshots(self) -> Iterator[tuple[int, ProducerStateEntry]]:
         """Yields the last batches of producers by offset, from the newest readable snapshots."""
@@ -241,10 +238,10 @@ class _Partition:
 
     def _walk(self, segment: WeighedSegment) -> None:
         offsets = _sampled(segment.file, INDEX, OffsetIndex)
-        by_position = _Wanted((entry.position, entry.offset) for entry in offsets if entry.position > 0)
-        times = _Wanted((entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex))
+        by_position = _by_offset((entry.position, entry.offset) for entry in offsets if entry.position > 0)
+        times = _by_offset((entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex))
         aborted = _sampled(segment.file, TRANSACTION_INDEX, TransactionIndex)
-        markers = _Wanted((entry.last_offset, entry.producer_id) for entry in aborted)
+        markers = _by_offset((entry.last_offset, entry.producer_id) for entry in aborted)
         with open_survey(segment.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:
             segment.size = survey.source.size
             for batch in self._linked_batches(survey, segment):
@@ -283,7 +280,7 @@ class _Partition:
                     yield batch
 
     def _compare(
-        self, segment: WeighedSegment, batch: BatchRow, positions: _Wanted, times: _Wanted, markers: _Wanted
+        self, segment: WeighedSegment, batch: BatchRow, positions: _Entries, times: _Entries, markers: _Entries
     ) -> None:
         """Compares one batch with the entries about its bytes and offsets."""
         position, size, producer = batch.position, batch.size, batch.producer_id
@@ -292,18 +289,18 @@ class _Partition:
             segment.first, segment.head = first, (position, size)
         segment.linked += 1
         segment.last, segment.tail = max(segment.last, last), (position, size)
-        for at, offset in positions.within(position, position + size - 1):
+        for at, offset in _within(positions, position, position + size - 1):
             if at != position or offset < first:
                 segment.offsets.add(False, f"position {at} for offset {offset}")
             elif offset in (first, last):
                 segment.offsets.add(True)
-        for offset, timestamp in times.within(first, last):
+        for offset, timestamp in _within(times, first, last):
             segment.times.add(timestamp == batch.max_timestamp, f"timestamp {timestamp} at offset {offset}")
         is_marker = bool(batch.attributes & CONTROL)
-        for offset, aborter in markers.within(first, last):
+        for offset, aborter in _within(markers, first, last):
             fits = is_marker and (offset, aborter) == (last, producer)
             segment.aborted.add(fits, f"the end of a transaction of producer {aborter} at offset {offset}")
-        for offset, mark in self._marks.within(first, last):
+        for offset, mark in _within(self._marks, first, last):
             if is_marker and mark.producer_id == producer:
                 continue  # 0.11 stored a marker's offset
             known = (mark.producer_id, mark.producer_epoch, mark.last_sequence, offset)

@@ -2,7 +2,7 @@
 meta.properties, the shutdown marker and cluster metadata."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -206,14 +206,10 @@ def read_log_directory(path: str) -> LogDirectory | None:
     if not found.files & LOG_DIRECTORY_FILES:
         return None
     for name in OFFSET_CHECKPOINTS:
-        if name in found.files and (data := _content(found, name)) is not None:
-            offsets = list(read_offset_checkpoint(data))
-            _add_problems(found, name, offsets)
+        if (offsets := _items(found, name, read_offset_checkpoint)) is not None:
             found.offsets[name] = {} if name in found.problems else offsets_of(offsets)
-    if META_PROPERTIES in found.files and (data := _content(found, META_PROPERTIES)) is not None:
-        items = list(read_meta_properties(data))
-        found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
-        _add_problems(found, META_PROPERTIES, items)
+    items = _items(found, META_PROPERTIES, read_meta_properties) or []
+    found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
     if METADATA_PARTITION in found.directories:
         from kseg.logdir.cluster_metadata import read_topic_settings
 
@@ -236,17 +232,17 @@ def checkpoint_offsets(path: str) -> OffsetsByPartition:
     return {}
 
 
-def _content(directory: LogDirectory, name: str) -> bytes | None:
-    """Returns the bytes of a file; None if it cannot be read, which is added to the problems."""
+def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[Any]]) -> list[Any] | None:
+    """Returns the lines of a file; None if it is missing or cannot be read. What is wrong is added to the problems."""
+    if name not in directory.files:
+        return None
     try:
         with open_regular(os.path.join(directory.path, name)) as stream:
-            return stream.read(MAX_TEXT_BYTES + 1)
+            items = list(read(stream.read(MAX_TEXT_BYTES + 1)))
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"
         directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, text)]
         return None
-
-
-def _add_problems(directory: LogDirectory, name: str, items: Iterable[Any]) -> None:
     if problems := [item for item in items if isinstance(item, SideFileProblem) and item.is_damage]:
         directory.problems[name] = problems
+    return items

@@ -292,6 +292,14 @@ def _last_offset(segment: RemoteSegment) -> int:
 _DELETE_STARTED, _DELETE_FINISHED = 2, 3
 
 
+class LocalPartition(NamedTuple):
+    """A partition directory: its lineage, empty if the file is malformed, and its segments by base offset."""
+
+    directory: str
+    lineage: Lineage
+    segments: list[SegmentFile]
+
+
 class LocalLogs:
     """One log directory. Raises PathError if the directory does not exist or one of its files cannot be read."""
 
@@ -324,14 +332,15 @@ class LocalLogs:
                 states[key] = max(states.get(key, 0), state)
         return {key for key, state in states.items() if state in (_DELETE_STARTED, _DELETE_FINISHED)}
 
-    def partition(self, remote: RemotePartition) -> "LocalPartition | None":
+    def partition(self, remote: RemotePartition) -> LocalPartition | None:
         """Returns the local log of a partition; None if there is none, or if its topic id differs."""
         path = os.path.join(self.directory, remote.name)
         if not os.path.isdir(path) or os.path.islink(path):
             return None
-        found = LocalPartition(path, self._read(os.path.join(path, LEADER_EPOCHS)))
+        lineage = plain_epochs(self._read(os.path.join(path, LEADER_EPOCHS))) or []
+        segments = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
         topic_id = topic_id_in(self._read(os.path.join(path, PARTITION_METADATA)))
-        return found if topic_id in (None, remote.topic_id) else None
+        return LocalPartition(path, lineage, segments) if topic_id in (None, remote.topic_id) else None
 
     def _read(self, path: str) -> bytes:
         with errors_at(path), suppress(FileNotFoundError):
@@ -346,17 +355,6 @@ def record_values(directory: str) -> Iterator[bytes]:
             for item in reader:
                 if isinstance(item, Batch) and not item.check():
                     yield from (record.value for record in item if record.value is not None)
-
-
-class LocalPartition:
-    """A partition directory: its segments by base offset, and its lineage, empty if the file is malformed."""
-
-    def __init__(self, directory: str, epochs: bytes) -> None:
-        self.directory = directory
-        self.lineage: Lineage = plain_epochs(epochs) or []
-        self.segments: list[SegmentFile] = [
-            file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None
-        ]
 
 
 def _warn(message: str, *values: object) -> None:

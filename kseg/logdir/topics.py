@@ -35,15 +35,40 @@ INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
 _LARGEST_INTERVAL = (1 << 31) - 1
 
 
-class KnownTopics:
-    """Settings from the __cluster_metadata of log directories; each is read once, on first use: it may be large.
+def _interval(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
+        return None
+    return int(text) if int(text) <= _LARGEST_INTERVAL else None
 
-    For settings that are missing there, callers guess or use the broker's default. ``server``: the broker's file, the
-    fallback for missing settings.
+
+_ABANDONED_SUFFIXES = ("-delete", "-stray")
+MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
+"""Reasons why a partition is left alone."""
+NO_SEGMENT = "no segments"
+UNKNOWN_TOPIC = f"topic unknown to {METADATA_TOPIC}-0 (--topic names it)"
+CLUSTER_METADATA = "the log of the cluster's metadata, which brokers cut by snapshots"
+OTHER_TOPIC = "of no topic that --topic names"
+_WILDCARDS = frozenset("*?[")
+_DEFAULT_POLICY = DEFAULTS[POLICY]
+"""The policy if neither the topic nor the cluster sets cleanup.policy (log.cleanup.policy)."""
+Warn = Callable[[str], None]
+"""Receives a sentence for people."""
+
+
+class Topics:
+    """The topics that a command selects, with their settings from the __cluster_metadata of log directories; each is
+    read once, on first use: it may be large.
+
+    For settings that are missing there, callers guess or use the broker's default. ``globs``: the values of --topic.
+    ``takes_unknown``: without --topic and metadata all topics are selected, as the command changes nothing.
+    ``server``: the broker's file, the fallback for missing settings.
     """
 
-    def __init__(self, server: ServerProperties | None = None) -> None:
+    def __init__(
+        self, globs: tuple[str, ...] = (), takes_unknown: bool = False, server: ServerProperties | None = None
+    ) -> None:
         self.server = server
+        self._globs, self._takes_unknown = globs, takes_unknown
         self._read: dict[str, TopicSettings | None] = {}
         self._around: dict[str, LogDirectory | None] = {}
 
@@ -78,38 +103,6 @@ class KnownTopics:
         if (found := _interval(self.setting(partition, INTERVAL))) is not None or self.server is None:
             return found, SOURCE
         return _interval(self.server.setting(INTERVAL)), self.server.source
-
-
-def _interval(text: str | None) -> int | None:
-    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
-        return None
-    return int(text) if int(text) <= _LARGEST_INTERVAL else None
-
-
-_ABANDONED_SUFFIXES = ("-delete", "-stray")
-MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
-"""Reasons why a partition is left alone."""
-NO_SEGMENT = "no segments"
-UNKNOWN_TOPIC = f"topic unknown to {METADATA_TOPIC}-0 (--topic names it)"
-CLUSTER_METADATA = "the log of the cluster's metadata, which brokers cut by snapshots"
-OTHER_TOPIC = "of no topic that --topic names"
-_WILDCARDS = frozenset("*?[")
-_DEFAULT_POLICY = DEFAULTS[POLICY]
-"""The policy if neither the topic nor the cluster sets cleanup.policy (log.cleanup.policy)."""
-Warn = Callable[[str], None]
-"""Receives a sentence for people."""
-
-
-class Topics(KnownTopics):
-    """The topics that a command selects. ``globs``: the values of --topic. ``takes_unknown``: without --topic and
-    metadata all topics are selected, as the command changes nothing.
-    """
-
-    def __init__(
-        self, globs: tuple[str, ...] = (), takes_unknown: bool = False, server: ServerProperties | None = None
-    ) -> None:
-        super().__init__(server)
-        self._globs, self._takes_unknown = globs, takes_unknown
 
     def topic_id(self, directory: str, topic: str) -> str | None:
         """Returns the id of a topic; None if it is unknown or the metadata are incomplete."""
@@ -388,11 +381,12 @@ def _positions(files: FilesOnDisk, name: str) -> Iterator[int]:
         yield position
 
 
-class IntervalMessages:
-    """Reports intervals that no option gives: each but the default once as a warning, all of them as details."""
+class TopicIntervals:
+    """Chooses the intervals of partitions, and reports those that no option gives: each but the default once as a
+    warning, all of them as details. ``given_bytes``: the option, None if it is not given."""
 
-    def __init__(self, warn: Warn, detail: Warn) -> None:
-        self._warn, self._detail = warn, detail
+    def __init__(self, given_bytes: int | None, topics: Topics, warn: Warn, detail: Warn) -> None:
+        self._given_bytes, self._topics, self._warn, self._detail = given_bytes, topics, warn, detail
         self._reported: set[int] = set()
 
     def report(self, directory: str, interval: Interval | None) -> None:
@@ -404,14 +398,6 @@ class IntervalMessages:
         is_expected = interval.size in self._reported or interval.size == DEFAULT_INTERVAL_BYTES
         (self._detail if is_expected else self._warn)(line)
         self._reported.add(interval.size)
-
-
-class TopicIntervals(IntervalMessages):
-    """``given_bytes``: the option, None if it is not given."""
-
-    def __init__(self, given_bytes: int | None, topics: KnownTopics, warn: Warn, detail: Warn) -> None:
-        super().__init__(warn, detail)
-        self._given_bytes, self._topics = given_bytes, topics
 
     def of(self, directory: str) -> int:
         """Returns the interval of a partition, and reports it. Raises KsegError if its files cannot be read."""

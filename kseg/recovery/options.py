@@ -18,7 +18,7 @@ from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.coordinators import Partitions
 from kseg.logdir.server_properties import ServerProperties
-from kseg.logdir.topics import KnownTopics
+from kseg.logdir.topics import Topics
 from kseg.options import values
 from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, PathKind, Value, option
 from kseg.options.values import BYTES
@@ -172,7 +172,7 @@ class Destination:
     name: str | None = None
     new_cluster: str | None = None
     topic_id: str | None = None
-    _topics: KnownTopics = field(default_factory=KnownTopics)
+    _topics: Topics = field(default_factory=Topics)
 
     @property
     def is_other(self) -> bool:

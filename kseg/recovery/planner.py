@@ -18,7 +18,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOG, LOGS
 from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.topics import Interval, IntervalMessages, KnownTopics, Topics, interval_of
+from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.losses import Cut, Loss, Remaining
@@ -376,8 +376,8 @@ class RecoveryPlanner(Planner):
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.rules, jobs=options.jobs or usable_cores()
         )
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
-        self._intervals = IntervalMessages(reporter.warning, reporter.detail)
         self._topics = Topics(server=options.server)
+        self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
         self._globs = Topics(options.topics)
         self._is_copy = change.output is not None
         """Whether partitions are written to an output."""
@@ -696,7 +696,7 @@ def check_one_topic(paths: Iterable[str], problem: str) -> None:
         raise RequestError(f"--topic-id and --as: {problem}")
 
 
-def with_known_interval(start: BrokerStart, topics: KnownTopics, partition: str) -> BrokerStart:
+def with_known_interval(start: BrokerStart, topics: Topics, partition: str) -> BrokerStart:
     """Returns the start with the index.interval.bytes of the partition's topic, if it has none and that is known."""
     if start.interval_bytes is not None:
         return start
@@ -774,7 +774,8 @@ class ReindexPlanner(Planner):
             interval_bytes=options.interval_bytes, era=options.era, jobs=options.jobs or usable_cores()
         )
         self._with_snapshots, self._chosen = options.with_snapshots, Topics(options.topics)
-        self._intervals, self._topics = IntervalMessages(reporter.warning, reporter.detail), KnownTopics()
+        self._topics = Topics()
+        self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         workspace = Workspace(directory, self._start.jobs)

@@ -28,7 +28,7 @@ from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_o
 from kseg.export import fs, pa
 from kseg.export.arrow import by_partition
 from kseg.formats.suffixes import LOG
-from kseg.logdir.topics import KnownTopics
+from kseg.logdir.topics import Topics
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.modes import columns_of
@@ -96,7 +96,7 @@ class LocalOutput:
             _parents_of(self.root),
             new_directories(self.root, takes_lock=True) as made,
         ):
-            known = KnownTopics().settings(self.root)
+            known = Topics().settings(self.root)
             for name, whole in partitions.items():
                 self._put(made, name, whole, known.ids if known else None)
 

@@ -23,7 +23,7 @@ from broker.nodes import KraftNode
 from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damaged, recovered
 from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put
 from kseg.changes.apply import apply
-from kseg.logdir.topics import KnownTopics
+from kseg.logdir.topics import Topics
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 
@@ -61,7 +61,7 @@ def test_kseg_leaves_what_the_loader_leaves(
     loader: Loader, number: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     release = RELEASES[request.node.callspec.params["loader"]]
-    topics, misses = KnownTopics(), []
+    topics, misses = Topics(), []
     for partition, what in damaged(tmp_path / "damaged", SEED, number, chosen_kinds()).items():
         theirs, ours = tmp_path / "loader" / partition.name, tmp_path / "kseg" / partition.name
         for copy in (theirs, ours):

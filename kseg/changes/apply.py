@@ -21,7 +21,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import current_thread, main_thread
@@ -29,7 +29,7 @@ from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
-from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
+from kseg.changes.disk import Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.manifest import (
     COMMITTED,
@@ -314,18 +314,12 @@ def _attempted(act: Callable[[Change], None], change: Outcome, failed: Failed) -
     return change
 
 
-def _each(
-    act: Callable[[Change], None],
-    changes: list[Outcome],
-    failed: Failed,
-    within: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> list[Outcome]:
-    """Calls ``act`` for each change, in a block ``within``; many steps are divided among processes."""
+def _each(act: Callable[[Change], None], changes: list[Outcome], failed: Failed) -> list[Outcome]:
+    """Calls ``act`` for each change; many steps are divided among processes."""
     alive = {k: change for k, change in enumerate(changes) if isinstance(change, Change)}
     steps, processes = sum(len(change.steps) for change in alive.values()), min(usable_cores(), len(alive))
     if steps < MIN_SHARED_STEPS or processes < 2 or not sys.platform.startswith("linux"):
-        with within():
-            return [_attempted(act, change, failed) for change in changes]
+        return [_attempted(act, change, failed) for change in changes]
     from kseg.runtime.process_pool import Child, Tickets  # most changes have few steps
 
     tickets, children, parent = Tickets(len(alive)), list[Child](), os.getpid()
@@ -335,11 +329,10 @@ def _each(
         end_with_parent(parent)
         mask("SIG_BLOCK", ENDING_SIGNALS)  # what is begun is finished; the parent decides what follows
         done, numbers = {}, list(alive)
-        with within():
-            while (number := tickets.take()) is not None:
-                k = numbers[number]
-                end = _attempted(act, alive[k], failed)
-                done[k] = (end, end.__cause__) if isinstance(end, KsegError) else end.results()
+        while (number := tickets.take()) is not None:
+            k = numbers[number]
+            end = _attempted(act, alive[k], failed)
+            done[k] = (end, end.__cause__) if isinstance(end, KsegError) else end.results()
         send(done)
 
     try:
@@ -648,9 +641,8 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
         disk.sync_directory(change.directory)
         change.after = expected_states(change).check_final(is_new)
 
-    removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():
-        changes = _each(apply_steps, changes, _stopped, lambda: disk.freeing_late(removed >= MANY_FILES))
+        changes = _each(apply_steps, changes, _stopped)
         phase(sync)
         phase(partial(_finish, disk=disk), is_ordered=True)
         phase(lambda change: stage_manifest(change, disk) if change.state == DONE else None)
@@ -706,7 +698,7 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
     """
     step, path, new = change.steps[k], change.path(change.steps[k].file), change.new(k)
     if is_new and step.makes and k not in change.by_delta:
-        disk.rename(new, path, frees=bool(step.before and step.before.size))
+        disk.rename(new, path)
         return
     now = file_state(path)
     if k in change.by_delta:

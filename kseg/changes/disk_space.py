@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from kseg.changes.content import deltas_of
-from kseg.changes.plan import DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
+from kseg.changes.plan import CREATE, DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
 from kseg.stores import trees
 
 # Sums up several plans: operations, sizes, disk space, missing offsets.
@@ -22,8 +22,11 @@ class PlanTotals:
 
     ``peak_bytes``: the largest amount of disk space that the plans can need. ``left_bytes``: growth of the files after
     the last plan, below 0 if they shrank. ``grown_bytes``: growth by the plans that grow files; ``passing_bytes``: the
-    largest amounts, at most ``at_once``, that single plans need beyond their growth. ``damage_remains``: some damage is
-    not repaired.
+    largest amounts, at most ``at_once``, that single plans need beyond their growth.
+
+    ``freed_bytes``: removed bytes, kept or not; ``rewritten_bytes``: the part of them that is only replaced by new
+    content of the same file, not removed from it; ``rewriting_bytes``: size of the files that replace others;
+    ``created_bytes``: of those that are created under free names; ``new_bytes``: the new content that is written.
     """
 
     at_once: int = 1
@@ -40,34 +43,33 @@ class PlanTotals:
     passing_bytes: list[int] = field(default_factory=list)
     records: int = 0
     kept: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    """Paths and partitions that failed, in order."""
-    left_alone: list[str] | None = None
-    """Partitions that stay as they are because they are not damaged, if the command looks for such."""
     missing_offsets: int = 0
     gaps: list[tuple[str, int, int]] = field(default_factory=list)
-    has_changed: bool = False
-    damage_remains: bool = False
-    more: dict[str, object] = field(default_factory=dict)
-    """What a command adds to its summary in JSON."""
 
     @property
     def directories(self) -> int:
         return len(self.names)
 
-    def add(self, plan: Plan, keeps: bool) -> None:
+    @classmethod
+    def of(cls, plan: Plan, keeps: bool) -> "PlanTotals":
+        """Returns the totals of one plan."""
         needed = space_of(plan, keeps=keeps)  # kept bytes still use disk space when the next plan starts
-        self.append(
-            PlanTotals(
-                names={plan.directory},
-                actions=Counter(step.action for step in plan.steps),
-                **{name: getattr(plan, name) for name in _BYTES},
-                peak_bytes=needed.peak + plan.staged_bytes,
-                left_bytes=needed.left + plan.staged_bytes,
-                records=sum(removed.records or 0 for step in plan.steps for removed in step.removed),
-                missing_offsets=sum(last - first + 1 for first, last in plan.gaps),
-                gaps=[(plan.directory, first, last) for first, last in plan.gaps[:MAX_GAPS]],
-            )
+        steps, replacing = plan.steps, [step for step in plan.steps if step.action == REPLACE]
+        return cls(
+            names={plan.directory},
+            actions=Counter(step.action for step in steps),
+            freed_bytes=sum(step.freed_bytes for step in steps),
+            rewritten_bytes=sum(
+                max(each.freed_bytes - sum(cut.length for cut in each.removed), 0) for each in replacing
+            ),
+            rewriting_bytes=sum(step.size for step in replacing),
+            created_bytes=sum(step.size for step in steps if step.action == CREATE),
+            new_bytes=sum(step.size for step in steps if step.makes and not step.source),
+            peak_bytes=needed.peak + plan.staged_bytes,
+            left_bytes=needed.left + plan.staged_bytes,
+            records=sum(removed.records or 0 for step in steps for removed in step.removed),
+            missing_offsets=sum(last - first + 1 for first, last in plan.gaps),
+            gaps=[(plan.directory, first, last) for first, last in plan.gaps[:MAX_GAPS]],
         )
 
     def _add_space(self, peak: int, left: int) -> None:
@@ -86,14 +88,15 @@ class PlanTotals:
         """Adds the totals of plans that are applied after these."""
         self.names |= later.names
         self.actions += later.actions
-        for name in (*_BYTES, "records", "missing_offsets"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self._add_space(later.peak_bytes, later.left_bytes)
         self.gaps += later.gaps[: MAX_GAPS - len(self.gaps)]
 
 
-_BYTES = ("freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes")
-"""Properties of `Plan` that are summed up under their names."""
+_SUMS = (
+    "freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes", "records", "missing_offsets",
+)  # fmt: skip
 
 
 class Space(NamedTuple):

@@ -327,32 +327,6 @@ class Plan:
                 found.setdefault(step.origin, step.before)
         return found
 
-    @property
-    def freed_bytes(self) -> int:
-        """Total of removed bytes, kept or not."""
-        return sum(step.freed_bytes for step in self.steps)
-
-    @property
-    def rewritten_bytes(self) -> int:
-        """The part of ``freed_bytes`` that is only replaced by new content of the same file, not removed from it."""
-        replaced = [step for step in self.steps if step.action == REPLACE]
-        return sum(max(step.freed_bytes - sum(cut.length for cut in step.removed), 0) for step in replaced)
-
-    @property
-    def rewriting_bytes(self) -> int:
-        """Total size of the files that replace others."""
-        return sum(step.size for step in self.steps if step.action == REPLACE)
-
-    @property
-    def created_bytes(self) -> int:
-        """Total size of the files that are created under free names."""
-        return sum(step.size for step in self.steps if step.action == CREATE)
-
-    @property
-    def new_bytes(self) -> int:
-        """Total bytes of new content that are written."""
-        return sum(step.size for step in self.steps if step.makes and not step.source)
-
 
 def _nothing() -> Iterator[Piece]:
     return iter(())

@@ -151,9 +151,9 @@ def run_change(
                 with usage_errors():
                     outcome = run(paths, make_planner, change, printer)
             except KeyboardInterrupt:
-                printer.finish(ENDED_BY_SIGNAL)
+                printer.finish(Outcome(ENDED_BY_SIGNAL, has_changed=printer.has_changed))
                 raise
-            printer.conclude(outcome)
+            printer.finish(outcome)
         for line in outcome.conclusion:
             notices.warning(line)
         if printer.summaries is not None:

@@ -147,9 +147,9 @@ def _recover_from_remote(
             with _output(output_name, facts, change.takes_lock) as output:
                 for outcome in rebuild.carry_out(output):
                     _show(outcome, output.directory, printer, failures)
-        printer.finish(sorted(failures.paths))
+        printer.finish(failures.errors)
     would_change = change.is_dry and bool(printer.totals.names)
-    return max(failures.status, int(printer.totals.damage_remains or would_change))
+    return max(failures.status, int(printer.damage_remains or would_change))
 
 
 def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractContextManager[ResumableOutput]:

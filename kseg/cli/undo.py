@@ -1,6 +1,7 @@
 """``kseg undo``: undoes the last change of a partition or log directory, lists changes, deletes kept bytes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -69,8 +70,7 @@ def command(
 def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentation: Presentation) -> int:
     with open_printer(presentation, options.is_dry) as printer:
         outcome = run(printer)
-        printer.totals.has_changed |= outcome.has_changed
-        printer.finish(outcome.exit_status)
+        printer.finish(replace(outcome, errors={}))
     return outcome.exit_status
 
 

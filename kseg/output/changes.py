@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from kseg.changes.disk_space import PlanTotals, space_of
+from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import Outcome, Recording
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
+from kseg.errors import KsegError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, Presentation, on_one_line, put_line
@@ -87,6 +88,8 @@ class PlanPrinter:
         self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
+        self._more: Row = {}
+        """What a command adds to its summary in JSON."""
 
     def begin(self, at_once: int, partitions: int) -> None:
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
@@ -95,28 +98,31 @@ class PlanPrinter:
         if not self.is_summary:
             self._put_facts(plan)
         if plan:
-            totals = self.totals
+            found, totals = PlanTotals.of(plan, self._keeps), self.totals
             if not self._is_dry:
                 totals = self._shown.setdefault(with_directory or plan.directory, PlanTotals())
-            totals.add(plan, self._keeps)
+            totals.append(found)
             if not self.is_summary:
-                self._put_plan(plan)
+                self._put_plan(plan, found)
             self.sink.flush()
 
     def created(self, plans: Sequence[Plan], damage_remains: bool = False, more: Row | None = None) -> None:
         """Prints plans of new partitions, which were applied unless this is a dry run, and the totals. ``more``: fields
         of the summary."""
         self.begin(1, len(plans))
-        self.totals.damage_remains = damage_remains
-        self.totals.more = more or {}
+        self._more = more or {}
         for plan in plans:
             self.plan(plan)
         self.applied()
-        self.finish()
+        self.finish(Outcome(has_changed=self.has_changed, damage_remains=damage_remains))
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether any plan was applied."""
+        return not self._is_dry and bool(self.totals.names)
 
     def applied(self, change: Change | None = None, directory: str = "") -> None:
         for shown in self._taken(directory):
-            self.totals.has_changed = True
             self.totals.append(shown)
         if change is not None and change.kept:
             self.totals.kept.append(change.kept)
@@ -141,24 +147,16 @@ class PlanPrinter:
         keys = [key for key in self._shown if not directory or key == directory]
         return [self._shown.pop(key) for key in keys]
 
-    def finish(self, status: int = 0) -> None:
-        """Prints the totals. ``status``: the exit status, as far as it is known."""
+    def finish(self, outcome: Outcome) -> None:
+        """Prints the totals, with what the run has found out."""
         self.not_applied()
         self.sink.flush()
-        self._finish(status)
+        self._finish(outcome)
 
-    def conclude(self, outcome: Outcome) -> None:
-        """Prints the totals with what the run has found out."""
-        totals = self.totals
-        totals.damage_remains, totals.failed = outcome.damage_remains, outcome.failed
-        totals.has_changed |= outcome.has_changed
-        totals.left_alone = outcome.left_alone
-        self.finish(outcome.exit_status)
-
-    def _finish(self, status: int) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         raise NotImplementedError
 
-    def _put_plan(self, plan: Plan) -> None:
+    def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         raise NotImplementedError
 
     def _put_facts(self, plan: Plan) -> None:
@@ -184,15 +182,15 @@ class TextPlans(PlanPrinter):
         super().begin(at_once, partitions)
         self._may_be_many = partitions > MAX_SEPARATE_PARTITIONS
 
-    def _put_plan(self, plan: Plan) -> None:
+    def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         if self._is_quiet and not self._is_dry:
             return
-        counts = _counted(Counter(step.action for step in plan.steps)) or "no file changes"
-        line = f"{on_one_line(plan.directory)}: {counts}, {_removed(plan)}"
+        counts = _counted(totals.actions) or "no file changes"
+        line = f"{on_one_line(plan.directory)}: {counts}, {_removed(plan, totals)}"
         if self._waiting is None:
             self.sink.put(line)
             return
-        text = self._text(plan)
+        text = self._text(plan, totals)
         if not self._may_be_many:
             self._write(text)
             return
@@ -201,15 +199,15 @@ class TextPlans(PlanPrinter):
             self._write(line for line, _ in self._waiting)
             self._waiting = None
 
-    def finish(self, status: int = 0) -> None:
+    def finish(self, outcome: Outcome) -> None:
         for _, text in self._waiting or ():
             self._write(text)
         self._waiting = []
-        super().finish(status)
+        super().finish(outcome)
 
-    def _text(self, plan: Plan) -> list[str]:
-        directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.staged_bytes
-        total = f"In all: {_removed(plan)}; disk space needed: {shown_bytes(needed)}"
+    def _text(self, plan: Plan, totals: PlanTotals) -> list[str]:
+        directory = on_one_line(plan.directory)
+        total = f"In all: {_removed(plan, totals)}; disk space needed: {shown_bytes(totals.peak_bytes)}"
         if self.sink.is_terminal:
             return plan_tree(directory, [*self._entries(plan), PlanLine("", total)], self._paint.is_on).splitlines()
         lines = [directory]
@@ -247,13 +245,11 @@ class TextPlans(PlanPrinter):
         for line in lines:
             self.sink.put(line)
 
-    def _finish(self, status: int) -> None:
-        totals, notices = self.totals, self.notices
-        if totals.left_alone:
-            notices.warning(
-                f"not damaged, left as they are: {plural(len(totals.left_alone), 'partition', 'partitions')}"
-            )
-            for directory in totals.left_alone:
+    def _finish(self, outcome: Outcome) -> None:
+        totals, notices, status = self.totals, self.notices, outcome.exit_status
+        if alone := outcome.left_alone:
+            notices.warning(f"not damaged, left as they are: {plural(len(alone), 'partition', 'partitions')}")
+            for directory in alone:
                 notices.detail(f"{directory}: is not damaged and stays as it is")
         if not totals.directories:  # if something is incomplete or could not be planned, errors have reported it
             if self.undone.directories:
@@ -299,10 +295,10 @@ class CarvedTable(PlanPrinter):
             cells = name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by
             self._lines.append(tuple(map(on_one_line, cells)))
 
-    def _put_plan(self, plan: Plan) -> None:
+    def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         pass
 
-    def _finish(self, status: int) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
         for line in self._lines if len(self._lines) > 1 else ():
             cells = [
@@ -319,7 +315,7 @@ class JsonPlans(PlanPrinter):
         for row in plan.facts:
             self.sink.put_row(row)
 
-    def _put_plan(self, plan: Plan) -> None:
+    def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         for step in plan.steps:
             self.sink.put_row(_step_row(plan, step))
         for taken in plan.from_replica:
@@ -332,36 +328,35 @@ class JsonPlans(PlanPrinter):
             }
             self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
 
-    def _finish(self, status: int) -> None:
-        self.sink.put_row(summary_row(self.totals, self._is_dry))
+    def _finish(self, outcome: Outcome) -> None:
+        self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | self._more)
         self.sink.flush()
 
 
-def summary_row(totals: PlanTotals, is_dry: bool) -> Row:
+def summary_row(totals: PlanTotals, outcome: Outcome, is_dry: bool) -> Row:
     """Returns the last object of the output of a changing command."""
-    return (
-        {
-            "type": "summary",
-            "changed": totals.has_changed,
-            "dryRun": is_dry,
-            "damageRemains": totals.damage_remains,
-            "directories": totals.directories,
-            "actions": dict(sorted(totals.actions.items())),
-            "removedBytes": totals.freed_bytes,
-            "removedRecords": totals.records,
-            "missingOffsets": totals.missing_offsets,
-            "gaps": [
-                {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
-                for directory, first, last in totals.gaps
-            ],
-            "newBytes": totals.new_bytes,
-            "peakBytes": totals.peak_bytes,
-            "kept": [name_value(path) for path in totals.kept],
-            "failed": [name_value(path) for path in totals.failed],
-        }
-        | ({} if totals.left_alone is None else {"leftAlone": [name_value(path) for path in totals.left_alone]})
-        | totals.more
-    )
+    row: Row = {
+        "type": "summary",
+        "changed": outcome.has_changed,
+        "dryRun": is_dry,
+        "damageRemains": outcome.damage_remains,
+        "directories": totals.directories,
+        "actions": dict(sorted(totals.actions.items())),
+        "removedBytes": totals.freed_bytes,
+        "removedRecords": totals.records,
+        "missingOffsets": totals.missing_offsets,
+        "gaps": [
+            {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
+            for directory, first, last in totals.gaps
+        ],
+        "newBytes": totals.new_bytes,
+        "peakBytes": totals.peak_bytes,
+        "kept": [name_value(path) for path in totals.kept],
+        "failed": [name_value(path) for path in outcome.failed],
+    }
+    if outcome.left_alone is not None:
+        row["leftAlone"] = [name_value(path) for path in outcome.left_alone]
+    return row
 
 
 def plan_printer(
@@ -451,18 +446,17 @@ def _records(count: int) -> str:
     return plural(count, "record", "records") if count else "no intact record"
 
 
-def _removed(plan: Plan) -> str:
-    records = sum(removed.records or 0 for step in plan.steps for removed in step.removed)
-    text = _sizes_text(plan)
-    if records:
-        text += f", with {plural(records, 'record', 'records')}"
+def _removed(plan: Plan, totals: PlanTotals) -> str:
+    text = _sizes_text(totals)
+    if totals.records:
+        text += f", with {plural(totals.records, 'record', 'records')}"
     if plan.gaps:
         shown = ", ".join(f"{first}..{last}" for first, last in plan.gaps[:5])
         text += f"; offsets missing afterwards: {shown}" + (", ..." if len(plan.gaps) > 5 else "")
     return text
 
 
-def _sizes_text(of: Plan | PlanTotals) -> str:
+def _sizes_text(of: PlanTotals) -> str:
     """Returns a summary of removed, replaced and new bytes."""
     removed_bytes = of.freed_bytes - of.rewritten_bytes
     parts = [f"{shown_bytes(removed_bytes)} removed"] if removed_bytes else []
@@ -503,7 +497,7 @@ def recorded_json(
             printer.plan(found)
         else:
             printer.summary(*found)
-    printer.conclude(outcome)
+    printer.finish(outcome)
     return sink.data.decode()
 
 
@@ -513,7 +507,8 @@ _MAX_LEFT_OUT = 5
 class RebuildPrinter:
     """Prints text, or one object per line, of which the last is the summary.
 
-    ``facts``: the request's, and its ``output``. ``totals``: of the partitions made.
+    ``facts``: the request's, and its ``output``. ``totals``: of the partitions made. ``damage_remains``: offsets or
+    partitions are missing.
     """
 
     def __init__(self, sink: Sink, notices: Notices, facts: Row, is_dry: bool, is_json: bool) -> None:
@@ -521,6 +516,7 @@ class RebuildPrinter:
         self._is_dry, self._is_json = is_dry, is_json
         self._last_epoch = 0
         self.totals = PlanTotals(actions=Counter(create=0))
+        self.damage_remains = self._has_changed = False
 
     def show(
         self, row: Row, is_made: bool, is_deleted: bool, left_out: Sequence[Row], remarks: Sequence[str],
@@ -532,13 +528,13 @@ class RebuildPrinter:
         offsets; ``remarks`` and ``damage``: sentences.
         """
         directory, totals = row["directory"], self.totals
-        totals.damage_remains |= bool(holes or damage) or not (is_made or is_deleted)
+        self.damage_remains |= bool(holes or damage) or not (is_made or is_deleted)
         self._last_epoch = max(self._last_epoch, row["lastLeaderEpoch"])
         totals.new_bytes += 0 if row["wasThere"] else row["newBytes"]
         if is_made:
             totals.names.add(directory)
             totals.actions[CREATE] += 1
-            totals.has_changed |= not row["wasThere"] and not self._is_dry
+            self._has_changed |= not row["wasThere"] and not self._is_dry
         if is_made or not self._is_json:
             self._put(row, is_made)
         self.left_out(left_out)
@@ -576,11 +572,12 @@ class RebuildPrinter:
         if not self._is_json and len(found) > _MAX_LEFT_OUT:
             self._notices.warning(f"left out: {len(found) - _MAX_LEFT_OUT} more segments; --format json lists all")
 
-    def finish(self, failed: list[str]) -> None:
-        """Prints the summary, or the remaining steps."""
+    def finish(self, errors: dict[str, KsegError]) -> None:
+        """Prints the summary, or the remaining steps. ``errors``: by path or directory of a partition."""
         if self._is_json:
-            self.totals.peak_bytes, self.totals.failed = self.totals.new_bytes, failed
-            self._sink.put_row(summary_row(self.totals, self._is_dry))
+            self.totals.peak_bytes = self.totals.new_bytes
+            outcome = Outcome(has_changed=self._has_changed, damage_remains=self.damage_remains, errors=errors)
+            self._sink.put_row(summary_row(self.totals, outcome, self._is_dry))
         self._sink.flush()
         if not self._is_json and not self._is_dry and self.totals.names and not self._notices.is_quiet:
             for line in next_steps(self._facts, self._last_epoch):

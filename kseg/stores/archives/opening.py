@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from threading import Lock
-from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.formats.rows import int64s
+from kseg.formats.rows import BytesLike, int64s
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frame_scan import FrameScan
@@ -72,46 +71,32 @@ _FIRST_ROWS = 64
 _BEFORE_OTHERS = b"xgLK"
 """Types of tar members: data about the next member."""
 
-PlacedBytes = tuple[int, memoryview | bytes]
-"""Bytes for the spool, and their position in the unpacked file; valid until the next piece."""
-
-
-class ProvenRun(NamedTuple):
-    """Proven batches of the unpacked file, ``end`` exclusive; ``first_row`` is the number of the first of ``rows``."""
-
-    start: int
-    end: int
-    first_row: int
-    rows: int
+PlacedBytes = tuple[int, BytesLike]
+"""Bytes for the spool, and their position in the unpacked file."""
 
 
 class ProvingUnpacker:
-    """One pass over an unpacked file. ``runs``: proven batches by the start of the first. ``size``: bytes unpacked so
-    far. ``error``: the damage at which it ended, None if there is none.
+    """One pass over an unpacked file. ``runs``: proven batches by the position of the first. ``error``: the damage at
+    which it ended, None if there is none.
     """
 
     def __init__(self, unpacked: Iterator[bytes], spool: Spool) -> None:
-        self.runs: dict[int, ProvenRun] = {}
+        self.runs: dict[int, ProvenBatches] = {}
         self.error: UnpackError | None = None
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
         self._held_rows = bytearray()
         self._written_bytes = 0
         self._unpacked, self._spool = unpacked, spool
-        self._piece = memoryview(b"")
-        self._window = bytearray(WINDOW_BYTES)
-        self._origin = self._at = self._filled = 0
-        """Position of the window in the file; the next byte and the end of the bytes in the window."""
+        self._window, self._position = bytearray(), 0
+        """The next bytes, and their position in the file."""
         self._frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._headers = int64s(FRAMES_PER_CALL * BATCH_WIDTH)
 
     @property
     def size(self) -> int:
-        return self._origin + self._filled
-
-    @property
-    def _position(self) -> int:
-        return self._origin + self._at
+        """Bytes unpacked so far."""
+        return self._position + len(self._window)
 
     def pieces(self) -> Iterator[PlacedBytes]:
         """Yields all bytes but those of proven batches. Raises SpoolFullError, KsegError, OSError."""
@@ -124,48 +109,37 @@ class ProvingUnpacker:
         self._write_rows()
 
     def _write_rows(self) -> None:
-        self._spool.write(self.rows, memoryview(self._held_rows), self._written_bytes)
+        self._spool.write(self.rows, self._held_rows, self._written_bytes)
         self._written_bytes += len(self._held_rows)
         self._held_rows = bytearray()
 
-    def _refill(self, wanted: int = 0) -> bool:
-        """Reads more bytes behind those from the position on, in a window of ``wanted`` bytes or more. Returns whether
-        there were any.
-        """
-        rest = self._filled - self._at
-        window = self._window if wanted <= len(self._window) else bytearray(wanted)
-        view = memoryview(window)
-        view[:rest] = memoryview(self._window)[self._at : self._filled]
-        self._window = window
-        self._origin, self._at, self._filled = self._position, 0, rest
-        while self._filled < len(window) and self._next_piece():
-            taken = self._piece[: len(window) - self._filled]
-            view[self._filled : self._filled + len(taken)] = taken
-            self._filled, self._piece = self._filled + len(taken), self._piece[len(taken) :]
-        return self._filled > rest
-
-    def _next_piece(self) -> bool:
-        """Returns whether there are bytes behind those in the window, up to the damage."""
-        if not self._piece:
-            try:
-                self._piece = memoryview(next(self._unpacked, b""))
-            except UnpackError as error:
-                self.error = error
-        return len(self._piece) > 0
+    def _fill(self, size: int = WINDOW_BYTES) -> bool:
+        """Unpacks until the window has ``size`` bytes or more, up to the damage. Returns whether there were any."""
+        before = len(self._window)
+        try:
+            while len(self._window) < size and (piece := next(self._unpacked, b"")):
+                self._window += piece
+        except UnpackError as error:
+            self.error = error
+        return len(self._window) > before
 
     def _peek(self, size: int) -> bytes:
         """Returns the next bytes, fewer at the end."""
-        if self._filled - self._at < size:
-            self._refill()
-        return bytes(memoryview(self._window)[self._at : min(self._at + size, self._filled)])
+        if len(self._window) < size:
+            self._fill()
+        return bytes(self._window[:size])
+
+    def _drop(self, size: int) -> None:
+        del self._window[:size]
+        self._position += size
 
     def _kept(self, size: int) -> Iterator[PlacedBytes]:
         """Yields the next ``size`` bytes."""
-        while size > 0 and (self._at < self._filled or self._refill()):
-            count = min(size, self._filled - self._at)
-            yield self._position, memoryview(self._window)[self._at : self._at + count]
-            self._at += count
-            size -= count
+        while size > 0 and (self._window or self._fill()):
+            position, piece = self._position, self._window[:size]
+            self._drop(len(piece))
+            yield position, piece
+            size -= len(piece)
 
     def _tar(self) -> Iterator[PlacedBytes]:
         while block := self._peek(BLOCK_BYTES):
@@ -187,38 +161,39 @@ class ProvingUnpacker:
         last, last_batch, scan = start, b"", FrameScan()
         while count := self._scan(scan, end):
             rows = self._headers[: count * BATCH_WIDTH]
-            headers.read(self._window, self._frames, count, False, self._origin - start, rows)
+            headers.read(self._window, self._frames, count, False, self._position - start, rows)
             self._held_rows += rows.cast("B")
             if len(self._held_rows) >= _HELD_BYTES:
                 self._write_rows()
             self._row_count += count
             last_row = (count - 1) * BATCH_WIDTH
             last = start + rows[last_row + BATCH_POSITION]
-            at = last - self._origin
-            last_batch = bytes(memoryview(self._window)[at : at + rows[last_row + BATCH_SIZE]])
-            self._at = scan.position
+            at = last - self._position
+            last_batch = bytes(self._window[at : at + rows[last_row + BATCH_SIZE]])
+            self._drop(scan.position)
             found = self._row_count - first_row
             if found > _FIRST_ROWS and self._position - start < found * _LEAST_BATCH_BYTES:
                 break
         if last_batch:
             yield last, last_batch
-            self.runs[start] = ProvenRun(start, self._position, first_row, self._row_count - first_row)
+            found = self._row_count - first_row
+            rows_of_run = Extent(self.rows.descriptor, first_row * ROW_BYTES, found * ROW_BYTES)
+            self.runs[start] = ProvenBatches(self._position - start, found, rows_of_run)
 
     def _scan(self, scan: FrameScan, end: int) -> int:
-        """Returns the number of intact frames from the position on in the window, which is filled as needed."""
+        """Returns the number of intact frames at the start of the window, which is filled as needed."""
         while True:
             left = end - self._position
-            stop = min(self._filled, self._at + left)
-            scan.position = self._at
+            stop, wanted = min(len(self._window), left), WINDOW_BYTES
+            scan.position = 0
             frames.scan(scan, self._window, stop, self._frames)
-            if scan.count or stop == self._at + left:
+            if scan.count or stop == left:
                 return int(scan.count)
-            rest, claimed = stop - self._at, 0
-            if rest == len(self._window):
-                claimed = claimed_bytes(self._window)
-                if not rest < claimed <= min(LARGEST_WINDOW_BYTES, left):
+            if stop >= WINDOW_BYTES:
+                wanted = claimed_bytes(self._window)
+                if not stop < wanted <= min(LARGEST_WINDOW_BYTES, left):
                     return 0
-            if not self._refill(claimed):
+            if not self._fill(wanted):
                 return 0
 
 
@@ -238,14 +213,11 @@ class Omitted:
     def proven(self, start: int, size: int) -> ProvenBatches | None:
         """Returns the proven batches at the start of these bytes of the unpacked file, None if there are none."""
         run = self._runs.get(start)
-        if run is None or run.end > start + size:
-            return None
-        rows = Extent(self._rows.descriptor, run.first_row * ROW_BYTES, run.rows * ROW_BYTES)
-        return ProvenBatches(run.end - start, run.rows, rows)
+        return None if run is None or run.end > size else run
 
     def require(self, start: int, end: int) -> None:
         """Restores all omitted bytes if some are in a range. Raises KsegError, OSError."""
-        if any(run.start < end and start < run.end for run in self._runs.values()):
+        if any(at < end and start < at + run.end for at, run in self._runs.items()):
             self.restore()
 
     def restore(self) -> None:
@@ -256,7 +228,7 @@ class Omitted:
                 self._is_restored[0] = 1
 
     def _unpack_again(self) -> None:
-        position, end = 0, max(run.end for run in self._runs.values())
+        position, end = 0, max(at + run.end for at, run in self._runs.items())
         with suppress(UnpackError):
             for piece in unpacked(self._packed):
                 # Members between the runs are written once more, with the same bytes.
@@ -291,10 +263,6 @@ class ProvenSource(Source):
     def extent(self) -> Extent:
         self._restore()
         return self._extent
-
-    def end_of_data(self) -> int:
-        self._restore()
-        return super().end_of_data()
 
     def behind_proven(self) -> Source:
         if self._behind is None:

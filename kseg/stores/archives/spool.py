@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from kseg.errors import KsegError, text_of
+from kseg.formats.rows import BytesLike
 from kseg.positioned import write_all
 from kseg.stores.extent import Extent
 
@@ -39,12 +40,12 @@ class Spool:
 
         return self._directory or tempfile.gettempdir()
 
-    def add(self, pieces: Iterable[bytes | memoryview]) -> Extent:
+    def add(self, pieces: Iterable[BytesLike]) -> Extent:
         """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and the errors of
         ``pieces``."""
         size = 0
 
-        def placed() -> Iterator[tuple[int, bytes | memoryview]]:
+        def placed() -> Iterator[tuple[int, BytesLike]]:
             nonlocal size
             for piece in pieces:
                 yield size, piece
@@ -52,7 +53,7 @@ class Spool:
 
         return self.add_ranges(lambda: size, placed())
 
-    def add_ranges(self, size: int | Callable[[], int], ranges: Iterable[tuple[int, bytes | memoryview]]) -> Extent:
+    def add_ranges(self, size: int | Callable[[], int], ranges: Iterable[tuple[int, BytesLike]]) -> Extent:
         """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it.
 
         ``size`` may be a function that is called when all ranges are written. Raises as `add`, and OSError.
@@ -68,7 +69,7 @@ class Spool:
             raise
         return extent
 
-    def write(self, extent: Extent, data: bytes | memoryview, position: int) -> None:
+    def write(self, extent: Extent, data: BytesLike, position: int) -> None:
         """Writes bytes at a position of a file of this spool. Raises SpoolFullError, KsegError."""
         data = memoryview(data).cast("B")
         with self._lock:

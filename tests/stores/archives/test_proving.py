@@ -87,8 +87,8 @@ def unpacker(data: bytes) -> tuple[opening.ProvingUnpacker, bytearray]:
 def test_batches_larger_than_the_window_are_proven(sizes: tuple[int, ...]) -> None:
     batches = [enlarged(size) for size in sizes]
     found, _ = unpacker(gzip.compress(b"".join(batches), 0))
-    (run,) = found.runs.values()
-    assert (run.start, run.end, run.rows) == (0, sum(map(len, batches)), len(sizes))
+    ((start, run),) = found.runs.items()
+    assert (start, run.end, run.count) == (0, sum(map(len, batches)), len(sizes))
 
 
 def test_a_length_beyond_the_largest_window_is_left_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,25 +76,6 @@ def open_directory(path: str, is_read: bool = False) -> int:
         )
     path = os.path.abspath(path)
     flags = os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _CLOEXEC if is_read else _SEARCH
-    descriptor = _opened_at_once(path, flags)
-    return _opened_part_by_part(path, flags) if descriptor < 0 else descriptor
-
-
-def _opened_at_once(path: str, flags: int) -> int:
-    """Returns a descriptor if the system confirms that the path has no link, else -1; ten times faster than opening
-    each component."""
-    try:
-        descriptor = os.open(path, flags)
-    except OSError:
-        return -1
-    with suppress(OSError):
-        if os.readlink(f"{OPEN_FILES}{descriptor}") == path:
-            return descriptor
-    os.close(descriptor)
-    return -1
-
-
-def _opened_part_by_part(path: str, flags: int) -> int:
     parts = [part for part in path.split(os.sep) if part]
     at = os.open(os.sep, _SEARCH if parts else flags)
     for i, part in enumerate(parts):

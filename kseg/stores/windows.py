@@ -6,7 +6,6 @@ earlier. The frames of a window are checked while it is in the processor's cache
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from threading import local
 from typing import Any, TypeVar
 
 from kseg.formats.codec_libraries import expansion_buffer
@@ -99,15 +98,6 @@ BATCHES_PER_CALL = 8192
 """Headers returned by one kernel call (128 bytes each)."""
 
 
-class _Scratch(local):
-    """Buffers of a thread for header rows, which are copied after each call of the kernel."""
-
-    def __init__(self) -> None:
-        self.buffers = Buffers()
-
-
-_scratch = _Scratch()
-
 Unproven = tuple[memoryview, memoryview, int, int]
 """A window, rows of its frames, their number, and the window's position in the file."""
 
@@ -179,7 +169,8 @@ class Windows:
         these batches, valid until the next item.
         """
         width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_BYTES + 1) * BATCH_WIDTH
-        rows, status = int64s(0) if take else _scratch.buffers.int64s("headers", width), PAUSED
+        copied = int64s if self._buffers is None else partial(self._buffers.int64s, "headers")
+        rows, status = int64s(0) if take else copied(width), PAUSED
         while status != ENDED:
             if take:
                 rows = take(width)[:width]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kseg.stores import no_follow
 from kseg.stores.no_follow import (
     create_file,
     directories_held,
@@ -23,10 +22,8 @@ from kseg.stores.no_follow import (
 )
 
 
-@pytest.fixture(params=["at once", "part by part"])
-def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    if request.param == "part by part":
-        monkeypatch.setattr(no_follow, "OPEN_FILES", str(tmp_path / "none"))
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path.resolve() / "a" / "b"
     directory.mkdir(parents=True)
     (directory / "file").write_bytes(b"bytes")

@@ -20,7 +20,7 @@ from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
-from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_OLDEST_TIME
+from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_LAST_TIME, PIECE_OLDEST_TIME
 from kseg.logdir.coordinators import topic_id_at
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
@@ -278,7 +278,7 @@ def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
     first_times = [time for run in runs if (time := run.summary[PIECE_OLDEST_TIME]) >= 0]
     if not first_times:
         first_times = [time for run in runs for time in run.max_timestamps if time >= 0]
-    last_time = max(run.last_timestamp for run in runs)
+    last_time = max(run.summary[PIECE_LAST_TIME] for run in runs)
     with_producers = [run for run in runs if run.summary[PIECE_LARGEST_PRODUCER] >= 0]
     producers = {producer for run in with_producers for producer in run.producer_ids if producer >= 0}
     return {

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, combinations, groupby, islice, pairwise
 from math import log2
 from operator import attrgetter, itemgetter
@@ -26,7 +26,14 @@ from kseg.formats.rows import ALL, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.columns import Collector
-from kseg.kernel.scan.pieces import PIECE_FEWEST_RECORDS, PIECE_GAPS, PIECE_HASH, PIECE_RECORDS
+from kseg.kernel.scan.pieces import (
+    PIECE_FEWEST_RECORDS,
+    PIECE_FIRST_TIME,
+    PIECE_GAPS,
+    PIECE_HASH,
+    PIECE_LAST_TIME,
+    PIECE_RECORDS,
+)
 from kseg.kernel.scan.pieces import contradict as rows_contradict
 from kseg.limits import FIRST_WINDOW_BYTES
 from kseg.segment.batches import Message, RecordBatch
@@ -147,11 +154,6 @@ class LogPieces:
         self.evidence += other.evidence
 
 
-def _steps_differ(entries: list[OffsetIndexEntry]) -> bool:
-    steps = {(two.offset - one.offset, two.position - one.position) for one, two in pairwise(entries)}
-    return len(steps) > 1
-
-
 class Joining:
     """Joins pieces into logs. ``undecided``: pairs of pieces that may belong together."""
 
@@ -160,7 +162,7 @@ class Joining:
         self.logs: dict[Piece, LogPieces] = {piece: LogPieces(piece) for piece in pieces}
         self.copies = Copies(pieces)
         self.undecided: list[tuple[Piece, Piece]] = []
-        self._internal: dict[Piece, str] = {}
+        self._internal_topic = cache(lambda piece: internal_topic([piece])[0])
         self._scratch = Scratch()
         self._effort = LEAST_COMPARED_BYTES + COMPARED_SHARE * sum(piece.byte_count for piece in pieces)
 
@@ -297,7 +299,10 @@ class Joining:
                 if at >= start.byte_count:
                     fit[start][piece, at].append(entry)
         for start, matches in fit.items():
-            found = [piece for (piece, _), entries in matches.items() if _steps_differ(entries)]
+            found = []
+            for (piece, _), entries in matches.items():
+                steps = {(two.offset - one.offset, two.position - one.position) for one, two in pairwise(entries)}
+                found += [piece] * (len(steps) > 1)
             if self._are_of_one_log(found):
                 self.join(start, found[0], "index")
 
@@ -458,11 +463,6 @@ class Joining:
             bits -= max(0.0, abs(log2(piece.record_bytes / other.record_bytes)) - USUAL_SHAPE_BITS)
         return bits
 
-    def _internal_topic(self, piece: Piece) -> str:
-        if piece not in self._internal:
-            self._internal[piece] = internal_topic([piece])[0]
-        return self._internal[piece]
-
     def _producer_bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
         bits, log, unknown, continued = 0.0, self.logs[piece], 0, 0
         for producer, span in other.producers.items():
@@ -491,7 +491,7 @@ class _Alike:
 
     @cached_property
     def _times(self) -> list[int]:
-        return sorted(piece.first_timestamp for piece in self._pieces)
+        return sorted(piece.summary[PIECE_FIRST_TIME] for piece in self._pieces)
 
     @cached_property
     def _sequences(self) -> dict[tuple[int, int], list[int]]:
@@ -502,11 +502,11 @@ class _Alike:
         return found
 
     def time_bits(self, piece: Piece, other: Piece) -> float:
-        if other.first_timestamp <= 0 or piece.last_timestamp <= 0:
+        last, first = piece.summary[PIECE_LAST_TIME], other.summary[PIECE_FIRST_TIME]
+        if first <= 0 or last <= 0:
             return 0.0
-        gap = abs(other.first_timestamp - piece.last_timestamp)
-        low = bisect_left(self._times, piece.last_timestamp - gap)
-        return log2(len(self._times) / max(1, bisect_right(self._times, piece.last_timestamp + gap) - low))
+        gap, times = abs(first - last), self._times
+        return log2(len(times) / max(1, bisect_right(times, last + gap) - bisect_left(times, last - gap)))
 
     def sequence_bits(self, producer: tuple[int, int], sequence: int) -> float:
         """The weight of a sequence number that continues: the more, the larger it is and the fewer begin with it."""

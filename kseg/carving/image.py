@@ -86,7 +86,9 @@ def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Ite
             for table in tables:
                 # A batch that reaches into this slice hides what seems to begin inside it.
                 first = 0
-                while first < len(table) and not _may_begin(table[first + layout.BATCH_POSITION], end):
+                while first < len(table) and (position := table[first + layout.BATCH_POSITION]) < end:
+                    if position % BLOCK_BYTES == 0 and end - position < BLOCK_BYTES:
+                        break
                     first += layout.BATCH_WIDTH
                 if first < len(table):
                     yield table[first:]
@@ -141,11 +143,6 @@ def _claimed_bytes(source: Source, position: int, end: int) -> int:
     head = bytes(source.buffer[position : min(position + MIN_BYTES, end)])
     size = layout.be32(head, fields.ENTRY_SIZE) + fields.ENTRY_OVERHEAD if len(head) == MIN_BYTES else 0
     return size if 0 < size <= end - position and head[fields.ENTRY_MAGIC] <= fields.MAGIC_V2 else 0
-
-
-def _may_begin(position: int, end: int) -> bool:
-    """Whether a batch may begin here, where the one before ends at ``end``."""
-    return position >= end or (position % BLOCK_BYTES == 0 and end - position < BLOCK_BYTES)
 
 
 def _next_batch(source: Source, searcher: FrameScan, start: int, stop: int, end: int) -> int:
@@ -272,14 +269,6 @@ class Piece(HeaderRows):
         """The mean size of records, compressed; 0 if headers do not tell their number."""
         is_known = self.summary[kernel.PIECE_FEWEST_RECORDS] > 0
         return self.byte_count / self.summary[kernel.PIECE_RECORDS] if is_known else 0.0
-
-    @property
-    def last_timestamp(self) -> int:
-        return self.summary[kernel.PIECE_LAST_TIME]
-
-    @property
-    def first_timestamp(self) -> int:
-        return self.summary[kernel.PIECE_FIRST_TIME]
 
     @cached_property
     def producers(self) -> dict[tuple[int, int], ProducerSpan]:

@@ -15,18 +15,8 @@ from itertools import islice, pairwise
 from math import comb, gcd, log2
 from typing import Any
 
-from kseg.carving.evidence import (
-    MARGIN_BITS,
-    SAMPLED_RECORDS,
-    SAMPLED_VALUES,
-    CarvedLog,
-    batch_of,
-    decoding,
-    internal_topic,
-    offset_bits,
-    records_of,
-    rows_of,
-)
+from kseg.carving import evidence
+from kseg.carving.evidence import CarvedLog
 from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
 from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
@@ -77,7 +67,7 @@ _CERTAIN_BITS = 64.0
 
 def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
     """Gives each log a topic and a partition, no two the same. Returns the topic ids that are known, by topic."""
-    sampled = max(SAMPLED_VALUES, min(SAMPLED_RECORDS, MOST_SAMPLED // max(len(logs), 1)))
+    sampled = max(evidence.SAMPLED_VALUES, min(evidence.SAMPLED_RECORDS, MOST_SAMPLED // max(len(logs), 1)))
     for log in logs:
         _name_by_itself(log, sampled)
     _choose_newest(logs)
@@ -126,7 +116,7 @@ def _name_by_itself(log: CarvedLog, sampled: int) -> None:
         log.topic, _, number = log.log.like.rpartition("-")
         log.partition, log.named_by = int(number), "like"
         return
-    log.topic, log.keys = internal_topic(log.runs, sampled)
+    log.topic, log.keys = evidence.internal_topic(log.runs, sampled)
     if not log.topic and any(run.summary[PIECE_LARGEST_MARKER] >= LEADER_CHANGE for run in log.runs):
         log.topic = METADATA_TOPIC  # no other log has such control records
     if log.topic:
@@ -158,7 +148,7 @@ def _last_batch_of_snapshot(log: CarvedLog) -> tuple[int, int] | None:
     if first[0].marker != SNAPSHOT_HEADER or last[-1].marker != SNAPSHOT_FOOTER or log.first_offset > 0 or log.gaps:
         return None
     with suppress(UndecodableError):
-        for record in batch_of(first, 0, Scratch()):
+        for record in evidence.batch_of(first, 0, Scratch()):
             time = parse_control(record.key, record.value).fields.get("lastContainedLogTimestamp")
             return None if time is None else (time, first[0].epoch)
     return None
@@ -172,7 +162,7 @@ class _Topics:
         numbers: dict[str, set[int]] = defaultdict(set)
         decode = decoder(FOR_TOPIC[METADATA_TOPIC]).decode
         for log in (log for log in logs if log.topic == METADATA_TOPIC):
-            for record in records_of(log.newest):
+            for record in evidence.records_of(log.newest):
                 shown = decode(record.key, record.value, 0).value
                 data = shown.get("data", {}) if isinstance(shown, dict) else {}
                 if shown and shown.get("type") == "TOPIC_RECORD":
@@ -219,9 +209,9 @@ class _Transactions:
 
     def _add(self, log: CarvedLog) -> None:
         """Markers are written after the record that prepares a transaction, and before the one that completes it."""
-        decode = decoding(FOR_TOPIC[_TRANSACTION_STATE])
+        decode = evidence.decoding(FOR_TOPIC[_TRANSACTION_STATE])
         prepared: dict[str, tuple[int, dict[str, Any]]] = {}
-        for record in records_of(log.newest):
+        for record in evidence.records_of(log.newest):
             shown = decode(record.key, record.value, 0)
             told = shown.value.get("data", {}) if isinstance(shown.value, dict) else {}
             if not told or not isinstance(shown.key, dict) or record.timestamp is None:
@@ -278,9 +268,9 @@ class _Commits:
         for log in logs:
             replay = CommittedOffsets()
             for run in log.newest:
-                for i, rows in rows_of(run, scratch) if run.magic == MAGIC_V2 else ():
+                for i, rows in evidence.rows_of(run, scratch) if run.magic == MAGIC_V2 else ():
                     if rows is None:
-                        replay.add(batch_of(run, i, scratch))
+                        replay.add(evidence.batch_of(run, i, scratch))
                     else:
                         replay.add_rows(rows)
             for topic, number, offset, epoch in replay.positions():
@@ -329,7 +319,7 @@ class _Matching:
         for bits_, rival, partition, log, found in offers:
             others = sorted(of_partition[partition], reverse=True)[1:2]
             is_certain = bits_ >= _CERTAIN_BITS and found["transactions"] > 0
-            if bits_ >= enough and bits_ - max([rival, *others * (not is_certain)]) >= MARGIN_BITS:
+            if bits_ >= enough and bits_ - max([rival, *others * (not is_certain)]) >= evidence.MARGIN_BITS:
                 log.topic, log.partition = partition
                 log.matched, log.candidates = found, []
                 log.named_by = "transactions" if is_certain else found.most_common(1)[0][0]
@@ -347,7 +337,7 @@ class _Matching:
                         matched[partition][told[partition]] += 1
                         known = self._offsets[partition]
                         near = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
-                        bits[partition] += offset_bits(offset, near)
+                        bits[partition] += evidence.offset_bits(offset, near)
         rivals = log2(len(self._offsets) if allowed is None else len(allowed)) if bits else 0.0
         for partition, found in matched.items():  # by chance any partition, and any of the offsets, might have matched
             bits[partition] -= rivals + log2(comb(len(edges), found.total()))

@@ -64,18 +64,6 @@ _LEGACY_GROWTH, _GROWTH = 3, 1.25
 """A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceNeeded:
-    """Upper bounds in bytes: ``here`` for new files next to the old ones, ``elsewhere`` for old files kept there.
-
-    ``is_counted``: computed by a pass over the log, not estimated from file sizes.
-    """
-
-    here: int
-    elsewhere: int = 0
-    is_counted: bool = False
-
-
 class SpaceTaken:
     """Tracks the disk space used beyond the partition's own.
 
@@ -107,8 +95,9 @@ def file_bytes(segment: CleanerSegment) -> int:
     return sum(segment.sizes.values())
 
 
-def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> SpaceNeeded:
-    """Returns an upper bound without reading records: all of them survive and grow by the maximum.
+def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> tuple[int, int]:
+    """Returns upper bounds in bytes without reading records, for new files next to the old ones, and for old files kept
+    elsewhere: all records survive and grow by the maximum.
 
     ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
     """
@@ -118,7 +107,7 @@ def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSetting
     if settings.until_clean and not frees_each:
         here += largest  # the next round begins before the files of the previous one are removed
     grows = not settings.keeps_format and any(map(_is_legacy, segments))
-    return SpaceNeeded(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
+    return round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total
 
 
 def _is_legacy(segment: CleanerSegment) -> bool:
@@ -144,38 +133,39 @@ class SpaceCheck:
         self._kept_in = place if is_elsewhere else None  # on another file system
         self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
 
-    def has_space(self, need: SpaceNeeded) -> bool:
-        """Whether the space is enough. Raises KsegError if the need was counted and it is not."""
+    def has_space(self, here: int, elsewhere: int, is_counted: bool) -> bool:
+        """Whether the space is enough for so many bytes of new files here, and of old ones elsewhere. ``is_counted``:
+        they were computed by a pass over the log. Raises KsegError if they were, and the space is not enough."""
         free = free_bytes(self._output or self._directory)
-        lack = self._lack(need, free)
-        if lack and need.is_counted:
+        lack = self._lack(here, elsewhere, free)
+        if lack and is_counted:
             raise KsegError(f"{self._directory}: {lack}; nothing was changed")
         if lack:
             self._reporter.warning(f"{self._directory}: {lack}: the surviving records are counted first")
             return False
-        line = f"{self._directory}: new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free"
-        if need.is_counted or need.here * _WARNING_SHARE > free:
+        line = f"{self._directory}: new files may take {shown_bytes(here)}, {shown_bytes(free)} are free"
+        if is_counted or here * _WARNING_SHARE > free:
             self._reporter.warning(line)
         else:
             self._reporter.detail(line)
         return True
 
-    def warn_if_refused(self, need: SpaceNeeded) -> None:
+    def warn_if_refused(self, here: int, elsewhere: int) -> None:
         """Warns, after a dry run, if the compaction would be refused."""
-        if lack := self._lack(need, free_bytes(self._directory)):
+        if lack := self._lack(here, elsewhere, free_bytes(self._directory)):
             self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
 
-    def _lack(self, need: SpaceNeeded, free: int) -> str:
+    def _lack(self, here: int, elsewhere: int, free: int) -> str:
         """Returns why the space is not enough, "" if it is."""
-        if need.here + MARGIN_BYTES > free:
+        if here + MARGIN_BYTES > free:
             each = ""
             if not self.commits_each and self._output is None:
                 each = "; with --no-quarantine, or --quarantine on another disk, disk space for one segment is enough"
-            return f"new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free{each}"
+            return f"new files may take {shown_bytes(here)}, {shown_bytes(free)} are free{each}"
         if self._kept_in is not None and self._keeps:
             free = free_bytes(self._kept_in)
-            if need.elsewhere + MARGIN_BYTES > free:
-                kept = shown_bytes(need.elsewhere)
+            if elsewhere + MARGIN_BYTES > free:
+                kept = shown_bytes(elsewhere)
                 return f"{kept} of old files are to be kept in {self._kept_in}, where {shown_bytes(free)} are free"
         return ""
 
@@ -232,7 +222,7 @@ class Compactor:
         staging: Staging | None,
         commits_each: bool = False,
         watcher: Progress | None = None,
-        has_space: Callable[[SpaceNeeded], bool] = lambda _: True,
+        has_space: Callable[[int, int, bool], bool] = lambda *_: True,
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
     ) -> None:
@@ -300,7 +290,7 @@ class Compactor:
     def _check_space(self, found: CleanableRange, producers: Producers) -> None:
         settings, frees_each = self._settings, self._frees_each
         covered = segments_between(self._segments, 0, found.end)
-        if self._has_space(bound(covered, found.end, settings, frees_each)):
+        if self._has_space(*bound(covered, found.end, settings, frees_each), False):
             return
         # Counts the need by a pass without writing.
         one = self._rounds(self._segments, found, producers, settings, None, self._watcher)
@@ -313,7 +303,7 @@ class Compactor:
             rest = [file_bytes(segment) for segment in segments_between(self._segments, one.end, found.end)]
             more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
             here, elsewhere = round(here + more * _GROWTH), elsewhere + sum(rest)
-        self._has_space(SpaceNeeded(here, elsewhere, True))
+        self._has_space(here, elsewhere, True)
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
         """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""
@@ -636,7 +626,7 @@ class CompactionPlanner(Planner):
         if partition is not None and compactor.result.end is not None:
             self._ends[partition] = compactor.result.end
         if is_dry and compactor.result.rounds:
-            space.warn_if_refused(SpaceNeeded(compactor.result.peak_bytes, compactor.result.replaced_bytes, True))
+            space.warn_if_refused(compactor.result.peak_bytes, compactor.result.replaced_bytes)
         self._report(compactor.result, time.monotonic() - began)
 
     def _checkpoints(self, directory: str, known: Known) -> BrokerState:

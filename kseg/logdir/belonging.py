@@ -260,7 +260,8 @@ class _Partition:
         while held := list(islice(batches, _HELD)):
             for before, batch, behind in zip([None, *held], held, [*held[1:], None], strict=False):
                 is_linked = links(before, batch) or links(batch, behind)
-                if (is_linked and (_is_filled(batch) or segment.is_sparse)) or segment.batches == 1:
+                is_filled = batch.records < 0 or batch.last_offset - batch.first_offset + 1 == batch.records
+                if (is_linked and (is_filled or segment.is_sparse)) or segment.batches == 1:
                     yield batch
 
     def _intact_batches(self, survey: SegmentSurvey, segment: WeighedSegment) -> Iterator[BatchRow]:
@@ -456,11 +457,6 @@ def _intact(headers: HeaderRows) -> Iterator[BatchRow]:
         elif row.has_right_crc:
             first = row.first_offset if row.first_offset >= 0 else row.last_offset
             yield row._replace(first_offset=first, producer_id=-1)
-
-
-def _is_filled(batch: BatchRow) -> bool:
-    """Whether each offset has a record; otherwise the last offset may be wrong."""
-    return batch.records < 0 or batch.last_offset - batch.first_offset + 1 == batch.records
 
 
 def _sampled(file: SegmentFile, suffix: str, kind: type[EntryFile[Any]], limit: int = _SAMPLED) -> list[Any]:

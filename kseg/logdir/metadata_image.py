@@ -264,7 +264,7 @@ class MetadataImage:
         changes: Fields = {}
         fenced, shutdown = fields.get("fenced", 0), fields.get("inControlledShutdown", 0)
         number, epoch = fields["brokerId"], fields["brokerEpoch"]
-        self._broker(number, epoch)
+        broker = self._broker(number, epoch)
         if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
             raise ReplayError(f"broker {number}: fenced {fenced}, inControlledShutdown {shutdown} are no changes")
         if fenced:
@@ -275,7 +275,7 @@ class MetadataImage:
             changes["logDirs"] = sorted(directories, key=_uuid_order)
         if (cordoned := fields.get("cordonedLogDirs")) is not None:
             changes["cordonedLogDirs"] = cordoned
-        self._change_broker(number, epoch, changes)
+        self._set(self.brokers, number, broker | changes)
 
     def _broker(self, number: int, epoch: int) -> Fields:
         broker = self.brokers.get(number)
@@ -285,8 +285,9 @@ class MetadataImage:
             raise ReplayError(f"broker {number} has epoch {broker['brokerEpoch']}, not {epoch}")
         return broker
 
-    def _change_broker(self, number: int, epoch: int, changes: Fields) -> None:
-        self._set(self.brokers, number, self._broker(number, epoch) | changes)
+    def _fence(self, fields: Fields, is_fenced: bool = True) -> None:
+        broker = self._broker(fields["id"], fields["epoch"])
+        self._set(self.brokers, fields["id"], broker | {"fenced": is_fenced})
 
     def _register_controller(self, fields: Fields) -> None:
         listeners = {endpoint["name"]: endpoint for endpoint in fields["endPoints"]}
@@ -435,7 +436,8 @@ class MetadataImage:
                 yield record(_CONFIG, {"resourceType": kind, "resourceName": resource, "name": name, "value": value})
         for entity, quotas in self.quotas.items():
             names = dict(entity)
-            parts = [{"entityType": kind, "entityName": names[kind]} for kind in _strings_in_order(names)]
+            kinds = hash_map_order(names, spread_of=string_spread)
+            parts = [{"entityType": kind, "entityName": names[kind]} for kind in kinds]
             for name, quota in sorted(quotas.items()):
                 yield record(_QUOTA, {"entity": parts, "key": name, "value": quota, "remove": False})
         for next_id in self.producer_ids.values():
@@ -460,10 +462,6 @@ def _removal(of: str, key: str) -> "_Rule":
     return lambda image, fields: image._set(getattr(image, of), fields[key], _MISSING)
 
 
-def _fencing(is_fenced: bool) -> "_Rule":
-    return lambda image, fields: image._change_broker(fields["id"], fields["epoch"], {"fenced": is_fenced})
-
-
 _Rule = Callable[[MetadataImage, Fields], None]
 _RULES: dict[int, _Rule] = {
     _BROKER: MetadataImage._register_broker,
@@ -472,8 +470,8 @@ _RULES: dict[int, _Rule] = {
     _PARTITION: MetadataImage._partition,
     _CONFIG: MetadataImage._config,
     5: MetadataImage._partition_change,
-    7: _fencing(True),
-    8: _fencing(False),
+    7: MetadataImage._fence,
+    8: lambda image, fields: image._fence(fields, is_fenced=False),
     9: MetadataImage._remove_topic,
     _TOKEN: MetadataImage._token,
     _CREDENTIAL: MetadataImage._credential,
@@ -503,12 +501,8 @@ def _capacity(count: int) -> int:
     return 1 << max(0, count - 1).bit_length()
 
 
-def _strings_in_order(keys: dict[str, Any], capacity: int = FIRST_CAPACITY) -> list[str]:
-    return hash_map_order(keys, capacity, string_spread)
-
-
 def _in_order(values: dict[str, Fields], capacity: int) -> list[Fields]:
-    return [values[name] for name in _strings_in_order(values, capacity)]
+    return [values[name] for name in hash_map_order(values, capacity, string_spread)]
 
 
 def _features(fields: Fields, capacity: int | None) -> list[Fields]:

@@ -206,11 +206,8 @@ def _covering(usable: list[SegmentOffsets]) -> list[SegmentOffsets]:
 _INDEX_ENTRY_BYTES = 8
 
 
-class Unusable(NamedTuple):
-    """A segment that cannot be read. ``reason`` is a phrase that follows the segment's name."""
-
-    segment: RemoteSegment
-    reason: str
+Unusable = tuple[RemoteSegment, str]
+"""A segment that cannot be read, and the reason: a phrase that follows the segment's name."""
 
 
 def newest_partitions(
@@ -245,12 +242,12 @@ def candidates_of(partition: RemotePartition) -> tuple[list[Candidate], list[Unu
     unusable: list[Unusable] = []
     for segment in partition.segments:
         if segment.missing:
-            unusable.append(Unusable(segment, f"has no {', '.join(segment.missing)}"))
+            unusable.append((segment, f"has no {', '.join(segment.missing)}"))
             continue
         try:
             found.append(candidate_of(segment))
         except (ManifestError, ChunkError) as error:
-            unusable.append(Unusable(segment, str(error)))
+            unusable.append((segment, str(error)))
     return found, unusable
 
 

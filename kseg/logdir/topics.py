@@ -2,9 +2,9 @@
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError, RequestError, SelectionWarning, errors_at
@@ -88,19 +88,11 @@ class Topics:
         state = around.broker_state(name) if around else state_by_name(name.rpartition("-")[0])
         return bool(state.is_compacted) or state.cleaner_offset is not None
 
-    def setting(self, partition: str, name: str) -> str | None:
-        """Returns a setting of a partition's topic, or the cluster's default; None if neither is known."""
-        path = os.path.abspath(partition)
-        place = parse_partition_name(os.path.basename(path))
-        found = self.settings(os.path.dirname(path)) if place is not None else None
-        if found is None or place is None or place[0] not in found.ids:
-            return None
-        return found.setting(place[0], name)
-
     def interval_bytes(self, partition: str) -> tuple[int | None, str]:
         """Returns index.interval.bytes of a partition's topic, and its source; None if unknown, or not a number that
         Kafka accepts."""
-        if (found := _interval(self.setting(partition, INTERVAL))) is not None or self.server is None:
+        found = _interval(self.lookup(partition, follows_links=False)(INTERVAL))
+        if found is not None or self.server is None:
             return found, SOURCE
         return _interval(self.server.setting(INTERVAL)), self.server.source
 
@@ -177,18 +169,19 @@ class Topics:
             policy, source = _DEFAULT_POLICY, "Kafka's default"
         return None if is_compacted(policy) else (policy, source)
 
-    def lookup(self, path: str) -> Callable[[str], str | None]:
-        """Returns a function that looks up a setting of the partition's topic in the metadata beside it."""
-        found, topic = self._settings_beside(path)
+    def lookup(self, path: str, follows_links: bool = True) -> Callable[[str], str | None]:
+        """Returns a function that looks up a setting of the partition's topic, or the cluster's default, in the
+        metadata beside it; None if neither is known. ``follows_links``: a link counts as the partition."""
+        found, topic = self._settings_beside(path, follows_links)
         if found is None or topic not in found.ids:
             return lambda _: None
         return lambda name: found.setting(topic, name)
 
-    def _settings_beside(self, path: str) -> tuple[TopicSettings | None, str]:
-        """Returns the metadata beside a partition, and the name of its topic. A link counts as the partition."""
-        path = os.path.realpath(path)
-        found, place = self.settings(os.path.dirname(path)), parse_partition_name(os.path.basename(path))
-        return found, place[0] if place is not None else ""
+    def _settings_beside(self, path: str, follows_links: bool = True) -> tuple[TopicSettings | None, str]:
+        """Returns the metadata beside a partition, and the name of its topic."""
+        root, name = os.path.split(os.path.realpath(path) if follows_links else os.path.abspath(path))
+        place = parse_partition_name(name)
+        return self.settings(root), place[0] if place is not None else ""
 
 
 def of_topics(paths: Iterable[str], globs: tuple[str, ...]) -> list[str]:
@@ -355,7 +348,9 @@ def _distances(files: FilesOnDisk, name: str) -> list[_Distances]:
     if log not in files or not files.is_original(log):
         return []
     found, last = [], 0
-    for position in _positions(files, name):
+    data = files.read_range(name, 0, MAX_ENTRIES * OFFSET_ENTRY.size)
+    entries = OFFSET_ENTRY.iter_unpack(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size])
+    for _, position in takewhile(any, entries):  # up to the preallocated zeros
         if not last < position < min(files.size(log), last + _MAX_DISTANCE_BYTES):
             return []
         data = files.read_range(log, last, position - last)
@@ -370,15 +365,6 @@ def _distances(files: FilesOnDisk, name: str) -> list[_Distances]:
         found.append(_Distances(len(data), before))
         last = position
     return found
-
-
-def _positions(files: FilesOnDisk, name: str) -> Iterator[int]:
-    """Yields the positions of the first entries, up to the preallocated zeros."""
-    data = files.read_range(name, 0, MAX_ENTRIES * OFFSET_ENTRY.size)
-    for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]):
-        if not relative and not position:
-            return
-        yield position
 
 
 class TopicIntervals:

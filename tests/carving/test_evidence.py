@@ -75,7 +75,7 @@ def test_headers_of_copies_are_compared_once(tmp_path: Path, monkeypatch: pytest
 def test_copies_of_two_logs_are_weighed_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weighed, bits = [], Joining._bits
     monkeypatch.setattr(Joining, "_bits", lambda *given: weighed.append(given) or bits(*given))
-    monkeypatch.setattr(Joining, "_internal_topic", lambda *_: "")
+    monkeypatch.setattr(evidence, "internal_topic", lambda *_: ("", []))
     parts = [batch(start, 7, TIME + start, epoch) for start, epoch in ((70_001, 1), (70_008, 2), (70_008, 3))]
     logs = Joining(pieces(tmp_path / "disk.img", *parts * 60)).run(SideFiles())
     assert sum(len(log.pieces) for log in logs) == 180

@@ -406,14 +406,6 @@ CLEAN_SHUTDOWN_REASON = "a log changes: a broker must recover all logs at its ne
 """Why the clean shutdown marker is removed."""
 
 
-def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
-    """Iterates over the result of `Planner.plan_partition`. The caller closes it, which removes staged files."""
-    if isinstance(found, Plan):
-        yield found
-    else:
-        yield from found
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a run. ``errors``: by path or directory of a partition. ``exit_status``: that of the command."""
@@ -486,8 +478,9 @@ class PathRun:
         self.path, self.is_single, self.planner, self.options, self.state = path, is_single, planner, options, state
         self.root = log_directory_of(path) if is_single else path
         self._is_marker_reported = planner.keeps_marker or options.output is not None
+        self._is_one_plan = False
 
-    def report(self, plan: Plan) -> None:
+    def _report(self, plan: Plan) -> None:
         """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
         if plan and not self._is_marker_reported:
             marker, self._is_marker_reported = Plan(self.root), True
@@ -496,27 +489,24 @@ class PathRun:
                 self.state.planned(marker, plan.directory)
         self.state.planned(plan)
 
-    def plans(self, known: Known, done: Sequence[str] = ()) -> Generator[Plan]:
-        """Reports the plans of the partitions, and yields them. The caller closes it."""
+    def _plans(self, known: Known, done: Sequence[str] = ()) -> Generator[Plan]:
+        """Reports the plans of the partitions, and yields them. The caller closes it, which removes staged files."""
         found = (
             self.planner.plan_partition(self.path, known)
             if self.is_single
             else self.planner.plan_log_directory(self.path, known, list(done))
         )
-        with closing(plans_of(found)) as plans:
+        self._is_one_plan = isinstance(found, Plan)
+        with closing(_each_of(found)) as plans:
             for plan in plans:
-                self.report(plan)
+                self._report(plan)
                 yield plan
 
-    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+    def _plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         """Plans and reports the files of a log directory."""
         plan = self.planner.plan_root(directory, known, has_changed)
-        self.report(plan)
+        self._report(plan)
         return plan
-
-
-class ChangeRun(PathRun):
-    """Changes a partition, or all partitions of a log directory, and then the log directory's own files."""
 
     def _begin(self) -> LogDirectoryChange:
         planner, path_name = self.planner, os.path.basename(os.path.abspath(self.path)) if self.is_single else ""
@@ -531,13 +521,13 @@ class ChangeRun(PathRun):
         return change
 
     def show(self) -> None:
-        """Reports the plans."""
+        """Reports the plans: of a partition, or of the partitions of a log directory and then of its own files."""
         change = None if self.is_single else self._begin()
         known = known_root_files(self.root, self.planner.root_names) if change is None else change.known
         done = [] if change is None else change.done
-        has_changed = sum(map(bool, self.plans(known, done))) > 0
+        has_changed = sum(map(bool, self._plans(known, done))) > 0
         if change is not None or self.planner.with_root:
-            self.plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
+            self._plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
 
     def apply(self) -> None:
         """Reports the plans, and applies them."""
@@ -549,36 +539,26 @@ class ChangeRun(PathRun):
                 self._apply_log_directory(change)
 
     def _apply_partition(self, change: LogDirectoryChange) -> None:
-        planner, root_plan = self.planner, Plan(self.root)
-        found = planner.plan_partition(self.path, change.known)
-        with closing(plans_of(found)) as plans:
+        with_root, root_plan = self.planner.with_root, Plan(self.root)
+        with closing(self._plans(change.known)) as plans:
             for plan in plans:
-                self.report(plan)
-                if isinstance(found, Plan) and planner.with_root:
+                if self._is_one_plan and with_root:
                     # The plan for the root's files decides what the journal can restore, so it comes first.
-                    if not (root_plan := self.plan_root(self.root, change.known, bool(plan) or change.is_begun)):
+                    if not (root_plan := self._plan_root(self.root, change.known, bool(plan) or change.is_begun)):
                         change.leave_root_files()
                 if plan:
                     self.state.applied(change.apply(plan))
-        if planner.with_root and not isinstance(found, Plan):
-            root_plan = self.plan_root(self.root, change.known, change.is_begun)
+        if with_root and not self._is_one_plan:
+            root_plan = self._plan_root(self.root, change.known, change.is_begun)
         if root_plan or change.is_begun:
             change.finish(root_plan)
             if root_plan:
                 self.state.applied()
 
     def _apply_log_directory(self, change: LogDirectoryChange) -> None:
-        if not self._apply_partitions(change):
-            return  # the journal stays: the same command resumes, and the checkpoints are written then
-        if change.is_begun and not change.has_changed:
-            change.roll_back()  # none of the plans could be applied
-        change.finish(self.plan_root(self.root, change.known, change.is_begun))
-        self.state.applied()
-
-    def _apply_partitions(self, change: LogDirectoryChange) -> bool:
-        """Returns whether no partition stopped half-way. Errors are added to the planner's failures."""
+        """Errors of partitions are added to the planner's failures."""
         is_whole = True
-        with closing(self.plans(change.known, change.done)) as plans:
+        with closing(self._plans(change.known, change.done)) as plans:
             for plan, outcome in change.apply_all(plans, self.planner.at_once):
                 if isinstance(outcome, KsegError):
                     self.planner.failures.add(outcome, plan.directory)
@@ -586,60 +566,62 @@ class ChangeRun(PathRun):
                     is_whole &= not isinstance(outcome, StoppedHalfwayError)
                 else:
                     self.state.applied(outcome, plan.directory)
-        return is_whole
+        if not is_whole:
+            return  # the journal stays: the same command resumes, and the checkpoints are written then
+        if change.is_begun and not change.has_changed:
+            change.roll_back()  # none of the plans could be applied
+        change.finish(self._plan_root(self.root, change.known, change.is_begun))
+        self.state.applied()
 
-
-class CopyRun(PathRun):
-    """Writes the resulting partitions to another directory."""
-
-    def run(self) -> None:
-        """Reports the plans, and writes their results unless the run is dry."""
-        if self.options.is_dry:
-            self._run()
-            return
-        output, disk = self.options.output or "", Disk()
-        if not os.path.isdir(output):
-            with errors_at(output):
-                disk.make_directory(output)
-                disk.copy_owner_if_allowed(output, self.path, as_directory=True)
-        with locked(output, self.options.takes_lock):
-            self._run()
-
-    def _run(self) -> None:
-        planner, output, is_dry, unchanged = self.planner, self.options.output or "", self.options.is_dry, 0
-        known = known_root_files(self.root, planner.root_names)
-        with closing(self.plans(known)) as plans:
-            for plan in plans:
-                if not is_dry:
-                    name = planner.name_of_copy(plan.directory, self.is_single)
-                    write_copy(plan, output, name=name, links=self.options.links)
-                    self.state.applied()
-                    unchanged += not plan
-        if unchanged:
-            copied = plural(unchanged, "partition", "partitions")
-            self.state.reporter.warning(f"{output}: copied without a change: {copied}")
-        if (contents := planner.root_of_copy()) is not None:
+    def copy(self) -> None:
+        """Reports the plans, and writes the resulting partitions to another directory unless the run is dry."""
+        planner, output, is_dry = self.planner, self.options.output or "", self.options.is_dry
+        disk, unchanged = Disk(), 0
+        with ExitStack() as held:
             if not is_dry:
+                if not os.path.isdir(output):
+                    with errors_at(output):
+                        disk.make_directory(output)
+                        disk.copy_owner_if_allowed(output, self.path, as_directory=True)
+                held.enter_context(locked(output, self.options.takes_lock))
+            known = known_root_files(self.root, planner.root_names)
+            with closing(self._plans(known)) as plans:
+                for plan in plans:
+                    if not is_dry:
+                        name = planner.name_of_copy(plan.directory, self.is_single)
+                        write_copy(plan, output, name=name, links=self.options.links)
+                        self.state.applied()
+                        unchanged += not plan
+            if unchanged:
+                copied = plural(unchanged, "partition", "partitions")
+                self.state.reporter.warning(f"{output}: copied without a change: {copied}")
+            if (contents := planner.root_of_copy()) is None:
+                self._copy_root(known, output, is_dry)
+            elif not is_dry:
                 write_root_files(contents, output)
-        elif not self.is_single:
-            self._write_root(known, output, is_dry)
-        elif planner.with_root and os.path.isdir(output):
-            self._change_output(output, is_dry)
 
-    def _write_root(self, known: Known, output: str, is_dry: bool) -> None:
-        """Copies the log directory's own files, with their new contents."""
-        plan = self.plan_root(self.path, known, self.state.has_plans)
-        if not is_dry:
-            write_root_files(root_contents(plan), output, self.path)
-            self.state.applied()
+    def _copy_root(self, known: Known, output: str, is_dry: bool) -> None:
+        """Copies the log directory's own files, with their new contents; for a single partition, changes those of the
+        output to which it was added.
+        """
+        names = self.planner.root_names
+        if not self.is_single:
+            plan = self._plan_root(self.path, known, self.state.has_plans)
+            if not is_dry:
+                write_root_files(root_contents(plan), output, self.path)
+                self.state.applied()
+        elif self.planner.with_root and os.path.isdir(output):
+            plan = self._plan_root(output, known_root_files(output, names), self.state.has_plans)
+            if not is_dry:
+                LogDirectoryChange(output, self.planner.command, names, Keeping(keeps=False)).finish(plan)
+                self.state.applied()
 
-    def _change_output(self, output: str, is_dry: bool) -> None:
-        """Changes the files of the output directory for the partition that was added to it."""
-        planner = self.planner
-        plan = self.plan_root(output, known_root_files(output, planner.root_names), self.state.has_plans)
-        if not is_dry:
-            LogDirectoryChange(output, planner.command, planner.root_names, Keeping(keeps=False)).finish(plan)
-            self.state.applied()
+
+def _each_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
+    if isinstance(found, Plan):
+        yield found
+    else:
+        yield from found
 
 
 # Runs a changing command over its PATHs: plans are reported, and applied unless the run is dry.
@@ -690,11 +672,10 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     own = set(own_partitions(real)) if partitions else set()
     for link in (path for path in partitions if path not in own):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
+    path_run = PathRun(real, is_single, planner, options, state)
     if options.output is not None:
-        CopyRun(real, is_single, planner, options, state).run()
-        return
-    path_run = ChangeRun(real, is_single, planner, options, state)
-    if options.is_dry:
+        path_run.copy()
+    elif options.is_dry:
         for line in interrupted_changes(real, is_single):
             reporter.warning(line)
         path_run.show()

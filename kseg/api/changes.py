@@ -385,10 +385,10 @@ def retain(
     True
     """
     given = locals() | change
-    from kseg.output.partitions import retention_printer
+    from kseg.output.partitions import RetentionPrinter
     from kseg.retention.planner import RetainOptions, RetentionPlanner
 
-    summaries = partial(retention_printer, "json", "never")
+    summaries = partial(RetentionPrinter, color="never", as_json=True)
     return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change, summaries)
 
 

@@ -40,7 +40,6 @@ from kseg.changes.manifest import (
     ChangedSinceError,
     ExpectedStates,
     check_absent,
-    expected_states,
     kept_elsewhere,
     publish_manifest,
     stage_manifest,
@@ -125,7 +124,6 @@ def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
             change.steps[k] = replace(step, before=before)
     for k, made in change.made.items():
         change.made[k] = made._replace(inode=inodes.get(made.inode, made.inode))
-    change.expected = None
 
 
 # Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.content`).
@@ -639,7 +637,7 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
 
     def sync(change: Change) -> None:
         disk.sync_directory(change.directory)
-        change.after = expected_states(change).check_final(is_new)
+        change.after = ExpectedStates(change).check_final(is_new)
 
     with _signals_deferred():
         changes = _each(apply_steps, changes, _stopped)
@@ -667,11 +665,11 @@ def check_intermediate(change: Change, is_new: bool = False) -> None:
             f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
     try:
-        expected_states(change).check_intermediate(is_new)
+        ExpectedStates(change).check_intermediate(is_new)
     except ChangedSinceError:
         if is_new or not recognize(change):
             raise
-        expected_states(change).check_intermediate()
+        ExpectedStates(change).check_intermediate()
 
 
 def _finish(change: Change, disk: Disk) -> None:

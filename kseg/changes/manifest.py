@@ -82,7 +82,6 @@ class Change:
     by_delta: dict[int, Stored] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
-    expected: "ExpectedStates | None" = field(default=None, repr=False, compare=False)
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
@@ -140,7 +139,6 @@ class Change:
     def take_results(self, results: tuple[Any, ...]) -> None:
         self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after = results
         self.steps = [replace(s, before=b) if s.before != b else s for s, b in zip(self.steps, before, strict=True)]
-        self.expected = None
 
     def move_to(self, folder: str) -> None:
         """Updates the paths after the folder was renamed."""
@@ -313,21 +311,10 @@ class ChangedSinceError(KsegError):
     """A file differs from the state in the plan, and from every state that the change can leave."""
 
 
-def expected_states(change: Change) -> "ExpectedStates":
-    """Returns the expected states of a committed change, which are computed once."""
-    if change.expected is None:
-        change.expected = ExpectedStates(change)
-    return change.expected
-
-
 def check_absent(change: Change) -> None:
     """Raises ChangedSinceError if there is a file under a name that is free in the plan, OSError."""
-    initial: dict[str, FileState | None] = {}
-    for step in change.steps:
-        initial.setdefault(step.file, step.before if step.made_by is None else None)
-        initial.setdefault(step.target or step.file, None)
-    absent, present = {name for name, found in initial.items() if found is None}, names_in(change.directory)
-    for name in sorted(absent.intersection(present)):
+    absent = {name for name, found in ExpectedStates(change).initial.items() if found is None}
+    for name in sorted(absent.intersection(names_in(change.directory))):
         if file_state(change.path(name)) is not None:
             raise ChangedSinceError(f"{change.path(name)}: has changed since it was read")
 

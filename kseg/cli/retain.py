@@ -9,7 +9,7 @@ from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, filled, paths_argument
 from kseg.output.notices import Presentation
-from kseg.output.partitions import retention_printer
+from kseg.output.partitions import RetentionPrinter
 from kseg.retention.planner import RetainOptions, RetentionPlanner
 
 
@@ -28,7 +28,7 @@ def command(paths: tuple[str, ...], options: RetainOptions, change: ChangeOption
     if options.explains:
         change = replace(change, is_dry=True)
     if options.explains or presentation.is_json:
-        summaries = partial(retention_printer, presentation.form, presentation.color)
+        summaries = partial(RetentionPrinter, color=presentation.color, as_json=presentation.is_json)
     counts_only = options.explains and (presentation.as_page or not presentation.is_json)
     outcome = run_change(paths, partial(RetentionPlanner, options), change, presentation, summaries, counts_only)
     return 0 if options.explains and outcome.exit_status == 1 else outcome.exit_status

@@ -117,7 +117,7 @@ _HELD = {
 class RetentionPrinter:
     """Prints a partition's settings, then for each segment the decision and the reasons; or an object for each."""
 
-    def __init__(self, sink: Sink, color: str, as_json: bool) -> None:
+    def __init__(self, sink: Sink, _notices: Notices, color: str, as_json: bool) -> None:
         self._sink, self._as_json = sink, as_json
         self._paint = Paint(color, sink.is_terminal)
 
@@ -212,8 +212,3 @@ def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
     if row["recordOffset"] is None:
         return f"newest timestamp in its time index {shown_time(time)}, {ago}; no record has it"
     return f"newest record: offset {row['recordOffset']}, {shown_time(time)}, {ago}"
-
-
-def retention_printer(form: str, color: str, sink: Sink, _notices: Notices) -> RetentionPrinter:
-    """Returns the printer for ``--format``."""
-    return RetentionPrinter(sink, color, form == "json")

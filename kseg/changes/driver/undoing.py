@@ -1,8 +1,8 @@
 """Undoes the last change of partitions and log directories, completes an interrupted one, lists all."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,8 +66,9 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
     for path in paths:
         with failures.of(path):
             for part in _paths_to_undo(path, options):
-                with failures.of(part):
-                    _undo_path(part, options, state)
+                with failures.of(part), _taken(part, options, reporter.warning, True) as (real, is_single, interrupted):
+                    if not (options.is_dry and interrupted):
+                        _undo_last(real, is_single, options, state)
                 state.not_applied()
         state.not_applied()
     return state.outcome(failures)
@@ -75,16 +76,13 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
 
 def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
     """Completes interrupted changes at each path, or removes those that had changed nothing yet."""
-    failures, status, has_changed = Failures(reporter), 0, False
+    failures, has_found, is_dry = Failures(reporter), False, options.is_dry
     for path in paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
-            to_lock, real, is_single = resolve_path(path, options.takes_lock)
-            if options.is_dry:
-                status = max(status, int(_warn_of_interrupted(real, is_single, reporter)))
-                continue
-            with locked_and_completed(real, is_single, to_lock, reporter.warning) as completed:
-                has_changed |= bool(completed)
-    return Outcome(max(status, failures.status), options.is_dry, has_changed, errors=dict(failures.errors))
+            with _taken(path, options, reporter.warning) as (_, _, interrupted):
+                has_found |= bool(interrupted)
+    status = max(failures.status, int(is_dry and has_found))
+    return Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
 
 
 def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
@@ -105,29 +103,26 @@ def _has_change(partition: str, kept_in: str) -> bool:
     return True
 
 
-def resolve_path(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:
-    """Returns the directories to lock, the resolved path, and whether it is a partition. Raises PathError."""
+@contextmanager
+def _taken(
+    path: str, options: UndoOptions, warn: Callable[[str], None], before_undo: bool = False, looks: bool = True
+) -> Iterator[tuple[str, bool, list[str]]]:
+    """Yields the resolved path, whether it is a partition, and a sentence for each interrupted change.
+
+    These are completed, and the log directory is locked; in a dry run they are only reported, if it ``looks`` for them.
+    ``before_undo``: as in `complete_interrupted`. Raises PathError.
+    """
     real = resolved_to_change(path)
     is_single = is_partition(real)
-    return directories_to_lock(path, real, is_single) if takes_lock else [], real, is_single
-
-
-def _warn_of_interrupted(path: str, is_single: bool, reporter: Reporter) -> bool:
-    """Warns of interrupted changes. Returns whether there are any."""
-    found = interrupted_changes(path, is_single)
-    for line in found:
-        reporter.warning(line)
-    return bool(found)
-
-
-def _undo_path(path: str, options: UndoOptions, state: RunState) -> None:
-    to_lock, path, is_single = resolve_path(path, options.takes_lock)
     if options.is_dry:
-        if not _warn_of_interrupted(path, is_single, state.reporter):
-            _undo_last(path, is_single, options, state)
+        found = interrupted_changes(real, is_single) if looks else []
+        for line in found:
+            warn(line)
+        yield real, is_single, found
         return
-    with locked_and_completed(path, is_single, to_lock, state.reporter.warning, before_undo=True):
-        _undo_last(path, is_single, options, state)
+    to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
+    with locked_and_completed(real, is_single, to_lock, warn, before_undo) as completed:
+        yield real, is_single, completed
 
 
 def _undo_last(path: str, is_single: bool, options: UndoOptions, state: RunState) -> None:
@@ -244,8 +239,7 @@ def purge_changes(
     failures, status = Failures(messages), 0
     for path in paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
-            to_lock, real, is_single = resolve_path(path, options.takes_lock)
-            with nullcontext() if options.is_dry else locked_and_completed(real, is_single, to_lock, messages.warning):
+            with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
                 found = _finished(real, is_single, number, options.quarantine)
                 freed = found.kept_bytes if options.is_dry else _purge(found, options.quarantine)
             if number and not found.total:

@@ -23,7 +23,7 @@ from kseg.cleaner.rounds import OffsetMap
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s
-from kseg.kernel.compact import keys
+from kseg.kernel.compact import key_map
 from kseg.kernel.layout.rows import DONE, FULL
 from kseg.kernel.records.building import seal
 from kseg.segment.writer import SegmentWriter, batch_rows
@@ -133,7 +133,7 @@ def put_keys(count: int) -> float:
         offset_map, begin = OffsetMap(40 * count), time.process_time()
         for data, all_rows in windows:
             for rows, batches in all_rows:
-                reader, status = keys.KeyReader(offset_map.keys.secret, 0), FULL
+                reader, status = key_map.KeyReader(offset_map.keys.secret, 0), FULL
                 while status != DONE:
                     status = reader.read(data, rows, batches, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
                                          buffers.expansion)  # fmt: skip

@@ -25,7 +25,7 @@ from kseg.kernel.layout import rows as layout
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan import pieces as kernel
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frame_scan import ONLY_USUAL, FrameScan
+from kseg.kernel.scan.frames import ONLY_USUAL, FrameScan
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES, WINDOW_BYTES
 from kseg.runtime.threads import Pipeline
 from kseg.segment.survey import BatchRow, HeaderRows, headers_of

@@ -36,7 +36,7 @@ from kseg.kernel.layout.headers import (
     TRANSACTIONAL,
 )
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
+from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.topics import topic_of_place

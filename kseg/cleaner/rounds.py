@@ -35,7 +35,7 @@ from kseg.formats.compressing import compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows, int64s
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
-from kseg.kernel.compact import keys
+from kseg.kernel.compact import key_map
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
 from kseg.kernel.compact.survivors import Counts, judge_rows
@@ -162,7 +162,7 @@ class Hashes(NamedTuple):
 
 def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, buffers: RecordBuffers) -> list[Hashes]:
     """Returns the keys of offsets ``least`` and above, in parts. Raises DamagedError."""
-    reader, found = keys.KeyReader(secret, least), []
+    reader, found = key_map.KeyReader(secret, least), []
     opened: Any = None
     while True:
         status = reader.read(

@@ -24,7 +24,7 @@ from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError,
 from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
-from kseg.kernel.scan.frame_scan import LONG_RUNS
+from kseg.kernel.scan.frames import LONG_RUNS
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import Notices, on_one_line, put_line

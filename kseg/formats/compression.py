@@ -35,7 +35,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
-from kseg.kernel.codecs.broken_blocks import BlockOutput
+from kseg.kernel.codecs.expand import BlockOutput
 from kseg.limits import LARGEST_BUFFER_BYTES
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")

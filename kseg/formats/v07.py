@@ -24,7 +24,7 @@ from kseg.kernel.layout.headers import V07_CODEC, V07_FIELDS, V07_MAGIC, V07_MIN
 from kseg.kernel.layout.rows import DONE, FRAME_WIDTH, FULL
 from kseg.kernel.records import messages as kernel
 from kseg.kernel.scan import frames
-from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.frames import FrameScan
 from kseg.limits import MAX_NESTING
 
 MIN_BYTES = V07_MIN_BYTES

@@ -18,7 +18,7 @@ from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
-from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
+from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.printer import RenderingPrinter, frame_row
 from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.kernel.scan.plausibility import continues
+from kseg.kernel.scan.frames import continues
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,

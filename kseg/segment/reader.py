@@ -43,8 +43,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import frames as kernel
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
-from kseg.kernel.scan.plausibility import claimed_end, continues, leading_zeros, long_zeros, offset_continues
+from kseg.kernel.scan.frames import WALK_RECORDS, FrameScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
@@ -368,7 +367,7 @@ class SegmentReader:
         if not 0 <= position < self.end:
             return None
         self.source.need(position, position + HEADER_BYTES)
-        end = claimed_end(self.buffer, position, self.end, self.is_07, largest)
+        end = kernel.claimed_end(self.buffer, position, self.end, self.is_07, largest)
         if not end:
             return None
         self.source.need(position, end)
@@ -472,7 +471,7 @@ def _diagnose(
 ) -> tuple[str, str]:
     length = stop - position
     # A few zero bytes may also be the start of an offset field.
-    least = 8 if is_07 or not offset_continues(0, last_offset) else 12
+    least = 8 if is_07 or not kernel.offset_continues(0, last_offset) else 12
     if length >= least and is_zero(buffer, position, stop, extent):
         return "zero-block", f"{length} zero bytes"
     if is_07:
@@ -480,23 +479,28 @@ def _diagnose(
     head = bytes(buffer[position : min(position + HEADER_BYTES, stop)])
     claimed = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if length >= message_set.MIN_BYTES else 0
     whole = _with_length(head, length)
-    if claimed and length <= MAX_BATCH_BYTES and continues(whole, last_offset) and crc_holds(buffer, position, stop):
+    if (
+        claimed
+        and length <= MAX_BATCH_BYTES
+        and kernel.continues(whole, last_offset)
+        and crc_holds(buffer, position, stop)
+    ):
         return "bad-length", f"a complete batch of {length} bytes, whose length field says {claimed}"
     if length < HEADER_BYTES and _is_cut_header(head, last_offset):
         return "truncated-batch", f"only {length} bytes of a batch"
     if length < message_set.MIN_BYTES:
         return "nonsense-block", f"{length} bytes that belong to no batch"
-    if continues(head, last_offset) and claimed > length:
+    if kernel.continues(head, last_offset) and claimed > length:
         return "truncated-batch", f"{length} of the {claimed} bytes of a batch"
-    if continues(head, last_offset):
+    if kernel.continues(head, last_offset):
         return (
             "nonsense-block",
             f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop, extent)}",
         )
     for magic in range(3):
-        if continues(head[:ENTRY_MAGIC] + bytes([magic]) + head[ENTRY_MAGIC + 1 :], last_offset):
+        if kernel.continues(head[:ENTRY_MAGIC] + bytes([magic]) + head[ENTRY_MAGIC + 1 :], last_offset):
             return "bad-magic", f"a batch whose magic is {head[ENTRY_MAGIC]}"
-    if continues(whole, last_offset):
+    if kernel.continues(whole, last_offset):
         return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, extent)}"
 
@@ -511,7 +515,7 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
     """Whether these bytes, fewer than a header, can be the start of one."""
     if len(head) < 8:
         return True
-    if not offset_continues(be64(head, ENTRY_OFFSET), last_offset):
+    if not kernel.offset_continues(be64(head, ENTRY_OFFSET), last_offset):
         return False
     if len(head) < ENTRY_OVERHEAD:
         return True
@@ -523,7 +527,7 @@ def _zeros_in(buffer: Sliceable, start: int, stop: int, extent: Extent | None) -
     """Describes the long runs of zero bytes, such as lost pages."""
     written = list(_written(start, stop, extent))
     zeros = stop - start - sum(end - at for at, end in written)
-    zeros += sum(long_zeros(buffer[at:end], _ZERO_RUN_BYTES) for at, end in written)
+    zeros += sum(kernel.long_zeros(buffer[at:end], _ZERO_RUN_BYTES) for at, end in written)
     return f" ({zeros} of them zero)" if zeros else ""
 
 
@@ -553,7 +557,7 @@ def is_zero(buffer: Sliceable, start: int, stop: int, extent: Extent | None = No
     """Whether all bytes of the range are zero; ``extent`` as in `describe`."""
     if buffer[start] or buffer[stop - 1]:
         return False
-    return all(leading_zeros(buffer[at:end]) == end - at for at, end in _written(start, stop, extent))
+    return all(kernel.leading_zeros(buffer[at:end]) == end - at for at, end in _written(start, stop, extent))
 
 
 def _written(start: int, stop: int, extent: Extent | None) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from kseg.formats.suffixes import LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
-from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
+from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.runtime.threads import Future, Threads
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage

@@ -16,7 +16,7 @@ from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
-from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
+from kseg.kernel.scan.frames import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import SegmentFile

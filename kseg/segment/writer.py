@@ -23,7 +23,7 @@ from kseg.kernel.layout.rows import (
     IRREGULAR,
 )
 from kseg.kernel.scan import frames, headers
-from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, FrameScan
+from kseg.kernel.scan.frames import SKIP_CHECKSUMS, FrameScan
 from kseg.kernel.state import indexing
 from kseg.limits import FRAMES_PER_CALL
 from kseg.runtime.write_behind import WriteBehind

@@ -27,7 +27,7 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
 )
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
-from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
+from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY

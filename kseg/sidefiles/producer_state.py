@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Sliceable, int64s
-from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.scan.checksums import crc32c
+from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.kernel.state import producers as kernel
 from kseg.kernel.state.producers import replay
 from kseg.limits import WINDOW_BYTES

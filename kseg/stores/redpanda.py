@@ -19,7 +19,7 @@ from struct import Struct
 
 from kseg.kernel.layout.headers import V2_FIELDS, struct_of
 from kseg.kernel.scan.checksums import crc32c
-from kseg.kernel.scan.plausibility import continues
+from kseg.kernel.scan.frames import continues
 from kseg.limits import MAX_OFFSET
 from kseg.stores.extent import Extent
 from kseg.stores.source import read_around

@@ -12,10 +12,8 @@ from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Scratch, int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
-from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
-from kseg.kernel.scan.frames import find
+from kseg.kernel.scan.frames import ENDED, NEEDS_CHECK, PAUSED, STUCK, WALK_RECORDS, FrameScan, WindowedScan, find
 from kseg.kernel.scan.pieces import common_prefix
-from kseg.kernel.scan.windowed_scan import ENDED, NEEDS_CHECK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.stores.extent import Extent
 
@@ -106,7 +104,7 @@ class Windows:
     """Follows intact frames of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
     ``walk``: whether to check records too, including those in lz4 and zstd; or options of
-    `kseg.kernel.scan.frame_scan`, such as WALK_RECORDS. ``records`` counts the records proven right. Other batches
+    `kseg.kernel.scan.frames`, such as WALK_RECORDS. ``records`` counts the records proven right. Other batches
     must be opened by the caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that
     expand to more than ``max_batch_bytes`` or LARGEST_BUFFER_BYTES. ``buffers`` are used if given, else new memory.
     ``position`` is the current position, and at the end the first byte not covered. Several threads may run passes over

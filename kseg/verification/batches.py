@@ -19,9 +19,9 @@ from kseg.kernel.layout.headers import (
     V2_ATTRIBUTES,
 )
 from kseg.kernel.layout.rows import CRC_RIGHT
-from kseg.kernel.scan import chain
-from kseg.kernel.scan.chain import EVENT_WIDTH
+from kseg.kernel.scan import headers as chain
 from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.logdir.server_properties import DEFAULTS
 from kseg.quantities import plural
 from kseg.segment.batches import Message

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.scan.chain import EVENT_WIDTH
-from kseg.kernel.state import index_entries as kernel
+from kseg.kernel.scan.headers import EVENT_WIDTH
+from kseg.kernel.state import indexing as kernel
 from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 
-# Walks an index file along the batches of its segment (`kseg.kernel.state.index_entries`), window by window.
+# Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
 
 EVENT_LIMIT = 256
 """Limit of events that one step returns."""
@@ -30,7 +30,7 @@ _NOTHING = bytes(16)
 
 
 class IndexEvent(NamedTuple):
-    """``kind`` is one of kseg.kernel.state.index_entries, ``entry`` a number, ``value`` its position or timestamp."""
+    """``kind`` is one of kseg.kernel.state.indexing, ``entry`` a number, ``value`` its position or timestamp."""
 
     kind: int
     entry: int

@@ -10,7 +10,7 @@ be recomputed. A manifest covers every byte. It has no side files, because broke
     {"type":"total","files","bytes","batches","sha256"}          sha256: of all lines before
 
 A block has adjacent batches of up to about 1 MiB. Its SHA-256 shows whether it has changed; ``batches``, the base64 of
-their fingerprints (`kseg.kernel.state.fingerprints`), shows which batches have. Paths are relative to the PATH of the
+their fingerprints (`kseg.kernel.scan.headers`), shows which batches have. Paths are relative to the PATH of the
 manifest, so that an archive can be moved.
 """
 
@@ -31,7 +31,7 @@ from kseg.errors import PathError, RequestError, errors_at
 from kseg.formats.json_values import bytes_value
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.scan.checksums import crc32c
-from kseg.kernel.state import fingerprints
+from kseg.kernel.scan.headers import MAX_FINGERPRINT_BYTES, pack_fingerprints
 from kseg.quantities import shown_bytes
 from kseg.runtime.threads import Pipeline
 from kseg.segment.files import SegmentFile
@@ -335,8 +335,8 @@ def _block(source: Source, position: int, size: int, headers: HeaderRows | None,
     if len(data) < size:
         raise PathError(f"{source.path}: became shorter while its digest was made")
     count, first, last = headers.count, headers[0].first_offset, headers[-1].last_offset
-    packed = bytearray(count * fingerprints.MAX_FINGERPRINT_BYTES)
-    written = fingerprints.pack(data, headers.rows, count, position, packed)
+    packed = bytearray(count * MAX_FINGERPRINT_BYTES)
+    written = pack_fingerprints(data, headers.rows, count, position, packed)
     return Block(position, size, hashlib.sha256(data).digest(), count, first, last, bytes(packed[:written]))
 
 

@@ -18,7 +18,7 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
-from kseg.kernel.scan import chain
+from kseg.kernel.scan import headers as chain
 from kseg.kernel.state import replicas as kernel
 from kseg.logdir.log_directory import COMPACTED_TOPICS, checkpoint_offsets
 from kseg.quantities import plural

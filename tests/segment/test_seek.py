@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kseg.stores.extent
 from kseg.kernel import COMPILED
-from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.frames import FrameScan
 from kseg.segment import reader as reader_module
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH
-from kseg.kernel.scan.chain import EVENT_WIDTH
-from kseg.kernel.state import index_entries as kernel
+from kseg.kernel.scan.headers import EVENT_WIDTH
+from kseg.kernel.state import indexing as kernel
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows
 from kseg.sidefiles import indexes

@@ -1,4 +1,6 @@
+from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
+from kseg.kernel.records.cursor cimport FrameCursor
 
 cdef class Secret:
     cdef readonly long long low, high
@@ -36,3 +38,19 @@ cdef void mix_word(SipState* state, unsigned long long word) noexcept nogil
 cdef long long slot_of(long long half, long long slots) noexcept nogil
 cdef long long find_entry(KeyMap key_map, long long high, long long low) noexcept nogil
 cdef void copy_entry(KeyMap key_map, long long at, long long[::1] out, long long to) noexcept nogil
+
+cpdef enum:
+    # Verdict: skip the keys of the batch, which is aborted.
+    SKIP = 1
+
+cdef class KeyReader(FrameCursor):
+    cdef readonly Secret secret
+    cdef readonly long long least
+    cdef public Py_ssize_t keys
+    cdef const long long* verdicts
+
+cdef void hash_rows(
+    KeyReader reader, const unsigned char* payload, const long long* rows, long long count, long long[::1] hashes,
+    long long[::1] offsets
+) noexcept nogil
+cdef bint has_no_keys(KeyReader reader) noexcept nogil

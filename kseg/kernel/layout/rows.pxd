@@ -1,19 +1,16 @@
-# short_record.h explains the fields of a record. Interpreted, no record is short.
-cdef extern from "short_record.h" nogil:
-    ctypedef struct RecordFields "struct kseg_record_fields":
-        long long after
-        long long attributes
-        long long timestamp_delta
-        long long offset_delta
-        long long key
-        long long key_size
-        long long value
-        long long value_size
-        long long headers
-        long long header_count
-    Py_ssize_t read_short_record "kseg_read_short_record"(
-        const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields
-    )
+# The fields of a record: ``after``: the position after it. A negative size of a key or value means null. ``headers``:
+# position of the first header.
+cdef struct RecordFields:
+    long long after
+    long long attributes
+    long long timestamp_delta
+    long long offset_delta
+    long long key
+    long long key_size
+    long long value
+    long long value_size
+    long long headers
+    long long header_count
 
 # Buffers of arguments, to be read or written.
 ctypedef const unsigned char[::1] BytesIn

@@ -151,11 +151,6 @@ def indexable(buffer):
     return bytes(buffer) if isinstance(buffer, memoryview) and len(buffer) <= COPY_BYTES else buffer
 
 
-def read_short_record(p, i, end, fields):
-    """Reads a record of the commonest shape; 0 for any other. Here it reads none."""
-    return 0
-
-
 _package_crc32c = None
 
 

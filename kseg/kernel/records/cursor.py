@@ -5,7 +5,7 @@ Other frames are left to the caller, whole. The loops over records are classes t
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch, use_expansion
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_area, use_expansion
 from cython.cimports.kseg.kernel.records.messages import is_plain, kind_of, put_row, row_check, time_of
 from cython.cimports.kseg.kernel.records.records import (
     FLAG_NOT_RISING,
@@ -92,9 +92,12 @@ def open_area(p, at, size, expansion, used, area):
     read_records_header(p, at, cython.address(area.header))
     area.source, area.payload, area.first, area.end = IN_BUFFER, p, at + V2_HEADER_BYTES, at + size
     if p[at + V2_FLAGS] & CODEC:
-        if area.header.count == 0:
+        if area.header.count == 0 or not cython.compiled or expansion.out == cython.NULL:
             return NOT_PLAIN
-        held = expand_batch(p, at, size, expansion, used)
+        held = expand_area(
+            p[at + V2_FLAGS] & CODEC, MAGIC_V2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, expansion.out + used,
+            expansion.capacity - used, expansion.zstd,
+        )  # fmt: skip
         if held < 0:
             return NEEDS_BUFFER if held == BUFFER_FULL else NOT_PLAIN
         area.source, area.payload, area.first, area.end = EXPANDED, expansion.out, used, used + held

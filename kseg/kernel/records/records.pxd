@@ -63,6 +63,8 @@ cdef int walk_records(
 ) noexcept nogil
 
 cdef class RecordWalk:
+    cdef readonly long long index, flags, largest_timestamp
+    cdef readonly Py_ssize_t position, row_count, header_count
     cdef RecordsHeader header
     cdef RecordCursor cursor
     cdef RecordTable table

@@ -13,10 +13,6 @@ import cython
 
 from kseg.limits import MAX_HEADERS
 
-# Reads the fields of one record of a v2 batch, and returns the reason if the record is malformed.
-#
-# short_record.h has a fast path for common records, which gives no reasons.
-
 REASONS = {
     BAD_LENGTH: "the length of a record is no varint",
     TOO_LONG: "the length of a record does not fit the batch",
@@ -197,14 +193,10 @@ def begin_records(cursor, position, largest_timestamp):
 
 def read_record(p, i, end, fields, table):
     """Reads the fields of the record at i and appends its headers. Returns the position behind it, or -status."""
-    at: cython.Py_ssize_t = read_short_record(p, i, end, fields)
-    if at:
-        fields.header_count = 0
-        return at
     status = read_fields(p, i, end, fields)
     if status != DONE:
         return -status
-    at = fields.headers
+    at: cython.Py_ssize_t = fields.headers
     count = fields.header_count
     if count:
         if table.header_capacity >= 0 and (
@@ -264,7 +256,7 @@ def count_record(fields, timestamp, header, cursor):
 def append_records(p, end, cursor, header, table):
     """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
-    Returns DONE, FULL (the rows are full: call again) or a key of REASONS of record_fields; the cursor is at the
+    Returns DONE, FULL (the rows are full: call again) or a key of REASONS; the cursor is at the
     record concerned.
     """
     first: cython.Py_ssize_t = table.row_count
@@ -299,7 +291,11 @@ def walk_records(p, end, cursor, header):
 
 
 class RecordWalk:
-    """A walk over the records of one batch. The arguments are fields of its header; times in ms."""
+    """A walk over the records of one batch. The arguments are fields of its header; times in ms.
+
+    ``index`` of the next record, from 0, and its ``position`` in its payload. ``row_count`` and ``header_count``: rows
+    written by the last `read`. ``flags``: FLAG_* of all records so far, ``largest_timestamp``: of these.
+    """
 
     def __init__(
         self, count, base_offset, base_timestamp, max_timestamp, is_append_time, base_sequence, last_offset_delta,
@@ -313,36 +309,13 @@ class RecordWalk:
         self.header.base_sequence = base_sequence
         self.header.last_offset_delta = last_offset_delta
         begin_records(cython.address(self.cursor), position, -INT64_MAX - 1)
+        self._show(DONE)
 
-    @property
-    def index(self):
-        """The number of the next record, from 0."""
-        return self.cursor.index
-
-    @property
-    def position(self):
-        """The position of that record in its payload."""
-        return self.cursor.position
-
-    @property
-    def row_count(self):
-        """Rows written by the last `read`."""
-        return self.table.row_count
-
-    @property
-    def header_count(self):
-        """Rows of headers written by the last `read`."""
-        return self.table.header_count
-
-    @property
-    def flags(self):
-        """FLAG_* of all records so far."""
-        return self.cursor.flags
-
-    @property
-    def largest_timestamp(self):
-        """The largest timestamp of all records so far, in ms."""
-        return self.cursor.largest_timestamp
+    def _show(self, status) -> int:
+        self.index, self.position = self.cursor.index, self.cursor.position
+        self.row_count, self.header_count = self.table.row_count, self.table.header_count
+        self.flags, self.largest_timestamp = self.cursor.flags, self.cursor.largest_timestamp
+        return status
 
     def read(self, payload: BytesIn, rows: Int64sOut, headers: Int64sOut) -> int:
         """`append_records` for int64 buffers ``rows`` and ``headers``. Raises ValueError if no row fits."""
@@ -357,7 +330,7 @@ class RecordWalk:
             status = append_records(
                 p, end, cython.address(self.cursor), cython.address(self.header), cython.address(self.table)
             )
-        return status
+        return self._show(status)
 
     def check(self, payload: BytesIn) -> int:
         """Checks the rest of the batch without writing rows; returns the same results."""
@@ -365,4 +338,4 @@ class RecordWalk:
         end: cython.Py_ssize_t = len(payload)
         with cython.nogil:
             status = walk_records(p, end, cython.address(self.cursor), cython.address(self.header))
-        return status
+        return self._show(status)

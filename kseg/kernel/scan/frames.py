@@ -7,14 +7,18 @@ A frame with a wrong CRC is still a batch if its length is plausible: it leads t
 frame, or to a header that continues it, and no intact frame begins before that. Otherwise the length is suspect.
 """
 
+import os
+
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer, use_expansion
 from cython.cimports.kseg.kernel.native.search import (
     could_be_frame,
     frame_bytes,
     next_candidate,
     search_from,
     search_state,
+    zeros_ahead,
+    zeros_in_runs,
 )
 from cython.cimports.kseg.kernel.records.cursor import Area, check_frames, open_area
 from cython.cimports.kseg.kernel.records.messages import Message, is_plain
@@ -25,24 +29,308 @@ from cython.cimports.kseg.kernel.records.records import (
     FLAG_OUT_OF_RANGE,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.frame_scan import (
-    LONG_RUNS,
-    MOST_USUAL_FLAGS,
-    ONLY_USUAL,
-    SKIP_CHECKSUMS,
-    USUAL_PRODUCER_BITS,
-    WALK_RECORDS,
-    FrameScan,
-    crc_is_right,
-)
-from cython.cimports.kseg.kernel.scan.plausibility import (
-    SHORT_TAIL_BYTES,
-    claimed_bytes,
-    compressed_end,
-    goes_on,
-    last_offset_at,
-    last_offset_claimed,
-)
+from cython.cimports.kseg.kernel.scan.headers import read_frames
+
+from kseg.kernel.files.system import allocate
+
+if not cython.compiled:
+    from kseg import positioned
+
+    bytes_out = memoryview
+
+native_setup()
+
+# A checksum is checked in a time that does not depend on the length that the frame claims.
+# CRCs of suspect frames are computed from prefix CRCs: a table with one entry for each 256 bytes from an anchor on,
+# filled on demand. A check of any range then costs the same. Reading stays linear in the size of the file, even if
+# every byte begins a header that claims the rest of the file.
+
+MAX_DIRECT_BYTES = cython.declare(cython.Py_ssize_t, 1024)
+
+
+def crc_of(castagnoli, crc, p, start, end):
+    return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
+
+
+def fill(table, castagnoli, p, anchor, x):
+    """Fills the table up to the block that contains x. Returns the number of that block."""
+    n: cython.Py_ssize_t = table.filled
+    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
+    while n <= k:
+        at = anchor + (n - 1) * BLOCK_BYTES
+        table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES)
+        n += 1
+    table.filled = n
+    return k
+
+
+def prefix_through(table, castagnoli, p, anchor, x, is_end):
+    """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, the start or the end of the checked range."""
+    if table.filled == 0:
+        table.filled = 1
+        table.crcs[0] = 0
+        table.start = table.end = -1
+    near = table.end if is_end else table.start
+    if 0 <= near <= x <= near + BLOCK_BYTES:
+        crc = crc_of(castagnoli, table.end_crc if is_end else table.start_crc, p, near, x)
+    else:
+        k = fill(table, castagnoli, p, anchor, x)
+        crc = crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
+    if is_end:
+        table.end = x
+        table.end_crc = crc
+    else:
+        table.start = x
+        table.start_crc = crc
+    return crc
+
+
+def crc_is_right(prefixes, p, i, after, v07):
+    """Whether the CRC stored in the frame at i, which ends at ``after``, is right. Its magic must be known."""
+    castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
+    table: cython.pointer[PrefixTable]
+    if castagnoli:
+        start = i + V2_ATTRIBUTES
+        stored = stored_crc(p, i + V2_CRC)
+    elif v07:
+        start = i + V07_MIN_BYTES + p[i + V07_MAGIC]
+        stored = stored_crc(p, start - CRC_BYTES)
+    else:
+        start = i + ENTRY_MAGIC
+        stored = stored_crc(p, i + LEGACY_CRC)
+    if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= MAX_DIRECT_BYTES:
+        return stored == crc_of(castagnoli, 0, p, start, after)
+    # Behind foreign bytes most headers are right: these bytes are not read for one, if as many were searched before.
+    if prefixes.direct_bytes + after - start <= i - prefixes.anchor:
+        prefixes.direct_bytes += after - start
+        return stored == crc_of(castagnoli, 0, p, start, after)
+    if castagnoli:
+        table = cython.address(prefixes.castagnoli)
+    else:
+        table = cython.address(prefixes.ieee)
+    before = prefix_through(table, castagnoli, p, prefixes.anchor, start, False)
+    through = prefix_through(table, castagnoli, p, prefixes.anchor, after, True)
+    if castagnoli:
+        return stored == crc32c_range(before, through, after - start)
+    return stored == crc32_range(before, through, after - start)
+
+
+class FrameScan:
+    """``is_07``: a file of 0.7; ``options``: WALK_RECORDS, SKIP_CHECKSUMS, LONG_RUNS and ONLY_USUAL
+    combined by or, or 0.
+
+    ``position``: the next byte to read; ``count``: frames written by the last call. ``budget``: bytes per call, 0: no
+    limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
+    right. ``last_offset`` of the frame before the position, -1 unknown. ``largest``: the largest plausible length of a
+    frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan. ``largest_offset``: a search
+    takes no frame with a larger one, which a checksum does not cover.
+    """
+
+    def __init__(self, is_07=False, options=0, position=0):
+        self.is_07, self.options = is_07, options
+        self.position = position
+        self.count = 0
+        self.budget = self.records = self.largest = 0
+        self.last_offset = -1
+        self.largest_offset = (1 << 63) - 1
+        self.resumed, self.unexpandable = 0, -1
+        self.use_expansion(None)
+        self.forget_prefixes()
+
+    def use_expansion(self, expansion: ExpansionBuffer = None) -> None:
+        """Sets the buffer for decompressed records, again after each extension; None: don't decompress."""
+        use_expansion(cython.address(self.expansion), expansion)
+
+    def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
+        """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""
+        self.prefix_entries = size // BLOCK_BYTES + 2
+        self._castagnoli_crcs = allocate(CRC_BYTES * self.prefix_entries).cast("I")
+        self._ieee_crcs = allocate(CRC_BYTES * self.prefix_entries).cast("I")
+        self.prefixes.castagnoli.crcs = uint32s_out(self._castagnoli_crcs)
+        self.prefixes.ieee.crcs = uint32s_out(self._ieee_crcs)
+        self.prefixes.castagnoli.filled = self.prefixes.ieee.filled = 0
+        self.prefixes.anchor = anchor
+        self.prefixes.direct_bytes = 0
+
+    def forget_prefixes(self) -> None:
+        """Stops using prefix CRCs."""
+        self.prefixes.anchor = -1
+        self.prefix_entries = 0
+        self._castagnoli_crcs = self._ieee_crcs = None
+
+    @property
+    def has_prefixes(self) -> bool:
+        return self.prefixes.anchor >= 0
+
+    def check(self, length: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """Raises ValueError if a buffer of ``length`` bytes or the prefix tables end before ``end``."""
+        if end > length or self.position < 0:
+            raise ValueError("a buffer is too short")
+        if self.prefixes.anchor >= 0 and (end - self.prefixes.anchor) // BLOCK_BYTES >= self.prefix_entries:
+            raise ValueError("a prefix table is too short")
+
+
+# Plausibility of bytes without a valid checksum: whether a header continues the preceding batch, and runs of zeros.
+#
+# The header is at ``p[i]``; no byte at ``end`` or behind is read. ``v07``: a file of 0.7, whose messages begin with
+# their length.
+
+# Of a v0 message: its header, and the sizes of key and value.
+MIN_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
+INT62_MAX = cython.declare(cython.longlong, 0x3FFFFFFFFFFFFFFF)
+# Bits of attributes that no release sets.
+UNUSED_FLAG = cython.declare(cython.int, 0x80)
+UNUSED_V0 = cython.declare(cython.int, 0xF8)
+UNUSED_V1 = cython.declare(cython.int, 0xF0)
+KEY_SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)
+SNAPPY_START = cython.declare(cython.longlong, -0x7DACB1BEAFAFA700)
+LZ4_START = cython.declare(cython.longlong, 0x04224D18)
+
+
+def claimed_bytes(p, i, end, v07, largest):
+    """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
+    if v07:
+        if end - i < V07_MIN_BYTES:
+            return 0
+        size = be32(p, i)
+        least = V07_MIN_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
+        return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
+    if end - i <= SHORT_TAIL_BYTES:
+        return 0
+    size = be32(p, i + ENTRY_SIZE)
+    magic = p[i + ENTRY_MAGIC]
+    if MAGIC_V2 <= magic < 128:
+        least = V2_HEADER_BYTES - ENTRY_OVERHEAD
+    else:
+        least = MIN_BYTES - ENTRY_OVERHEAD + (0 if magic == 0 else V1_TIMESTAMP_BYTES)
+    return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
+
+
+def offset_continues(offset, last_offset):
+    """Whether a batch may begin at ``offset`` after ``last_offset`` (-1: unknown)."""
+    return offset >= 0 and (last_offset < 0 or 0 < offset - last_offset <= INT32_MAX)
+
+
+def goes_on(p, i, end, last_offset):
+    """`continues` for the bytes [i, end), of which at most 61 are read."""
+    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_continues(be64(p, i), last_offset):
+        return False
+    size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
+    if p[i + ENTRY_MAGIC] < MAGIC_V2:
+        return message_sizes_fit(p, i, end if end - i < V2_HEADER_BYTES else i + V2_HEADER_BYTES, size)
+    if size < V2_HEADER_BYTES or end - i < V2_HEADER_BYTES or p[i + V2_ATTRIBUTES] or p[i + V2_FLAGS] & UNUSED_FLAG:
+        return False
+    if (p[i + V2_FLAGS] & CODEC) > HIGHEST_CODEC:
+        return False
+    last_delta = be32(p, i + V2_LAST_OFFSET_DELTA)
+    count = be32(p, i + V2_COUNT)
+    return (
+        0 <= count <= last_delta + 1
+        and (p[i + V2_FLAGS] & CODEC or count * MIN_RECORD_BYTES <= size - V2_HEADER_BYTES)
+        and be32(p, i + V2_LEADER_EPOCH) >= -1
+        and be64(p, i + V2_PRODUCER_ID) >= -1
+        and be16(p, i + V2_PRODUCER_EPOCH) >= -1
+        and be32(p, i + V2_BASE_SEQUENCE) >= -1
+    )
+
+
+def message_sizes_fit(p, i, end, size):
+    """Whether key and value fill the ``size`` bytes of the v0 or v1 entry exactly, judged by the bytes before end."""
+    magic: cython.int = p[i + ENTRY_MAGIC]
+    attributes: cython.int = p[i + LEGACY_FLAGS]
+    at: cython.Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * magic
+    least: cython.longlong = at - i + SIZES_BYTES
+    if attributes & (UNUSED_V1 if magic else UNUSED_V0) or attributes & CODEC > LZ4 or size < least:
+        return False
+    if end < at + KEY_SIZE_BYTES:
+        return False
+    key_size = be32(p, at)
+    if key_size < -1:
+        return False
+    if key_size < 0:
+        key_size = 0
+    if key_size > size - least:
+        return False
+    if key_size > end - at - SIZES_BYTES:
+        return True
+    value_size = be32(p, at + KEY_SIZE_BYTES + key_size)
+    if value_size < -1:
+        return False
+    return size == least + key_size + (value_size if value_size > 0 else 0)
+
+
+def last_offset_at(p, i, end):
+    """Returns the last offset of the header at i, unchecked; the largest int64 if the sum overflows."""
+    last: cython.longlong = be64(p, i)
+    if MAGIC_V2 <= p[i + ENTRY_MAGIC] < 128 and end - i >= V2_BASE_TIMESTAMP:
+        delta = be32(p, i + V2_LAST_OFFSET_DELTA)
+        if delta > 0:
+            return last + delta if last <= INT64_MAX - delta else INT64_MAX
+        if last >= 0:
+            return last + delta
+    return last
+
+
+def compressed_end(p, i, end, last_offset):
+    """Returns the end of the compressed v0 or v1 message at i, computed from its key and value sizes.
+
+    Returns i if there is no such message, or if it does not continue ``last_offset`` (-1: unknown).
+    """
+    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
+        return i
+    at = i + MIN_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    codec = p[i + LEGACY_FLAGS] & CODEC
+    if not GZIP <= codec <= LZ4 or end < at or not offset_continues(be64(p, i), last_offset):
+        return i
+    size = be32(p, at - KEY_SIZE_BYTES)
+    if be32(p, at - SIZES_BYTES) != -1 or size < 0:
+        return i
+    # Random bytes can look like such a header, and must not hide an intact message behind them.
+    if at + size == i + ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE) or begins_stream(p, at, end, codec):
+        return at + size
+    return i
+
+
+def begins_stream(p, at, end, codec):
+    """Whether the bytes at ``at`` begin with the magic number of gzip, of Kafka's snappy framing or of an lz4 frame."""
+    if codec == GZIP:
+        return end - at >= 2 and p[at] == 0x1F and p[at + 1] == 0x8B
+    if codec == SNAPPY:
+        return end - at >= 8 and be64(p, at) == SNAPPY_START
+    return end - at >= 4 and be32(p, at) == LZ4_START
+
+
+def claimed_end(
+    buffer: BytesIn, position: cython.Py_ssize_t, end: cython.Py_ssize_t, v07: cython.bint, largest: cython.longlong
+) -> int:
+    """Returns the end of the entry at a position by its length field, 0 if that is not plausible (`claimed_bytes`).
+
+    Raises ValueError if the position or ``end`` is outside the buffer.
+    """
+    if position < 0 or end > len(buffer):
+        raise ValueError("no such bytes")
+    size = claimed_bytes(bytes_in(buffer), position, end, v07, largest) if position < end else 0
+    return position + size if size else 0
+
+
+def continues(head: BytesIn, last_offset: cython.longlong) -> bool:
+    """Whether ``head``, up to 61 bytes, is plausible as the header of the batch behind ``last_offset`` (-1: unknown).
+
+    Checks fields that are rarely right in random bytes: offset, magic, attributes, and counts or key and value sizes.
+    Neither the CRC nor the end of the batch is checked.
+    """
+    return bool(goes_on(bytes_in(head), 0, len(head), last_offset))
+
+
+def leading_zeros(buffer: BytesIn) -> int:
+    """Returns the number of zero bytes at the start of a buffer."""
+    return zeros_ahead(bytes_in(buffer), 0, len(buffer))
+
+
+def long_zeros(buffer: BytesIn, least: cython.Py_ssize_t) -> int:
+    """Returns the number of zero bytes of a buffer in runs of at least ``least``."""
+    return zeros_in_runs(bytes_in(buffer), 0, len(buffer), least)
+
 
 # Checks every record of a frame without keeping it: the main work of a full verification.
 #
@@ -172,7 +460,10 @@ def wrong_batch_bytes(scan, p, i, end):
         if could_be_frame(p, after, next_size, v07):
             return size
         next_size = 0
-    if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last_offset_claimed(p, i, end))):
+    last = last_offset_at(p, i, end)
+    if not 0 <= last <= INT62_MAX:
+        last = -1
+    if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last)):
         return 0
     # An intact batch before that end shows that the length is wrong, and must not be hidden by it.
     if find_behind(scan, p, i, i + 1, after, end) >= 0:
@@ -329,3 +620,147 @@ def recodable(
             next_offset = base + delta + 1
             first += 1
     return first, next_offset, run_bytes
+
+
+# Scans a file window by window in one call, without the GIL.
+#
+# Threads can thus scan parts of a file in parallel. A window is read, its frames are found and their headers are read
+# (`kseg.kernel.scan.headers`) while it is in the processor's cache.
+
+
+class WindowedScan:
+    """A scan over the intact frames of a file of magic 0 to 2, from ``origin`` up to ``end``.
+
+    All positions are relative to ``base``, the start of the segment in the file of the descriptor.
+
+    ``options`` and ``scan``: see `FrameScan`. The window starts at ``origin`` and has ``filled`` bytes;
+    ``position`` is the next byte to scan. ``frame_count``: frames found in the last window. ``header_count``: header
+    rows written; the caller resets it to 0.
+    """
+
+    def __init__(self, descriptor, origin, end, options, base=0):
+        self.descriptor = descriptor
+        self.base = base
+        self.origin = origin
+        self.end = end
+        self.filled = self.frame_count = self.header_count = 0
+        self.has_more = False
+        self.scan = FrameScan(False, options)
+
+    @property
+    def position(self):
+        return self.origin + self.scan.position
+
+    @property
+    def records(self):
+        """Returns the number of records that walks found right."""
+        return self.scan.records
+
+    def follow(
+        self,
+        end_position: cython.longlong,
+        window: BytesOut,
+        frames: Int64sOut,
+        headers: Int64sOut,
+        expansion: ExpansionBuffer = None,
+    ) -> int:
+        """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.
+
+        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``end_position``),
+        NEEDS_CHECK (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
+        call again) or STUCK (no intact frame begins at the position, or it does not fit into the window). Without
+        ``headers`` every window ends with NEEDS_CHECK. Raises OSError, and ValueError for inconsistent buffers.
+        """
+        status: cython.longlong = NEEDS_BUFFER
+        self.window_bytes = len(window)
+        self.frame_capacity = len(frames) // FRAME_WIDTH
+        self.header_capacity = len(headers) // BATCH_WIDTH
+        if self.window_bytes == 0 or self.frame_capacity == 0:
+            raise ValueError("a buffer is too short")
+        if not 0 <= self.filled <= self.window_bytes or not 0 <= self.header_count <= self.header_capacity:
+            raise ValueError("no such place in a buffer")
+        self.window = bytes_out(window)
+        self.frames = int64s_out(frames)
+        self.headers = int64s_out(headers)
+        while status == NEEDS_BUFFER:
+            self.scan.use_expansion(expansion)
+            with cython.nogil:
+                status = follow_windows(self, end_position)
+            if status == NEEDS_BUFFER and not expansion.extend(window[self.scan.position + V2_FLAGS] & CODEC):
+                self.scan.unexpandable = self.scan.position  # the frame is skipped
+        if status < 0:
+            raise OSError(-status, os.strerror(-status))
+        return status
+
+    def refill(self):
+        """Discards the window: the next call reads it again from the position on, and it may be larger then."""
+        self.filled = 0
+
+
+def wanted_bytes(windows, rest):
+    """Returns the best size of the window: up to the end of a frame that fills most of it, plus the next length."""
+    size: cython.longlong = windows.window_bytes
+    if rest < ENTRY_OVERHEAD:
+        return size
+    wanted = be32(windows.window, ENTRY_SIZE) + 2 * ENTRY_OVERHEAD
+    return wanted if max(size // 2, rest) < wanted <= size else size
+
+
+def read_window(windows):
+    """Moves the rest to the front and reads behind it. Returns the number of bytes read, or an error as read_at."""
+    start: cython.Py_ssize_t = windows.scan.position
+    rest: cython.Py_ssize_t = windows.filled - start
+    if start > 0 and rest > 0:
+        put_bytes(windows.window, 0, windows.window, start, rest)
+    windows.origin += start
+    windows.filled = rest
+    windows.scan.position = 0
+    size = min(wanted_bytes(windows, rest), windows.end - windows.origin) - rest
+    if cython.compiled:
+        got = read_at(windows.descriptor, windows.window + rest, size, windows.base + windows.origin + rest)
+    else:
+        data = positioned.read_at(windows.descriptor, size, windows.base + windows.origin + rest)
+        got = len(data)
+        windows.window[rest : rest + got] = data
+    if got < 0:
+        return got
+    windows.filled += got
+    return got
+
+
+def follow_windows(windows, end_position):
+    """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_BUFFER, or a negated errno."""
+    data: cython.pointer[cython.const[cython.uchar]]
+    while True:
+        if not windows.has_more:
+            if windows.filled and windows.scan.position == 0:
+                return STUCK
+            if windows.origin + windows.scan.position >= end_position:
+                return PAUSED
+            got = read_window(windows)
+            if got < 0:
+                return got
+            if windows.filled <= 0:
+                return ENDED
+            windows.has_more = True
+        capacity = windows.frame_capacity
+        if windows.header_capacity:
+            if windows.header_count == windows.header_capacity:
+                return PAUSED
+            capacity = min(capacity, windows.header_capacity - windows.header_count)
+        data = indexable(windows.window)
+        status = scan_frames(windows.scan, data, windows.filled, windows.frames, capacity)
+        if status == NEEDS_BUFFER:
+            return NEEDS_BUFFER
+        windows.has_more = status == FULL
+        windows.frame_count = windows.scan.count
+        if windows.frame_count == 0:
+            continue
+        if windows.header_capacity:
+            row = windows.header_count * BATCH_WIDTH
+            read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers, row)
+            windows.header_count += windows.frame_count
+        if not windows.header_capacity or (
+            windows.scan.options & WALK_RECORDS and not all_proven(windows.frames, windows.frame_count)
+        ):
+            return NEEDS_CHECK

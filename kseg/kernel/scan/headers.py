@@ -1,4 +1,5 @@
-"""Reads the headers of frames into rows of int64 (BATCH_*, see `kseg.kernel.layout.rows`).
+"""Rows of batch headers (BATCH_*, see `kseg.kernel.layout.rows`): reads them from frames, checks that each batch
+continues the preceding one, and packs fingerprints.
 
 The rows include the marker of a control batch: type and coordinator epoch of its first record, which is never
 compressed. Source: Kafka's ControlRecordType and EndTransactionMarker; key: int16 version, int16 type; value: int16
@@ -14,6 +15,8 @@ from cython.cimports.kseg.kernel.records.records import (
     begin_records,
     read_records_header,
 )
+
+native_setup()
 
 
 def read_marker(p, at, size, out, row):
@@ -110,3 +113,345 @@ def read(
     p, found, rows = bytes_in(buffer), int64s_in(frames), int64s_out(out)
     with cython.nogil:
         read_frames(p, found, count, v07, origin, rows, 0)
+
+
+# Packs fingerprints of batches for a manifest: a few bytes that identify a batch and its place.
+#
+# The fingerprint of a batch: its size (varint), the difference of its last offset from the previous batch's (zigzag
+# varint, modulo 2^64; from 0 for the first batch), and the CRC-32C of all its bytes with the header (4 bytes,
+# little-endian).
+
+MAX_FINGERPRINT_BYTES = 24
+"""Largest size of the fingerprint of one batch."""
+
+
+def put_uvarint(out, at, value):
+    """Writes an unsigned varint, the lowest seven bits first. Returns the position after it."""
+    while value > 127:
+        out[at] = (value & 127) | 128
+        at += 1
+        value >>= 7
+    out[at] = value & 127
+    return at + 1
+
+
+def pack_fingerprints(
+    buffer: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, origin: cython.longlong, out: BytesOut
+) -> int:
+    """Writes the fingerprints of ``count`` contiguous batches (rows BATCH_*). Returns the number of bytes written.
+
+    ``buffer`` has the bytes of the file from ``origin`` on. Raises ValueError if a buffer is too short.
+    """
+    at: cython.Py_ssize_t = 0
+    before: cython.longlong = 0
+    if count <= 0:
+        return 0
+    last = (count - 1) * BATCH_WIDTH
+    if len(rows) < count * BATCH_WIDTH or len(out) < count * MAX_FINGERPRINT_BYTES:
+        raise ValueError("a buffer is too short")
+    if rows[BATCH_POSITION] < origin or rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE] - origin > len(buffer):
+        raise ValueError("batches lie outside the buffer")
+    p, batches, to = bytes_in(buffer), int64s_in(rows), bytes_out(out)
+    with cython.nogil:
+        for i in range(count):
+            row = i * BATCH_WIDTH
+            start = batches[row + BATCH_POSITION] - origin
+            at = put_uvarint(to, at, batches[row + BATCH_SIZE])
+            at = put_varint(to, at, difference(batches[row + BATCH_LAST_OFFSET], before))
+            before = batches[row + BATCH_LAST_OFFSET]
+            crc = crc32c(0, p, start, start + batches[row + BATCH_SIZE])
+            for k in range(4):
+                to[at + k] = crc >> (8 * k) & 255
+            at += 4
+    return at
+
+
+# Checks that each batch continues the preceding one: offsets, epochs, timestamps, counts. `EventLog` is the log of
+# events of such passes over rows.
+
+
+def int64s(count):
+    return memoryview(bytearray(8 * count)).cast("q")
+
+
+class EventLog:
+    """The events of one call of a kernel loop. Columns of an event: KIND, ABOUT (a row or entry number), A, B and C.
+
+    Kinds are numbered from 1 to ``kinds`` - 1. Events are written to ``rows`` (EVENT_WIDTH int64 each), at most
+    ``limit`` of each kind; without ``rows`` and beyond the limit they are only counted.
+    """
+
+    def __init__(self, kinds, limit=0, rows=None):
+        self.limit = limit
+        self.events = 0
+        self.use_rows(int64s(0) if rows is None else rows)
+        self._totals = int64s(kinds)
+        self._last_about = int64s(kinds)
+
+    def use_rows(self, rows) -> None:
+        """Sets the buffer for events."""
+        self._buffer = self._rows = rows
+
+    def written(self) -> list:
+        """Returns the events of the last call as tuples."""
+        values = iter(self._buffer[: self.events * EVENT_WIDTH].tolist())
+        return list(zip(*[values] * EVENT_WIDTH, strict=True))
+
+    def total_of(self, kind: cython.Py_ssize_t) -> int:
+        """Returns the number of events of a kind since the log was created or cleared, written or not."""
+        return self._totals[kind]
+
+    def totals(self) -> list:
+        return [self._totals[kind] for kind in range(len(self._totals))]
+
+    def last_about(self, kind: cython.Py_ssize_t) -> int:
+        """Returns ABOUT of the last event of a kind."""
+        return self._last_about[kind]
+
+    def forget(self, kind: cython.Py_ssize_t) -> None:
+        """Resets the number of events of a kind."""
+        self._totals[kind] = 0
+
+    def clear(self) -> None:
+        """Resets all events."""
+        self.events = 0
+        for kind in range(len(self._totals)):
+            self._totals[kind] = self._last_about[kind] = 0
+
+
+def report(log, kind, about, a, b, c):
+    """Logs an event; only counts it if the limit or the end of the rows is reached."""
+    at: cython.Py_ssize_t = log.events * EVENT_WIDTH
+    log._totals[kind] += 1
+    log._last_about[kind] = about
+    if log._totals[kind] > log.limit or at + EVENT_WIDTH > log._rows.shape[0]:
+        return
+    log._rows[at] = kind
+    log._rows[at + 1] = about
+    log._rows[at + 2] = a
+    log._rows[at + 3] = b
+    log._rows[at + 4] = c
+    log.events += 1
+
+
+NO_TIME_LIMIT = (1 << 63) - 1
+
+# Bits of attributes that no release sets.
+_UNUSED_V2 = cython.declare(cython.longlong, 0xFF80)
+_UNUSED_V1 = cython.declare(cython.longlong, 0xF0)
+_LARGEST_SPAN = cython.declare(cython.longlong, 0x7FFFFFFF)
+
+
+class Chain(EventLog):
+    """The state of a check of the batches of one segment, kept between calls.
+
+    ``base_offset`` of the segment, None if unknown. A timestamp above ``latest_ms`` is an event. ``limit`` and ``rows``
+    as in `EventLog`. Offsets, epochs and timestamps (ms) are -1 until known.
+
+    ``first_offset`` of the first trusted batch (its last offset if the first is unknown); ``last_offset`` of the last
+    trusted batch; ``last_epoch``; ``is_after_damage``: batches since then are not trusted; ``misplaced``: number of
+    offsets of a preceding batch whose own offsets are wrong, so a gap of that size is not reported. Counts of valid
+    batches: ``v0``, ``v1``, ``v2``, ``transactional``, ``control``, ``with_producer``, ``compressed``, ``with_horizon``
+    (a delete horizon), ``sparse`` (fewer records than offsets; compressed v0 and v1 messages count only if they were
+    opened). ``records``: in those batches, without control records; such a message that was not opened counts as one.
+    ``batches`` counts all batches, ``missing`` the offsets in all gaps. ``largest_timestamp_offset`` is the last offset
+    of the batch that has the ``largest_timestamp``. ``least_timestamp``: of base timestamps that are no delete
+    horizons, and of v1 messages.
+    """
+
+    def __init__(self, base_offset=None, latest_ms=NO_TIME_LIMIT, limit=0, rows=None):
+        EventLog.__init__(self, KINDS, limit, rows)
+        self.base = -1 if base_offset is None else base_offset
+        self.latest_ms = latest_ms
+        self.last_offset = self.last_epoch = self.first_offset = -1
+        self.largest_timestamp = self.largest_timestamp_offset = self.least_timestamp = -1
+        self.is_after_damage = False
+        self.misplaced = self.missing = 0
+        self.batches = self.records = self.v0 = self.v1 = self.v2 = 0
+        self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.sparse = 0
+
+
+def count_batch(row, at, chain):
+    """Adds one valid batch to the counts."""
+    magic: cython.longlong = row[at + BATCH_MAGIC]
+    attributes: cython.longlong = row[at + BATCH_ATTRIBUTES]
+    count: cython.longlong = row[at + BATCH_COUNT]
+    largest: cython.longlong = row[at + BATCH_MAX_TIMESTAMP]
+    if count > 0:
+        if magic != MAGIC_V2 or not attributes & CONTROL:
+            chain.records += count
+    elif count < 0 and magic != MAGIC_V2:  # a compressed message that was not opened
+        chain.records += 1
+    if magic == 0:
+        chain.v0 += 1
+    elif magic == 1:
+        chain.v1 += 1
+    else:
+        chain.v2 += 1
+    if attributes & CODEC:
+        chain.compressed += 1
+    if magic == MAGIC_V2:
+        chain.transactional += (attributes & TRANSACTIONAL) != 0
+        chain.control += (attributes & CONTROL) != 0
+        chain.with_horizon += (attributes & DELETE_HORIZON) != 0
+        if row[at + BATCH_PRODUCER_ID] >= 0:
+            chain.with_producer += 1
+        if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
+            chain.sparse += 1
+        if not attributes & DELETE_HORIZON and count > 0:
+            least(chain, row[at + BATCH_BASE_TIMESTAMP])
+    elif row[at + BATCH_STATE] & RECORDS_RIGHT and 0 < count <= difference(
+        row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
+    ):
+        # A compressed message set that was opened and has no problem.
+        chain.sparse += 1
+    if magic == 1:
+        least(chain, largest)
+    if largest > chain.largest_timestamp:
+        chain.largest_timestamp = largest
+        chain.largest_timestamp_offset = row[at + BATCH_LAST_OFFSET]
+
+
+def least(chain, timestamp):
+    if timestamp >= 0 and (chain.least_timestamp < 0 or timestamp < chain.least_timestamp):
+        chain.least_timestamp = timestamp
+
+
+def next_begins_at(rows, i, count, after):
+    """Whether the batch of row i + 1 is valid and begins at offset ``after``."""
+    at: cython.Py_ssize_t = (i + 1) * BATCH_WIDTH
+    return i + 1 < count and (rows[at + BATCH_STATE] & CRC_RIGHT) and rows[at + BATCH_FIRST_OFFSET] == after
+
+
+def least_offset(rows, i, count):
+    """Returns the first offset of row i, the last one if that is unknown, -1 if the row is missing or invalid."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    if i >= count or not rows[at + BATCH_STATE] & CRC_RIGHT:
+        return -1
+    if rows[at + BATCH_MAGIC] >= MAGIC_V2 or rows[at + BATCH_FIRST_OFFSET] >= 0:
+        return rows[at + BATCH_FIRST_OFFSET]
+    return rows[at + BATCH_LAST_OFFSET]
+
+
+def span_of(rows, i):
+    """Returns the number of offsets that the batch of row i occupies; a minimum for a compressed v0 or v1 message."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    count: cython.longlong = rows[at + BATCH_COUNT]
+    if rows[at + BATCH_MAGIC] >= MAGIC_V2:
+        count = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+    return count if count > 1 else 1
+
+
+def is_astray(rows, i, count, before):
+    """Whether the v0 or v1 message of row i has a too large offset: the next two continue the preceding ones."""
+    if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= MAGIC_V2 or before < 0:
+        return False
+    one = least_offset(rows, i + 1, count)
+    two = least_offset(rows, i + 2, count)
+    return before < one < two and two < rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+
+
+def follow_offsets(rows, i, count, chain):
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    before: cython.longlong = chain.last_offset
+    expected: cython.longlong = expected_offset(chain)
+    is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
+    # Offset behind the batch if its base offset were the expected one.
+    after = sum_of(sum_of(expected, difference(last, first)), 1)
+    if chain.base >= 0 and (
+        last < chain.base or last - chain.base > _LARGEST_SPAN or (is_known and first < chain.base)
+    ):
+        if before >= 0 and is_known and next_begins_at(rows, i, count, after):
+            report(chain, WRONG_OFFSET, i, expected, first, 0)
+            chain.last_offset = sum_of(after, -1)
+            return
+        report(chain, OUTSIDE, i, first if is_known and first < chain.base else last, 0, 0)
+        if last < chain.base or last - chain.base > _LARGEST_SPAN:
+            chain.misplaced = span_of(rows, i)
+            return
+    if is_known and (before >= 0 or chain.base >= 0) and first != expected:
+        if (before >= 0 or expected > first) and next_begins_at(rows, i, count, after):
+            report(chain, WRONG_OFFSET, i, expected, first, 0)
+            chain.last_offset = sum_of(after, -1)
+            chain.is_after_damage = False
+            return
+    if is_astray(rows, i, count, before):
+        report(chain, WRONG_OFFSET, i, expected, last, 1)
+        chain.misplaced = span_of(rows, i)
+        return
+    if is_known and (before >= 0 or chain.base >= 0) and first > expected:
+        if difference(first, expected) > chain.misplaced:
+            report(chain, GAP, i, expected, first, chain.is_after_damage)
+            chain.missing = sum_of(chain.missing, difference(first, expected))
+    elif before >= 0 and (first if is_known else last) <= before:
+        report(chain, NOT_RISING, i, before, first if is_known else last, 0)
+        # Continue from this row if the next one does not continue the preceding rows either.
+        chain.misplaced = span_of(rows, i)
+        if not 0 <= least_offset(rows, i + 1, count) <= chain.last_offset:
+            return
+    if chain.first_offset < 0:
+        chain.first_offset = first if is_known else last
+    chain.last_offset = last
+    chain.is_after_damage = False
+    chain.misplaced = 0
+
+
+def expected_offset(chain):
+    return chain.base if chain.last_offset < 0 and chain.base >= 0 else sum_of(chain.last_offset, 1)
+
+
+def is_believable(rows, i, count, expected):
+    """Whether the invalid batch of row i has right offsets: it continues the preceding one, the next continues it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    if rows[at + BATCH_FIRST_OFFSET] != expected and (
+        rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
+    ):
+        return False
+    return last >= expected and next_begins_at(rows, i, count, sum_of(last, 1))
+
+
+def follow_one(rows, i, count, chain):
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    chain.batches += 1
+    if not rows[at + BATCH_STATE] & CRC_RIGHT:
+        report(chain, INVALID, i, chain.last_offset, 0, 0)
+        if is_believable(rows, i, count, expected_offset(chain)):
+            chain.last_offset = rows[at + BATCH_LAST_OFFSET]
+        else:
+            chain.is_after_damage = True
+        return
+    count_batch(rows, at, chain)
+    if rows[at + BATCH_MAGIC] == MAGIC_V2:
+        span = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+        if rows[at + BATCH_COUNT] > span or rows[at + BATCH_COUNT] < 0 or span < 1:
+            report(chain, COUNT, i, rows[at + BATCH_COUNT], span, 0)
+        epoch = rows[at + BATCH_LEADER_EPOCH]
+        if epoch < chain.last_epoch:
+            report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
+        if epoch >= 0:
+            chain.last_epoch = epoch
+    if rows[at + BATCH_ATTRIBUTES] & (_UNUSED_V2 if rows[at + BATCH_MAGIC] == MAGIC_V2 else _UNUSED_V1):
+        report(chain, ATTRIBUTES, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
+    if rows[at + BATCH_MAX_TIMESTAMP] > chain.latest_ms:
+        report(chain, LATE, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
+    follow_offsets(rows, i, count, chain)
+
+
+def follow(rows: Int64sIn, count: cython.Py_ssize_t, chain: Chain) -> int:
+    """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted.
+
+    Raises ValueError if the buffer is too short.
+    """
+    if count <= 0:
+        return 0
+    if len(rows) < count * BATCH_WIDTH:
+        raise ValueError("a buffer is too short")
+    p = int64s_in(rows)
+    chain.events = 0
+    with cython.nogil:
+        for i in range(count):
+            follow_one(p, i, count, chain)
+    return chain.events

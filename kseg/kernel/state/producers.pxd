@@ -1,6 +1,6 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.scan.chain cimport EventLog
+from kseg.kernel.scan.headers cimport EventLog
 
 # The table of producers that a replay keeps: its columns, and the events of a replay.
 

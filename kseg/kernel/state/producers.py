@@ -10,9 +10,9 @@ the caller must handle.
 
 import cython
 from cython.cimports.kseg.kernel.records.records import sequence_after
-from cython.cimports.kseg.kernel.scan.chain import EventLog, report
+from cython.cimports.kseg.kernel.scan.headers import EventLog, report
 
-from kseg.kernel.scan.chain import int64s
+from kseg.kernel.scan.headers import int64s
 
 # The table of producers of a replay: lookup, the list of open transactions, comparison with a snapshot file.
 

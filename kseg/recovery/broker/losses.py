@@ -19,8 +19,8 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
 )
 from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT, be32, be64
-from kseg.kernel.scan import chain, headers
-from kseg.kernel.scan.chain import EVENT_WIDTH
+from kseg.kernel.scan import headers as chain
+from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.batches import Message
 from kseg.segment.items import Damage
@@ -176,7 +176,7 @@ def lost_behind(path: str, position: int) -> Loss:
                 found.code = item.code if number == 0 else found.code
                 continue
             rows = int64s(item.count * BATCH_WIDTH)
-            headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
+            chain.read(reader.buffer, item.rows, item.count, False, 0, rows)
             if number == 0 and not rows[BATCH_STATE] & CRC_RIGHT:
                 found.code = "crc-mismatch"
             _open_message_sets(reader, item, rows)

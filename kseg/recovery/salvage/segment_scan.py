@@ -10,8 +10,8 @@ from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import be32
-from kseg.kernel.scan import chain
-from kseg.kernel.scan.chain import EVENT_WIDTH
+from kseg.kernel.scan import headers as chain
+from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.recovery.salvage.header_repair import (
     CompressedMessages,
@@ -208,7 +208,7 @@ _PLAIN_GAPS = 8
 """With more gaps that damage does not explain, the log was compacted."""
 
 _REPAIRED, _REJECTED = 100, 101
-"""Kinds of breaks besides those of `kseg.kernel.scan.chain`: a batch with a repaired header, and a rejected one."""
+"""Kinds of breaks besides those of `kseg.kernel.scan.headers`: a batch with a repaired header, and a rejected one."""
 _TO_REPAIR, _TO_REJECT = (_REPAIRED, 0, 0), (_REJECTED, 0, 0)
 _REPAIRED_WEIGHT = 1
 """Weight of a batch with a repaired header, less than an intact one's: its offset may be damaged, too."""

@@ -16,7 +16,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
-from kseg.kernel.scan.frame_scan import WALK_RECORDS
+from kseg.kernel.scan.frames import WALK_RECORDS
 from kseg.recovery.broker.loading import CHECKPOINT_DELETED
 from kseg.recovery.broker.producer_state import BadMarkerError, produced, read_marker
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic

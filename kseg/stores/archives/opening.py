@@ -15,7 +15,7 @@ from kseg.errors import PathError
 from kseg.formats.rows import BytesLike, int64s
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan import frames, headers
-from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.frames import FrameScan
 from kseg.limits import FRAMES_PER_CALL
 from kseg.stores.archives.forms import (
     BLOCK_BYTES,

@@ -7,8 +7,7 @@ from kernel.random_segments import segment
 from kernel.rendering import frames, int64s
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.kernel.compact import survivors
-from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap, Secret
-from kseg.kernel.compact.keys import SKIP, KeyReader
+from kseg.kernel.compact.key_map import ENTRY_WIDTH, SKIP, KeyMap, KeyReader, Secret
 from kseg.kernel.layout.headers import V2_HEADER_BYTES
 from kseg.kernel.layout.rows import (
     BATCH_POSITION,

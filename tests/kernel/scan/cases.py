@@ -10,8 +10,8 @@ from kernel.random_segments import segment
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH, DONE, FRAME_WIDTH, FULL, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.columns import HeaderOffsets
-from kseg.kernel.scan import frames, headers, pieces, plausibility
-from kseg.kernel.scan.frame_scan import LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
+from kseg.kernel.scan import frames, headers, pieces
+from kseg.kernel.scan.frames import LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
 from kseg.kernel.state import tally
 
 TALLY_WIDTH = tally.TALLY_WIDTH
@@ -163,14 +163,14 @@ def heads(chance: Random) -> object:
             struct.pack_into(form, data, at, value)
     whole = bytes(data)
     size = struct.unpack_from(">i", whole, 8)[0] + 12
-    found: list[object] = [plausibility.continues(whole[:61], last)]
-    found += [plausibility.continues(whole[:length], last) for length in (0, 17, 25, 26, 29, 30, 33, 34, 60)]
+    found: list[object] = [frames.continues(whole[:61], last)]
+    found += [frames.continues(whole[:length], last) for length in (0, 17, 25, 26, 29, 30, 33, 34, 60)]
     for end in {26, 27, 34, 61, len(whole), min(max(size, 0), len(whole)), min(max(size - 1, 0), len(whole))}:
         for largest in (0, size - 12, size - 13, 1 << 20):
             for is_07 in (False, True):
-                found.append(plausibility.claimed_end(whole, 0, min(end, len(whole)), is_07, largest))
-    found += [plausibility.leading_zeros(whole[at:]) for at in (0, len(whole) - 1, len(whole), len(whole) - 17)]
-    return [*found, [plausibility.long_zeros(whole, least) for least in (1, 2, 8, 17, 61, 62)]]
+                found.append(frames.claimed_end(whole, 0, min(end, len(whole)), is_07, largest))
+    found += [frames.leading_zeros(whole[at:]) for at in (0, len(whole) - 1, len(whole), len(whole) - 17)]
+    return [*found, [frames.long_zeros(whole, least) for least in (1, 2, 8, 17, 61, 62)]]
 
 
 def pieces_of_images(chance: Random) -> object:

@@ -18,8 +18,8 @@ from kseg.kernel.layout.rows import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
-from kseg.kernel.scan import chain
-from kseg.kernel.scan.chain import EVENT_WIDTH
+from kseg.kernel.scan import headers as chain
+from kseg.kernel.scan.headers import EVENT_WIDTH
 
 LATEST_MS = 10_000
 VALID, INVALID = 1, 0

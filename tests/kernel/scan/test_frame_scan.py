@@ -17,7 +17,7 @@ from kseg import kernel
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.kernel.layout.rows import CRC_RIGHT, DONE, FRAME_STATE, FRAME_WIDTH, FULL, NULL_KEYS, RECORDS_RIGHT
 from kseg.kernel.scan import frames
-from kseg.kernel.scan.frame_scan import LONG_RUNS, WALK_RECORDS, FrameScan
+from kseg.kernel.scan.frames import LONG_RUNS, WALK_RECORDS, FrameScan
 from kseg.segment.reader import SegmentReader
 from kseg.stores.extent import Extent
 from kseg.stores.source import open_source

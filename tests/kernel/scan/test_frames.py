@@ -11,9 +11,9 @@ from kernel.rendering import batch, int64s, message, record
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import DONE, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.native.search import next_candidate
-from kseg.kernel.scan import frames, plausibility
+from kseg.kernel.scan import frames
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.frame_scan import FrameScan
+from kseg.kernel.scan.frames import FrameScan
 
 GOOD = batch([record(0, value=b"value")])
 NEEDS_COMPILED = pytest.mark.skipif(not COMPILED, reason="so many bytes take the interpreted kernel too long")
@@ -240,14 +240,14 @@ def test_of_a_crowd_of_headers_those_with_a_right_checksum_are_found(seed, v07):
 
 @pytest.mark.parametrize("length", [0, 1, 7, 63, 64, 65, 200])
 def test_zeros_at_the_start(length):
-    assert plausibility.leading_zeros(bytes(length)) == length
-    assert plausibility.leading_zeros(bytes(length) + b"\1" + bytes(70)) == length
+    assert frames.leading_zeros(bytes(length)) == length
+    assert frames.leading_zeros(bytes(length) + b"\1" + bytes(70)) == length
 
 
 @given(st.lists(st.one_of(st.integers(1, 200).map(bytes), st.binary(min_size=1, max_size=5)), max_size=10))
 def test_zeros_in_long_runs(pieces):
     data = b"".join(pieces)
-    assert plausibility.long_zeros(data, 64) == sum(map(len, re.findall(rb"\0{64,}", data)))
+    assert frames.long_zeros(data, 64) == sum(map(len, re.findall(rb"\0{64,}", data)))
 
 
 def wrong(frame):

@@ -20,7 +20,7 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
 )
 from kseg.kernel.scan import frames
-from kseg.kernel.scan.frame_scan import ONLY_USUAL, FrameScan
+from kseg.kernel.scan.frames import ONLY_USUAL, FrameScan
 from kseg.kernel.scan.pieces import (
     MAY_BE_DIRECTORY,
     MAY_BE_FILE,

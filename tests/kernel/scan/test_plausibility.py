@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.scan.plausibility import continues, offset_continues
+from kseg.kernel.scan.frames import continues, offset_continues
 
 LOG = Path(__file__).resolve().parents[3] / "testdata/log-directories/4.3.1/logs/dplain-0/00000000000000000046.log"
 HEAD = LOG.read_bytes()[:61]

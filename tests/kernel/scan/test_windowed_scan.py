@@ -20,7 +20,7 @@ from kseg.kernel.layout.rows import (
     RECORDS_RIGHT,
 )
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.windowed_scan import ENDED, WindowedScan
+from kseg.kernel.scan.frames import ENDED, WindowedScan
 from kseg.stores.extent import Extent
 from kseg.stores.windows import Windows
 

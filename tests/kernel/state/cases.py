@@ -15,9 +15,9 @@ from kseg.kernel.layout.rows import (
     HEADER_WIDTH,
     ROW_WIDTH,
 )
-from kseg.kernel.scan import chain
-from kseg.kernel.scan.chain import EVENT_WIDTH
-from kseg.kernel.state import fingerprints, index_entries, indexing, producers, replicas, tally
+from kseg.kernel.scan import headers as chain
+from kseg.kernel.scan.headers import EVENT_WIDTH
+from kseg.kernel.state import indexing, producers, replicas, tally
 from kseg.kernel.state.producers import ABORT_WIDTH, ENTRY_WIDTH
 
 CHAIN_STATE = (
@@ -121,7 +121,7 @@ def snapshots(chance: Random, table: producers.ProducerTable) -> object:
 
 def indexes(chance: Random) -> object:
     """An index of either kind against a log, in windows of a few entries."""
-    width, base = chance.choice((index_entries.OFFSETS, index_entries.TIMES)), chance.choice((0, 5, (1 << 63) - 50))
+    width, base = chance.choice((indexing.OFFSETS, indexing.TIMES)), chance.choice((0, 5, (1 << 63) - 50))
     rows = batch_rows(chance, 20, min(base, 1 << 40), chance.choice((0.0, 0.05, 0.2)))
     entries = []
     for at in range(0, len(rows), BATCH_WIDTH):
@@ -138,11 +138,11 @@ def indexes(chance: Random) -> object:
     data = b""
     for offset, position, time in entries:
         low = signed(offset, 32)
-        is_offsets = width == index_entries.OFFSETS
+        is_offsets = width == indexing.OFFSETS
         data += (
             struct.pack(">ii", low, signed(position, 32)) if is_offsets else struct.pack(">qi", signed(time, 64), low)
         )
-    walk = index_entries.EntryWalk(width, chance.choice((1, 50)), int64s(EVENT_WIDTH * 60))
+    walk = indexing.EntryWalk(width, chance.choice((1, 50)), int64s(EVENT_WIDTH * 60))
     walk.begin(base, len(entries))
     window, found, row, count = chance.choice((3, 4, 9)), [], 0, len(rows) // BATCH_WIDTH
 
@@ -153,18 +153,18 @@ def indexes(chance: Random) -> object:
         walk.move(at, loaded, data[at * width : (at + loaded) * width] or bytes(width))
 
     move()
-    found.append(tried(index_entries.follow, walk, int64s(rows), 0, count + 1))
+    found.append(tried(indexing.follow, walk, int64s(rows), 0, count + 1))
     while True:
-        row = index_entries.follow(walk, int64s(rows), row, count)
+        row = indexing.follow(walk, int64s(rows), row, count)
         found += [row, walk.written(), walk.totals(), state_of(walk, WALK_STATE)]
         if row == count:
             break
         move()
     size = chance.choice((-1, walk.end, walk.end + 1, walk.end - 100))
-    while index_entries.drain(walk, size):
+    while indexing.drain(walk, size):
         found += [walk.written(), state_of(walk, WALK_STATE)]
         move()
-    last = [walk.last_about(kind) for kind in range(index_entries.KINDS)]
+    last = [walk.last_about(kind) for kind in range(indexing.KINDS)]
     return [*found, walk.written(), walk.totals(), last, state_of(walk, WALK_STATE)]
 
 
@@ -214,15 +214,15 @@ def packs(chance: Random) -> object:
     for at in range(0, len(rows), BATCH_WIDTH):
         rows[at + BATCH_POSITION] += origin
     size = rows[-BATCH_WIDTH] + rows[1 - BATCH_WIDTH] - origin
-    data, out = chance.randbytes(size), bytearray(5 * fingerprints.MAX_FINGERPRINT_BYTES)
+    data, out = chance.randbytes(size), bytearray(5 * chain.MAX_FINGERPRINT_BYTES)
     table = int64s(rows)
     found = [
-        tried(fingerprints.pack, data[:-1], table, 5, origin, out),
-        tried(fingerprints.pack, data, table, 5, origin + 1, out),
-        tried(fingerprints.pack, data, table, 6, origin, out),
-        tried(fingerprints.pack, data, table, 5, origin, out[:-1]),
+        tried(chain.pack_fingerprints, data[:-1], table, 5, origin, out),
+        tried(chain.pack_fingerprints, data, table, 5, origin + 1, out),
+        tried(chain.pack_fingerprints, data, table, 6, origin, out),
+        tried(chain.pack_fingerprints, data, table, 5, origin, out[:-1]),
     ]
-    return found, tried(fingerprints.pack, data, table, 5, origin, out), out.hex()
+    return found, tried(chain.pack_fingerprints, data, table, 5, origin, out), out.hex()
 
 
 def values(chance: Random) -> object:

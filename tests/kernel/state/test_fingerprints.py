@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from kernel.rendering import batch, frames, int64s, record
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.kernel.scan import headers
-from kseg.kernel.state import fingerprints
 from kseg.verification.manifest import Block
 
 
@@ -17,8 +16,8 @@ def packed(data, origin=0):
     count = len(found) // 4
     rows = int64s(count * BATCH_WIDTH)
     headers.read(data, found, count, False, origin, rows)
-    out = bytearray(count * fingerprints.MAX_FINGERPRINT_BYTES)
-    return bytes(out[: fingerprints.pack(data, rows, count, origin, out)]), count
+    out = bytearray(count * headers.MAX_FINGERPRINT_BYTES)
+    return bytes(out[: headers.pack_fingerprints(data, rows, count, origin, out)]), count
 
 
 @given(st.lists(st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 300)), min_size=1, max_size=8))
@@ -43,4 +42,4 @@ def test_what_does_not_fit_is_refused(rows, out, position):
     table = int64s(rows)
     table[BATCH_POSITION], table[BATCH_SIZE], table[BATCH_LAST_OFFSET] = position, 60, 5
     with pytest.raises(ValueError):
-        fingerprints.pack(bytes(100), table, 1, 0, bytearray(out))
+        headers.pack_fingerprints(bytes(100), table, 1, 0, bytearray(out))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, is_system_error, text_of
 from kseg.formats import message_set, record_batch
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import (

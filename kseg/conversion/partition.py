@@ -19,9 +19,8 @@ from kseg.conversion.rows_writer import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.errors import DamageError, KsegError, UnsupportedError, errors_at
 from kseg.formats import compression
 from kseg.formats.areas import build_batch
-from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.compressing import Target, target_of
-from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
+from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows, expansion_buffer
 from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.formats.suffixes import LOG

@@ -21,7 +21,7 @@ from kseg.errors import UnsupportedError
 from kseg.export.arrow import valid_text
 from kseg.export.chunk import Chunk, Chunks
 from kseg.export.pushdown import Bounds
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS

@@ -27,15 +27,15 @@ allocated for it. Codec libraries are imported on first use.
 """
 
 import struct
+import sys
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
-from kseg.kernel.codecs.expand import BlockOutput
+from kseg.kernel.codecs.expand import BlockOutput, ExpansionBuffer
 from kseg.limits import LARGEST_BUFFER_BYTES
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -343,7 +343,7 @@ LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_EXPANSION = 255
 _LZ4_LARGEST_BLOCK = 4 << 20
 _LZ4_STEP = 1 << 20
-_CONTENT_CHECKSUM, CONTENT_SIZE = 0x04, 0x08
+_CONTENT_CHECKSUM, CONTENT_SIZE, _LZ4_BLOCK_CHECKSUM = 0x04, 0x08, 0x10
 
 
 def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> bytes | bytearray:
@@ -394,48 +394,29 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
     if len(view) <= checksum_position:
         raise undecodable_error("lz4: stream ends in its header")
     # KAFKA-3160: in magic 0 the header checksum includes the frame's magic, and no reader since 0.10 verifies it.
-    if verify_header and view[checksum_position] != _header_checksum(bytes(view[4:checksum_position])):
-        raise undecodable_error("lz4: header checksum mismatch")
+    if verify_header:
+        from lz4 import frame
+
+        try:
+            frame.get_frame_info(bytes(view[: checksum_position + 1]))
+        except RuntimeError:
+            raise undecodable_error("lz4: header checksum mismatch") from None
     return flags, block_descriptor, checksum_position + 1
 
 
-@lru_cache(maxsize=16)
+_HEADER_CHECKSUMS = bytes.fromhex("82fb5173 ad843372")
+"""The HC byte of a header without content size and checksum: without checksums of blocks for each of the four largest
+sizes of a block, then with them."""
+
+
 def _lz4_header(flags: int, block_descriptor: int) -> bytes:
-    descriptor = bytes((flags, block_descriptor))
-    return LZ4_MAGIC + descriptor + bytes((_header_checksum(descriptor),))
-
-
-@lru_cache(maxsize=64)
-def _header_checksum(descriptor: bytes) -> int:
-    """The HC byte of an LZ4 frame: the second byte of xxh32, seed 0, of FLG up to HC."""
-    return (_short_xxh32(descriptor) >> 8) & 0xFF
-
-
-_PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
-
-
-def _short_xxh32(data: bytes) -> int:
-    """xxh32 with seed 0 of fewer than 16 bytes, which skip its main loop (the xxHash specification)."""
-    value = _PRIME_5 + len(data)
-    whole = len(data) & ~3
-    for index in range(0, whole, 4):
-        value = _rotated(value + _UINT32_LE(data, index)[0] * _PRIME_3, 17) * _PRIME_4
-    for byte in data[whole:]:
-        value = _rotated(value + byte * _PRIME_5, 11) * _PRIME_1
-    value &= 0xFFFFFFFF
-    value = (value ^ value >> 15) * _PRIME_2 & 0xFFFFFFFF
-    value = (value ^ value >> 13) * _PRIME_3 & 0xFFFFFFFF
-    return value ^ value >> 16
-
-
-def _rotated(value: int, bits: int) -> int:
-    value &= 0xFFFFFFFF
-    return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
+    checksum = _HEADER_CHECKSUMS[4 * bool(flags & _LZ4_BLOCK_CHECKSUM) + (block_descriptor >> 4) - 4]
+    return LZ4_MAGIC + bytes((flags, block_descriptor, checksum))
 
 
 LZ4_HEADER = _lz4_header(0x60, 0x40)
 """Header of frames as Kafka writes them: independent blocks of 64 KiB, no size, no checksums."""
-KAFKA_3160_LZ4_HEADER = LZ4_HEADER[:6] + bytes((_header_checksum(LZ4_HEADER[:6]),))
+KAFKA_3160_LZ4_HEADER = LZ4_HEADER[:6] + b"\x1a"
 """The same for magic 0: its checksum includes the frame's magic, and readers up to 0.9 accept no other."""
 
 
@@ -658,7 +639,6 @@ def decompress_limited(
 
 _STEP = 64 << 10
 _LZ4_HISTORY = 64 << 10
-_LZ4_BLOCK_CHECKSUM = 0x10
 _STORED = 1 << 31
 
 
@@ -795,3 +775,83 @@ _READERS: dict[int, Callable[[memoryview, DecompressedBytes], None]] = {
     LZ4: _lz4,
     ZSTD: _zstd,
 }
+
+
+# Functions of liblz4 and libzstd that the kernel calls directly, by their addresses.
+#
+# liblz4's are those that the lz4 package calls: what the kernel decompresses and refuses is identical. So are libzstd's
+# if zstandard brings its own library; else the system's is used. All functions are part of libzstd's stable interface.
+# Versions treat a malformed stream without checksum differently. Only data with a valid CRC is therefore decompressed
+# this way, and a rejected stream is decompressed again by zstandard.
+
+_LZ4_FRAMES = 100
+"""Version of liblz4's frame interface, unchanged since 1.0."""
+MIN_ZSTD_VERSION = 10505
+"""zstd 1.5.5, since which the reserved bits of blocks are checked, as in Kafka's version."""
+
+LZ4_FUNCTIONS = (
+    "LZ4F_createDecompressionContext",
+    "LZ4F_freeDecompressionContext",
+    "LZ4F_getFrameInfo",
+    "LZ4F_decompress",
+    "LZ4F_isError",
+)
+ZSTD_FUNCTIONS = (
+    "ZSTD_createDCtx",
+    "ZSTD_freeDCtx",
+    "ZSTD_decompressDCtx",
+    "ZSTD_findFrameCompressedSize",
+    "ZSTD_isError",
+    "ZSTD_getErrorCode",
+)
+"""In the order of kernel/native/codecs.h."""
+
+_kept: list[Any] = []
+"""Keeps libraries loaded so that their addresses stay valid."""
+
+
+def expansion_buffer(max_bytes: int) -> ExpansionBuffer:
+    """Allocates a reusable decompression buffer for the records of one batch, at most ``max_bytes``."""
+    return ExpansionBuffer(min(max_bytes, LARGEST_BUFFER_BYTES), addresses)
+
+
+def addresses(codec: int) -> tuple[int, ...] | None:
+    """Returns the addresses of a codec's functions, None if its library is not available."""
+    if codec == LZ4:
+        from lz4.frame import _frame
+
+        return addresses_in(_frame.__file__, LZ4_FUNCTIONS, lambda found: bool(found.LZ4F_getVersion() == _LZ4_FRAMES))
+    return next(filter(None, map(addresses_in_zstd, zstd_candidates())), None)
+
+
+def zstd_candidates() -> Iterator[str]:
+    """Yields paths of libzstd: that of zstandard, then the system's."""
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    package = find_spec("zstandard")
+    for folder in (package.submodule_search_locations or []) if package else []:
+        yield from map(str, Path(folder).glob("_cffi*.so"))
+    yield "libzstd.1.dylib" if sys.platform == "darwin" else "libzstd.so.1"
+
+
+def addresses_in_zstd(path: str) -> tuple[int, ...] | None:
+    return addresses_in(path, ZSTD_FUNCTIONS, lambda library: bool(library.ZSTD_versionNumber() >= MIN_ZSTD_VERSION))
+
+
+def addresses_in(path: str, names: tuple[str, ...], is_right: Callable[[Any], bool]) -> tuple[int, ...] | None:
+    """Returns addresses, valid for the life of the process; ``is_right`` checks the ctypes library.
+
+    None if the library does not exist or does not export the functions.
+    """
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(path)
+        if not is_right(library):
+            return None
+        found = tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
+    except (OSError, AttributeError):
+        return None
+    _kept.append(library)
+    return found if all(found) else None

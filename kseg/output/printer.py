@@ -6,7 +6,7 @@ For text and JSON Lines, runs of frames are rendered in the kernel; other batche
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, Sliceable, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL

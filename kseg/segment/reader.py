@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Self
 
 from kseg.formats import message_set, v07
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import BytesLike, Scratch, Sliceable, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer

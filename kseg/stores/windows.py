@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Scratch, int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH

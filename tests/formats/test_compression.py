@@ -34,7 +34,7 @@ from formats.streams import (
     zstd_frame,
     zstd_raw_block,
 )
-from kseg.formats import codec_libraries
+from kseg.formats import compression
 from kseg.formats.compressing import compress, parse_target
 from kseg.formats.compression import KAFKA_0_7, DecompressionError, decompress
 
@@ -589,6 +589,6 @@ def test_lz4_is_found_while_another_thread_imports_it(monkeypatch: pytest.Monkey
     """A module is in sys.modules, and initialised, slightly before its package has it as an attribute."""
     expected = compress(parse_target("lz4:2"), b"records" * 100)
     monkeypatch.delattr(lz4, "frame")
-    assert codec_libraries.addresses(LZ4)
+    assert compression.addresses(LZ4)
     assert compress(parse_target("lz4:3"), b"records" * 100)
     assert decompress(3, expected, 2, 1 << 20) == b"records" * 100

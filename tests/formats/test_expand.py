@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from formats.streams import LZ4, LZ4_HEADER, MIB, SKIPPABLE, TEXT, ZSTD, ZSTD_MAGIC, lz4_frame, zstd_frame
 from kseg import kernel
-from kseg.formats import codec_libraries
+from kseg.formats import compression
 from kseg.formats.compression import DecompressionError, decompress
 from kseg.kernel.codecs.expand import ExpansionBuffer
 
@@ -30,7 +30,7 @@ def library_output(codec, stream, magic=2, ceiling=64 * MIB):
 
 
 def expanded(codec, stream, magic=2, limit=64 * MIB):
-    view = codec_libraries.expansion_buffer(limit).expand(codec, magic, stream)
+    view = compression.expansion_buffer(limit).expand(codec, magic, stream)
     return None if view is None else bytes(view)
 
 
@@ -262,7 +262,7 @@ def test_lz4_checksums():
 @pytest.mark.parametrize("codec, pack", [(LZ4, lz4_frame), (ZSTD, zstd_frame)])
 def test_a_match_does_not_reach_into_another_block_or_batch(codec, pack):
     secret = b"left behind by the batch before "
-    buffer = codec_libraries.expansion_buffer(MIB)
+    buffer = compression.expansion_buffer(MIB)
     assert bytes(buffer.expand(codec, 2, pack(secret * 100))) == secret * 100
     block = _sequence(b"12345", 6, 20) + _sequence(b"the end", 0, 0)
     stream = LZ4_HEADER + struct.pack("<I", len(block)) + block + bytes(4)
@@ -273,7 +273,7 @@ def test_a_match_does_not_reach_into_another_block_or_batch(codec, pack):
 
 @compiled
 def test_a_buffer_grows_as_it_is_needed_and_no_further():
-    buffer = codec_libraries.expansion_buffer(4 * MIB)
+    buffer = compression.expansion_buffer(4 * MIB)
     assert buffer.expand(LZ4, 2, lz4_frame(b"small")) == b"small"
     first = buffer.capacity
     assert first <= MIB
@@ -288,11 +288,11 @@ def test_a_buffer_grows_as_it_is_needed_and_no_further():
 
 @compiled
 def test_a_claimed_size_is_not_allocated():
-    buffer = codec_libraries.expansion_buffer(1 << 40)
+    buffer = compression.expansion_buffer(1 << 40)
     claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 26) + b"\x01\0\0"
     assert buffer.expand(ZSTD, 2, claim) is None
     assert buffer.expand(LZ4, 2, bytes.fromhex("04224d18607073") + struct.pack("<I", 3 << 20) + bytes(50)) is None
-    assert buffer.capacity <= codec_libraries.LARGEST_BUFFER_BYTES
+    assert buffer.capacity <= compression.LARGEST_BUFFER_BYTES
 
 
 @compiled
@@ -300,7 +300,7 @@ def test_nothing_is_written_beyond_the_buffer():
     """A stream may fill the buffer to its last byte; one byte more is refused."""
     noise = bytes(range(256)) * 64
     data = noise + TEXT + noise
-    buffer = codec_libraries.expansion_buffer(len(data))
+    buffer = compression.expansion_buffer(len(data))
     for codec, stream in ((LZ4, lz4_frame(data)), (ZSTD, zstd_frame(data))):
         assert bytes(buffer.expand(codec, 2, stream)) == data
         assert buffer.capacity == len(data)
@@ -314,7 +314,7 @@ def test_buffers_of_several_threads_are_independent():
     wrong = []
 
     def work(codec, data):
-        buffer, stream = codec_libraries.expansion_buffer(MIB), (lz4_frame if codec == LZ4 else zstd_frame)(data)
+        buffer, stream = compression.expansion_buffer(MIB), (lz4_frame if codec == LZ4 else zstd_frame)(data)
         wrong.extend(i for i in range(200) if buffer.expand(codec, 2, stream) != data)
 
     threads = [threading.Thread(target=work, args=stream) for stream in streams]
@@ -327,7 +327,7 @@ def test_buffers_of_several_threads_are_independent():
 
 @compiled
 def test_views_of_a_buffer_that_has_grown_stay_good():
-    buffer = codec_libraries.expansion_buffer(8 * MIB)
+    buffer = compression.expansion_buffer(8 * MIB)
     view = buffer.expand(LZ4, 2, lz4_frame(TEXT))
     buffer.extend(LZ4)
     buffer.expand(LZ4, 2, lz4_frame(bytes(5 * MIB)))
@@ -336,9 +336,9 @@ def test_views_of_a_buffer_that_has_grown_stay_good():
 
 
 def test_both_libraries_of_zstd_have_the_functions():
-    found = map(codec_libraries.addresses_in_zstd, codec_libraries.zstd_candidates())
+    found = map(compression.addresses_in_zstd, compression.zstd_candidates())
     assert any(found), "neither the system's library nor that inside zstandard"
-    assert codec_libraries.addresses_in_zstd("no-such-library.so.1") is None
+    assert compression.addresses_in_zstd("no-such-library.so.1") is None
 
 
 @compiled
@@ -362,5 +362,5 @@ def test_without_a_library_all_is_left_to_compression():
 
 
 def test_a_buffer_of_no_bytes():
-    assert ExpansionBuffer(0, codec_libraries.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
-    assert codec_libraries.expansion_buffer(1).expand(ZSTD, 2, b"") is None
+    assert ExpansionBuffer(0, compression.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
+    assert compression.expansion_buffer(1).expand(ZSTD, 2, b"") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernel.rendering import batch, record
 from kseg.decoders import FOR_TOPIC, decoder
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import Scratch
 from kseg.kernel import COMPILED
 from kseg.output import printer as printers

@@ -1,4 +1,4 @@
-/* Compressed areas, decompressed by liblz4 and libzstd. kseg/formats/codec_libraries.py looks up their functions when
+/* Compressed areas, decompressed by liblz4 and libzstd. kseg/formats/compression.py looks up their functions when
  * the first area is met, so the kernel is compiled without the libraries.
  */
 #ifndef KSEG_CODECS_H
@@ -16,7 +16,7 @@ enum {
     KSEG_EXPAND_BUFFER_FULL = -2
 };
 
-/* ---- functions of the libraries, in the order in which codec_libraries.py names them ---- */
+/* ---- functions of the libraries, in the order in which compression.py names them ---- */
 
 static struct {
     size_t (*create)(void **context, unsigned version);

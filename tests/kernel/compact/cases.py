@@ -5,7 +5,7 @@ from random import Random
 from kernel.both import tried
 from kernel.random_segments import segment
 from kernel.rendering import frames, int64s
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.kernel.compact import survivors
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SKIP, KeyMap, KeyReader, Secret
 from kseg.kernel.layout.headers import V2_HEADER_BYTES

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kernel.rendering import batch as framed
 from kernel.rendering import int64s, message, record
 from kseg import kernel
-from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.compression import expansion_buffer
 from kseg.kernel.layout.rows import CRC_RIGHT, DONE, FRAME_STATE, FRAME_WIDTH, FULL, NULL_KEYS, RECORDS_RIGHT
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.frames import LONG_RUNS, WALK_RECORDS, FrameScan

@@ -30,8 +30,7 @@ from kseg.cleaner.log import (
 )
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
-from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
-from kseg.formats.compressing import compress, target_of
+from kseg.formats.compressing import NONE, Area, build_batch, build_wrapper, compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows, int64s
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX

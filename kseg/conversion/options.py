@@ -4,8 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kseg.errors import KsegError, RequestError
-from kseg.formats.areas import NONE
-from kseg.formats.compressing import Target, parse_target
+from kseg.formats.compressing import NONE, Target, parse_target
 from kseg.options import values
 from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, Value, given_in, option, refuse
 from kseg.options.values import BYTES, CODEC

@@ -18,8 +18,7 @@ from kseg.conversion.options import ConvertOptions, LossError
 from kseg.conversion.rows_writer import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.errors import DamageError, KsegError, UnsupportedError, errors_at
 from kseg.formats import compression
-from kseg.formats.areas import build_batch
-from kseg.formats.compressing import Target, target_of
+from kseg.formats.compressing import Target, build_batch, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows, expansion_buffer
 from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s

@@ -53,8 +53,7 @@ from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, 
 from kseg.export import pa, pc, pq
 from kseg.export.arrow import COLUMNS, by_partition, int64_column, record_columns
 from kseg.export.chunk import OFFSET
-from kseg.formats.areas import NONE, Area, build_batch
-from kseg.formats.compressing import target_of
+from kseg.formats.compressing import NONE, Area, build_batch, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows

@@ -16,8 +16,7 @@ from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
 from kseg.errors import KsegError, errors_at
 from kseg.export import pa
-from kseg.formats.areas import MAX_AREA_BYTES, Area, build_batch, build_wrapper
-from kseg.formats.compressing import Target
+from kseg.formats.compressing import MAX_AREA_BYTES, Area, Target, build_batch, build_wrapper
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG, SNAPSHOT, TRANSACTION_INDEX

@@ -1,7 +1,7 @@
 """Builds batches from records: v2 batches, and v0 and v1 messages, uncompressed or with a compressed message set.
 
 The bytes are those of Kafka's MemoryRecordsBuilder, one record at a time in Python: independent of
-`kseg.formats.areas`, but for this machine's libraries of the codecs (`compressing`).
+`kseg.formats.compressing`, but for this machine's libraries of the codecs.
 """
 
 from collections.abc import Sequence

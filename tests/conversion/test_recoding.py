@@ -7,8 +7,7 @@ import pytest
 
 from conversion.conversions import TESTDATA, batches_of, convert, files, records_of
 from kseg.conversion.partition import Refusal, recode
-from kseg.formats.areas import NONE
-from kseg.formats.compressing import parse_target
+from kseg.formats.compressing import NONE, parse_target
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
-from kseg.formats.compressing import parse_target
+from kseg.formats.compressing import NONE, Area, build_batch, build_wrapper, parse_target
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.message_set import parse_header
 from kseg.formats.message_set import read_rows as read_messages

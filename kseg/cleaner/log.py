@@ -306,7 +306,7 @@ def open_batch(window: Window, i: int, buffers: RecordBuffers) -> bytes | memory
     if window[i].magic < MAGIC_V2:
         return open_message(window, i, buffers)
     records = open_records(window, i, buffers)
-    if problems := record_batch.check_records(records, 0, record_batch.parse_header(batch_bytes(window, i))):
+    if problems := record_batch.survey_records(records, 0, record_batch.parse_header(batch_bytes(window, i)))[0]:
         raise window.damage(i, problems[0][1])
     return records
 

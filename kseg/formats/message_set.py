@@ -21,10 +21,13 @@ from typing import Any, NamedTuple
 from kseg.formats.compression import Remarks, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
+    APPEND_TIME,
     CODEC,
+    CREATE_TIME,
     ENTRY_MAGIC,
     ENTRY_OVERHEAD,
     LOG_APPEND_TIME,
+    NO_TIME,
     SIZES_BYTES,
     V0_FIELDS,
     V0_HEADER_BYTES,
@@ -32,7 +35,7 @@ from kseg.kernel.layout.headers import (
     V1_HEADER_BYTES,
     struct_of,
 )
-from kseg.kernel.layout.rows import DONE, FULL
+from kseg.kernel.layout.rows import DONE, FULL, difference, sum_of
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -115,11 +118,6 @@ def read_rows(
     yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, mode, remarks, offset_before), 1)
 
 
-def _kind(header: MessageHeader) -> int:
-    """Returns the kernel's number for the timestamp type of inner messages: 0 none, 1 CreateTime, 2 LogAppendTime."""
-    return 0 if header.magic == 0 else 2 if header.is_log_append_time else 1
-
-
 def value_of(data: BytesLike, position: int, end: int, is_cut: bool = False) -> Any | None:
     """Returns the value of the entry in ``[position, end)``, None for null. Raises UndecodableError.
 
@@ -152,7 +150,8 @@ def _open_set(
         base = _base_of(payload, offset, reading.mode)
     elif header.magic and offset_before is not None:
         base = _base_before_fault(payload, offset, reading.mode, offset_before)
-    walk = kernel.MessageWalk(base, _kind(header), header.timestamp, mode=reading.mode)
+    kind = NO_TIME if header.magic == 0 else APPEND_TIME if header.is_log_append_time else CREATE_TIME
+    walk = kernel.MessageWalk(base, kind, header.timestamp, mode=reading.mode)
     scratch, is_empty = reading.scratch, True
     while True:
         status = walk.read(payload, len(payload), scratch.rows)
@@ -173,7 +172,7 @@ def _open_set(
                 reading.remarks.append((COMPRESSED_TWICE, "a message inside a compressed message is compressed"))
             inner = parse_header(payload, walk.position)
             after = walk.position + ENTRY_OVERHEAD + inner.size
-            offset_inside = _wrapped(inner.offset + base)
+            offset_inside = sum_of(inner.offset, base)
             yield from _open_set(payload, walk.position, after, inner, offset_inside, reading, depth + 1)
             walk.position = after
         elif status != FULL:
@@ -227,7 +226,7 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int) -> int:
             "undecodable-records",
             f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}",
         )
-    return _wrapped(wrapper_offset - last_inner)
+    return difference(wrapper_offset, last_inner)
 
 
 def _base_before_fault(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: int) -> int:
@@ -238,15 +237,10 @@ def _base_before_fault(payload: BytesLike, wrapper_offset: int, mode: int, offse
     if offset_before == UNKNOWN_OFFSET:
         raise UndecodableError("undecodable-records", "a cut message set has no offsets")
     first = _INT64.unpack(payload[:8])[0] if walk.count else 0
-    base = _wrapped(offset_before + 1 - first)
+    base = difference(offset_before + 1, first)
     if base + walk.last_offset >= wrapper_offset:
         raise UndecodableError("undecodable-records", "a cut message set has offsets beyond that of its last message")
     return base
-
-
-def _wrapped(value: int) -> int:
-    """Returns the value modulo 2^64, as Java adds longs."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _reason(status: int) -> str:

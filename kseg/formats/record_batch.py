@@ -217,15 +217,13 @@ def read_before_fault(data: BytesLike, header: RecordBatchHeader, scratch: Scrat
                 return
 
 
-def check_records(payload: BytesLike, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
-    """Returns the problems of a batch's records as (problem code, sentence); reads all records and keeps none."""
-    return survey_records(payload, start, header)[0]
-
-
 def survey_records(
     payload: BytesLike, start: int, header: RecordBatchHeader
 ) -> tuple[list[tuple[str, str]], RecordWalk]:
-    """Like `check_records`; also returns the walk at its end."""
+    """Returns the problems of a batch's records as (problem code, sentence), and the walk at its end.
+
+    Reads all records and keeps none.
+    """
     problems: list[tuple[str, str]] = []
     walk = record_walk(header, start)
     if header.record_count == 0:

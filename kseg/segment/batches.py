@@ -188,7 +188,7 @@ class RecordBatch(Batch):
             payload, start = self._open()
         except UndecodableError as error:
             return [Problem(error.problem, str(error))]
-        found = [*self.remarks, *record_batch.check_records(payload, start, self.header)]
+        found = [*self.remarks, *record_batch.survey_records(payload, start, self.header)[0]]
         return [Problem(*problem) for problem in found]
 
     def rows(self) -> Iterator[Rows]:

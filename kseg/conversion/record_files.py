@@ -312,7 +312,13 @@ def export_to_new(
     files: dict[str, int] = {}
     opening = partial(_measured, files, None if change.is_dry else open_output)
     if options.partition_by:
-        _export_partitioned(opening, paths, output, options, change, messages)
+        reading = _Reading(paths, options, messages.warning)
+        wanted, batches = _batches(reading, options, [name for name in COLUMNS if name not in options.partition_by])
+        with new_directories(output, change.takes_lock, change.is_dry) as made, closing(batches):
+            with _PartitionedTables(made, options, wanted, partial(opening, made.folder), change.is_dry) as tables:
+                for file, batch in batches:
+                    tables.add(file, batch)
+        reading.summarize()
         return [plan_of_new(output, files, options.reason)]
     folder, name = os.path.split(output)
     if os.path.lexists(output):
@@ -320,23 +326,6 @@ def export_to_new(
     with opening(folder or ".", name) as opened:
         export_records(paths, options, opened, messages.warning)
     return [plan_of_new(folder, files, options.reason)]
-
-
-def _export_partitioned(
-    opening: Callable[[str, str], AbstractContextManager[TableOutput]],
-    paths: Sequence[str],
-    output: str,
-    options: ConvertOptions,
-    change: ChangeOptions,
-    messages: Messages,
-) -> None:
-    reading, by = _Reading(paths, options, messages.warning), options.partition_by or ()
-    wanted, batches = _batches(reading, options, [name for name in COLUMNS if name not in by])
-    with new_directories(output, change.takes_lock, change.is_dry) as made, closing(batches):
-        with _PartitionedTables(made, options, wanted, partial(opening, made.folder), change.is_dry) as tables:
-            for file, batch in batches:
-                tables.add(file, batch)
-    reading.summarize()
 
 
 class _Counted:

@@ -30,7 +30,7 @@ from kseg.errors import DamageError, KsegError
 from kseg.export import arrow, pa, pc
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.export.decoded import DecodedColumns
-from kseg.export.scanning import DamageLog, LeftOut, Offsets, PartReader, ReportDamage, ScanPart, damage_text, grouped
+from kseg.export.scanning import DamageLog, LeftOut, PartReader, ReportDamage, ScanPart, damage_text, grouped
 from kseg.formats.rows import Scratch
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
@@ -181,10 +181,8 @@ def _range(chunk: Chunk) -> tuple[int, int]:
 
 def _batches(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
     scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
-    for part in parts:
-        with _opened_for(part, options) as source:
-            offsets = Offsets(part.first_offset, part.last_offset)
-            yield from rows_of_part(ScanPart(part.file, part.slice, None, offsets), source, scratch, options, report)
+    for part, source in _opened_parts(parts, options):
+        yield from rows_of_part(part, source, scratch, options, report)
 
 
 def _expanded(options: Options) -> Options:
@@ -202,30 +200,29 @@ def _fail(file: SegmentFile, left_out: LeftOut) -> None:
 
 def _chunks_of(
     parts: Sequence[TaskPart], options: Options, columns: Collection[str]
-) -> Iterator[tuple[TaskPart, Chunk]]:
+) -> Iterator[tuple[ScanPart, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
     reader = PartReader(options, columns, _MICROSECONDS, _report_of(options))
-    committed = Committed(options.max_batch_bytes)
-    for part in parts:
-        offsets = Offsets(part.first_offset, part.last_offset)
-        with _opened_for(part, options) as source:
-            hidden = None
-            if part.tail is not None:
-                hidden = committed.transactions(part.file, part.slice, part.tail, source)
-            for chunk in reader.chunks(ScanPart(part.file, part.slice, hidden, offsets), source):
-                yield part, chunk
+    for part, source in _opened_parts(parts, options):
+        for chunk in reader.chunks(part, source):
+            yield part, chunk
 
 
-def _opened_for(part: TaskPart, options: Options) -> Source:
-    """Opens the segment of a part. In a store, the bytes that its indexes lead to are fetched at once.
+def _opened_parts(parts: Sequence[TaskPart], options: Options) -> Iterator[tuple[ScanPart, Source]]:
+    """Opens the segments of parts, one after the other. In a store, the bytes that indexes lead to are fetched at once.
 
     Raises PathError.
     """
-    source = open_source(part.file.path)
-    if source.is_in_place:
-        size, cut = source.size, part.slice
-        owned = span_of_bytes(part.file, size, cut.start, size if cut.end is None else cut.end)
-        wanted = indexed_span(part.file, size, part.first_offset, part.last_offset, options.wanted.earliest_ms)
-        before = wanted.before if wanted.start > cut.start else owned.before
-        source.need(before, min(owned.end, wanted.end))
-    return source
+    committed = Committed(options.max_batch_bytes)
+    for part in parts:
+        file, cut, hidden = part.file, part.slice, None
+        with open_source(file.path) as source:
+            if source.is_in_place:
+                size = source.size
+                owned = span_of_bytes(file, size, cut.start, size if cut.end is None else cut.end)
+                wanted = indexed_span(file, size, *part.offsets, options.wanted.earliest_ms)
+                before = wanted.before if wanted.start > cut.start else owned.before
+                source.need(before, min(owned.end, wanted.end))
+            if part.tail is not None and options.mode != "batches":
+                hidden = committed.transactions(file, cut, part.tail, source)
+            yield ScanPart(file, cut, hidden, part.offsets), source

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.export.scanning import (
     TASK_BYTES,
+    Offsets,
     Wanted,
     grouped,
     live_segment_of,
@@ -160,15 +161,14 @@ _log = logging.getLogger("kseg.spark")
 
 
 class TaskPart(NamedTuple):
-    """A part of a segment, and the first and last offset to read of it.
+    """A part of a segment, and the offsets to read of it.
 
     ``tail``: that of its partition, if only committed records are requested. ``remote``: its segment in remote storage.
     """
 
     file: SegmentFile
     slice: Slice
-    first_offset: int
-    last_offset: int
+    offsets: Offsets
     tail: Tail | None = None
     remote: "LiveSegment | None" = None
 
@@ -203,8 +203,8 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskP
     spans: dict[int, ByteSpan] = {}
 
     def span_of(i: int) -> ByteSpan:
-        part, earliest_ms = wholes[i].part, options.wanted.earliest_ms
-        return indexed_span(part.file, wholes[i].size, part.first_offset, part.last_offset, earliest_ms)
+        part = wholes[i].part
+        return indexed_span(part.file, wholes[i].size, *part.offsets, options.wanted.earliest_ms)
 
     if len(edges) <= MAX_INDEXED_SEGMENTS:
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
@@ -289,10 +289,11 @@ class SegmentSelector:
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
             is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
-            whole = Whole(TaskPart(file, Slice(), first, last, tail), trees.size_of(file.path), is_edge, is_divisible)
+            part = TaskPart(file, Slice(), Offsets(first, last), tail)
+            whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
             if (remote := live_segment_of(file)) is not None:
                 since = first if options.ignores_log_start else max(first, remote.log_start)
-                part = whole.part._replace(first_offset=since, remote=remote)
+                part = part._replace(offsets=Offsets(since, last), remote=remote)
                 whole = Whole(part, whole.size, is_edge, remote.is_whole, remote.chunk_bytes)
             yield from self._limited(whole, chosen[i + 1] if i + 1 < len(chosen) else None)
 
@@ -306,13 +307,13 @@ class SegmentSelector:
             yield whole
             return
         end = end_of(part.file) if following is None else following.base_offset or 0
-        first, stop = max(part.first_offset, part.file.base_offset), min(part.last_offset, end - 1) + 1
+        first, stop = max(part.offsets.first, part.file.base_offset), min(part.offsets.last, end - 1) + 1
         if stop - first > limit * TASKS:
             raise KsegError(f"{part.file.path}: maxRecordsPerPartition {limit} makes more than {TASKS} tasks of it")
         starts = range(first + limit, stop, limit)
-        begins, lasts = [part.first_offset, *starts], [*(start - 1 for start in starts), part.last_offset]
-        for begin, last in zip(begins, lasts, strict=True):
-            yield whole._replace(part=part._replace(first_offset=begin, last_offset=last), is_edge=True)
+        begins, lasts = [part.offsets.first, *starts], [*(start - 1 for start in starts), part.offsets.last]
+        for offsets in map(Offsets, begins, lasts):
+            yield whole._replace(part=part._replace(offsets=offsets), is_edge=True)
 
     def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
         """Returns the first and last offset to read in the partition of a segment."""

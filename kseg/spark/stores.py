@@ -11,7 +11,7 @@ of Python's file systems, and those of HDFS and of mount tables. None is shown: 
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -238,9 +238,9 @@ def hadoop_settings(spark: Any) -> Settings:
     configuration = session.sessionState().newHadoopConf()
     found = {
         prefix + name: str(value)
-        for prefix, is_known in _KNOWN.items()
+        for prefix, known in _KNOWN.items()
         for name, value in configuration.getPropsWithPrefix(prefix).items()
-        if is_known(name) and value
+        if re.fullmatch(known, name) and value
     }
     found[USER] = str(spark.sparkContext.sparkUser())
     for name in _SECRETS:
@@ -250,28 +250,15 @@ def hadoop_settings(spark: Any) -> Settings:
     return tuple(sorted(found.items()))
 
 
-def _is_s3(name: str) -> bool:
-    """Whether fs.s3a.NAME or fs.s3a.bucket.BUCKET.NAME is known."""
-    known = (*_S3_NAMES, *_S3_OTHERS)
-    return name in known or (name.startswith("bucket.") and name.endswith(tuple(f".{each}" for each in known)))
-
-
-def _is_azure(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in (*_AZURE_NAMES, _AZURE_ENDPOINT))
-
-
-_KNOWN: Mapping[str, Callable[[str], bool]] = {
-    _S3A: _is_s3,
-    _AZURE: _is_azure,
-    _POLICY: lambda name: not name,
-    **dict.fromkeys((_SERVICES, _RPC, *_HTTP.values()), lambda name: not name or name.startswith(".")),
-    MOUNT_TABLES: lambda _: True,
-    DEFAULT: lambda name: not name,
-    SECURITY: lambda name: not name,
-    **dict.fromkeys(_GOOGLE, _GOOGLE_NAMES.__contains__),
-    _GOOGLE_ROOT: lambda name: not name,
+_KNOWN: Mapping[str, str] = {
+    _S3A: rf"(bucket\..*\.)?({'|'.join(map(re.escape, (*_S3_NAMES, *_S3_OTHERS)))})",
+    _AZURE: rf"({'|'.join(map(re.escape, (*_AZURE_NAMES, _AZURE_ENDPOINT)))})(\..*)?",
+    **dict.fromkeys(_GOOGLE, "|".join(map(re.escape, _GOOGLE_NAMES))),
+    **dict.fromkeys((_SERVICES, _RPC, *_HTTP.values()), r"(\..*)?"),
+    **dict.fromkeys((_POLICY, DEFAULT, SECURITY, _GOOGLE_ROOT), ""),
+    MOUNT_TABLES: ".*",
 }
-"""Prefixes of properties, and which of their names are used."""
+"""Prefixes of properties, each with the regular expression of its names that are used."""
 
 
 def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:

@@ -118,10 +118,6 @@ _INTEGER_ENDS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
 _NO_HEADER = RecordBatchHeader(*[0] * len(RecordBatchHeader._fields))
 
 
-class BadLineError(KsegError):
-    """A line that is not valid input."""
-
-
 class RecordLine(NamedTuple):
     """One record. ``offset`` None: the next free one, whatever ``record`` has; ``partition``: name of its directory,
     None if unknown. ``problem``: of a record that a dump marks as unproven."""
@@ -152,19 +148,13 @@ class BatchLine:
     records: list[RecordLine] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DamageLine:
-    """The place of damage in a dump."""
-
-    text: str
-
-
-Line = BatchLine | RecordLine | DamageLine
+Line = BatchLine | RecordLine | str
+"""A text is the place of damage in a dump."""
 
 
 class JsonLines:
     """Iterates over the batches with their records, and the records without a batch, of a stream of lines, each with
-    the number of its first line. Raises BadLineError with the line number.
+    the number of its first line. Raises KsegError with the line number.
     """
 
     def __init__(self, stream: BinaryIO, name: str, max_line_bytes: int) -> None:
@@ -193,8 +183,8 @@ class JsonLines:
         if batch is not None:
             yield begins, batch
 
-    def _bad(self, why: str) -> BadLineError:
-        return BadLineError(f"{self._name}: line {self._number} {why}; nothing was written")
+    def _bad(self, why: str) -> KsegError:
+        return KsegError(f"{self._name}: line {self._number} {why}; nothing was written")
 
     def _line(self, line: bytes) -> Line | None:
         try:
@@ -211,7 +201,7 @@ class JsonLines:
         if kind == "batch":
             return None if "nextOffset" in row else self._batch(row)
         if kind == "damage":
-            return DamageLine(f"{row.get('code')} at position {row.get('position')} of {self._text(row, 'file')}")
+            return f"{row.get('code')} at position {row.get('position')} of {self._text(row, 'file')}"
         raise self._bad(f"is of the type {kind!r}: only batches and records make a log")
 
     def _check_fields(self, row: dict[str, Any], known: frozenset[str], what: str) -> None:
@@ -355,7 +345,7 @@ class Import:
 
     def add(self, line: Line) -> None:
         """Adds a batch or record. Raises DamageError, KsegError."""
-        problem = line.text if isinstance(line, DamageLine) else line.problem
+        problem = line if isinstance(line, str) else line.problem
         if problem is not None:
             if not self._request.skips_damage:
                 raise DamageError(f"the lines report damage: {problem}; --skip-damage leaves it out")

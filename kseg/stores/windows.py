@@ -205,7 +205,7 @@ class Windows:
         # Enough for one frame, not for two: bytes after it are read again, and more would not stay in the cache.
         size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
         self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
-        self._scan.refill()
+        self._scan.filled = 0
         return True
 
 

@@ -3,36 +3,34 @@ cdef extern from "native.h" nogil:
     # Constants that C headers need too: native.h explains them.
     enum:
         MAGIC_V2 "KSEG_MAGIC_V2"
-        HIGHEST_CODEC "KSEG_HIGHEST_CODEC"
-        CODEC "KSEG_CODEC"
-        ENTRY_OFFSET "KSEG_ENTRY_OFFSET"
         ENTRY_SIZE "KSEG_ENTRY_SIZE"
         ENTRY_MAGIC "KSEG_ENTRY_MAGIC"
         ENTRY_OVERHEAD "KSEG_ENTRY_OVERHEAD"
-        CRC_BYTES "KSEG_CRC_BYTES"
-        V2_CRC "KSEG_V2_CRC"
-        V2_ATTRIBUTES "KSEG_V2_ATTRIBUTES"
-        V2_FLAGS "KSEG_V2_FLAGS"
-        V2_LAST_OFFSET_DELTA "KSEG_V2_LAST_OFFSET_DELTA"
-        V2_PRODUCER_ID "KSEG_V2_PRODUCER_ID"
-        V2_BASE_SEQUENCE "KSEG_V2_BASE_SEQUENCE"
-        V2_COUNT "KSEG_V2_COUNT"
         V2_HEADER_BYTES "KSEG_V2_HEADER_BYTES"
         V0_HEADER_BYTES "KSEG_V0_HEADER_BYTES"
-        V1_TIMESTAMP_BYTES "KSEG_V1_TIMESTAMP_BYTES"
-        V1_HEADER_BYTES "KSEG_V1_HEADER_BYTES"
         SIZES_BYTES "KSEG_SIZES_BYTES"
         V07_SIZE_BYTES "KSEG_V07_SIZE_BYTES"
         V07_MAGIC "KSEG_V07_MAGIC"
         V07_MIN_BYTES "KSEG_V07_MIN_BYTES"
 
 cdef enum:
-    # Of a v2 batch.
+    # Of an entry since 0.8, and the size of a CRC. In messages, of 0.7 too, a CRC ends where the bytes begin that it
+    # covers.
+    ENTRY_OFFSET = 0
+    CRC_BYTES = 4
+
+    # Of a v2 batch. FLAGS is the low byte of the attributes; the high byte is unused.
     V2_BASE_OFFSET = 0
     V2_LEADER_EPOCH = 12
+    V2_CRC = 17
+    V2_ATTRIBUTES = 21, V2_FLAGS
+    V2_LAST_OFFSET_DELTA = 23
     V2_BASE_TIMESTAMP = 27
     V2_MAX_TIMESTAMP = 35
+    V2_PRODUCER_ID = 43
     V2_PRODUCER_EPOCH = 51
+    V2_BASE_SEQUENCE = 53
+    V2_COUNT = 57
 
     # Smallest size of a record: its length, attributes, deltas, sizes of key and value, header count.
     MIN_RECORD_BYTES = 7
@@ -42,20 +40,24 @@ cdef enum:
     MARKER_KEY_BYTES = 4
     MARKER_VALUE_BYTES = 6
 
-    # Of a v0 or v1 message. The size of the key follows the header.
+    # Of a v0 or v1 message; v1 also has a timestamp. The size of the key follows the header.
+    V1_TIMESTAMP_BYTES = 8
+    V1_HEADER_BYTES = 26
     LEGACY_CRC = 12
     LEGACY_FLAGS = 17
     V1_TIMESTAMP = 18
 
-    # Bits of attributes.
+    # Bits of attributes: those of the codec, and others.
+    CODEC = 7
     LOG_APPEND_TIME = 8
     TRANSACTIONAL = 16
     CONTROL = 32
     DELETE_HORIZON = 64
 
-    # Number of the bit LOG_APPEND_TIME; codecs.
+    # Number of the bit LOG_APPEND_TIME; codecs, of which higher ones are unknown to this version.
     LOG_APPEND_SHIFT = 3
     GZIP = 1, SNAPPY, LZ4, ZSTD
+    HIGHEST_CODEC = 4
 
     # Timestamp types, in the order of kseg.segment.items.TIMESTAMP_TYPES.
     NO_TIME = 0, CREATE_TIME, APPEND_TIME

@@ -13,33 +13,15 @@
 enum {
     /* Magic of record batches; messages have 0 or 1. */
     KSEG_MAGIC_V2 = 2,
-    /* The number of zstd. Higher codecs are unknown to this version. */
-    KSEG_HIGHEST_CODEC = 4,
-    /* The bits of attributes that hold the codec. */
-    KSEG_CODEC = 7,
 
     /* Positions in entries since 0.8. The overhead is the offset and the size; the size field does not count it. */
-    KSEG_ENTRY_OFFSET = 0,
     KSEG_ENTRY_SIZE = 8,
     KSEG_ENTRY_MAGIC = 16,
     KSEG_ENTRY_OVERHEAD = 12,
-    /* The size of a CRC. In messages, of 0.7 too, it ends where the bytes begin that it covers. */
-    KSEG_CRC_BYTES = 4,
 
-    /* Positions in a v2 batch. FLAGS is the low byte of the attributes; the high byte is unused. */
-    KSEG_V2_CRC = 17,
-    KSEG_V2_ATTRIBUTES = 21,
-    KSEG_V2_FLAGS = 22,
-    KSEG_V2_LAST_OFFSET_DELTA = 23,
-    KSEG_V2_PRODUCER_ID = 43,
-    KSEG_V2_BASE_SEQUENCE = 53,
-    KSEG_V2_COUNT = 57,
+    /* Sizes of the headers of a v2 batch and of a v0 message, and of the two size fields of key and value. */
     KSEG_V2_HEADER_BYTES = 61,
-
-    /* Positions in a v0 message; a v1 message also has a timestamp (8 bytes). The sizes are those of key and value. */
     KSEG_V0_HEADER_BYTES = 18,
-    KSEG_V1_TIMESTAMP_BYTES = 8,
-    KSEG_V1_HEADER_BYTES = 26,
     KSEG_SIZES_BYTES = 8,
 
     /* Positions in a message of 0.7, which begins with its size. With magic 1 a byte of attributes precedes the CRC. */

@@ -107,45 +107,6 @@ KSEG_INLINE int kseg_first_set(uint64_t bits) {
 #endif
 }
 
-/* The size of the frame at i, if its magic is known and its length includes a header and ends before end; else 0. */
-static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrdiff_t end, int v07) {
-    int64_t size;
-    int magic;
-    int64_t least;
-    if (v07) {
-        if (end - i < KSEG_V07_MIN_BYTES) return 0;
-        magic = p[i + KSEG_V07_MAGIC];
-        size = KSEG_V07_SIZE_BYTES + kseg_be32(p, i);
-        return magic > KSEG_V07_LAST_MAGIC || size < KSEG_V07_MIN_BYTES + magic || size > end - i ? 0 : size;
-    }
-    if (end - i < KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES) return 0;
-    magic = p[i + KSEG_ENTRY_MAGIC];
-    if (magic > KSEG_MAGIC_V2) return 0;
-    size = KSEG_ENTRY_OVERHEAD + kseg_be32(p, i + KSEG_ENTRY_SIZE);
-    least = magic == KSEG_MAGIC_V2 ? KSEG_V2_HEADER_BYTES
-                                   : KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES + KSEG_V1_TIMESTAMP_BYTES * magic;
-    return size > end - i || size < least ? 0 : size;
-}
-
-/* Cheap checks of a frame found by search: field values that no writer produces. */
-static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64_t size, int v07) {
-    ptrdiff_t fields;
-    int64_t key_size, value_size, rest;
-    if (v07) return size > KSEG_V07_MIN_BYTES + p[i + KSEG_V07_MAGIC];
-    if (p[i] & 128) return 0;
-    if (p[i + KSEG_ENTRY_MAGIC] == KSEG_MAGIC_V2)
-        return (p[i + KSEG_V2_FLAGS] & KSEG_CODEC) <= KSEG_HIGHEST_CODEC && !(p[i + KSEG_V2_LAST_OFFSET_DELTA] & 128) &&
-               kseg_be64(p, i + KSEG_V2_PRODUCER_ID) >= -1 && kseg_be32(p, i + KSEG_V2_BASE_SEQUENCE) >= -1 &&
-               !(p[i + KSEG_V2_COUNT] & 128);
-    fields = i + KSEG_V0_HEADER_BYTES + KSEG_V1_TIMESTAMP_BYTES * p[i + KSEG_ENTRY_MAGIC];
-    rest = i + size - fields - KSEG_SIZES_BYTES;
-    key_size = kseg_be32(p, fields);
-    if (key_size < 0) key_size = 0;
-    if (key_size > rest) return 0;
-    value_size = kseg_be32(p, fields + KSEG_SIZES_BYTES / 2 + key_size);
-    return key_size + (value_size < 0 ? 0 : value_size) == rest;
-}
-
 /* Marks of the positions [i, i + 64) before stop; from each on there are at least 17 bytes (0.7: 5) before end. */
 KSEG_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end,
                                        unsigned char first, int v07) {
@@ -166,16 +127,15 @@ struct kseg_search {
     unsigned char first;
 };
 
-/* The first position in [i, stop) with a plausible frame, whose checksum is not verified; else stop. */
+/* The first position in [i, stop) at which a frame could begin; else stop. */
 static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                             struct kseg_search *search) {
     for (;;) {
         ptrdiff_t ahead;
         while (search->marks) {
             ptrdiff_t at = search->ahead - KSEG_LANES + kseg_first_set(search->marks);
-            int64_t size = kseg_frame_bytes(p, at, end, v07);
             search->marks &= search->marks - 1;
-            if (size && at >= i && kseg_could_be_frame(p, at, size, v07)) return at;
+            if (at >= i) return at;
         }
         ahead = search->ahead < i ? i : search->ahead;
         if (ahead >= stop) return stop;

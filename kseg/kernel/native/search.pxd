@@ -1,7 +1,5 @@
 # The search for frames in C. Interpreted, search.py defines the same names.
 cdef extern from "search.h" nogil:
-    long long frame_bytes "kseg_frame_bytes"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07)
-    bint could_be_frame "kseg_could_be_frame"(const unsigned char* p, Py_ssize_t i, long long size, bint v07)
     Py_ssize_t zeros_ahead "kseg_zeros_ahead"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end)
     Py_ssize_t zeros_in_runs "kseg_zeros_in_runs"(
         const unsigned char* p, Py_ssize_t i, Py_ssize_t end, Py_ssize_t least

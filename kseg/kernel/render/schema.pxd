@@ -34,8 +34,7 @@ cdef struct Job:
     bint as_jackson
     bint is_control
 
-cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position,
-                         long long size) noexcept nogil
+cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position, long long size) noexcept nogil
 cdef long long uvarint(Job* job) noexcept nogil
 cdef Py_ssize_t put_struct(Job* job, Py_ssize_t struct, Py_ssize_t o) noexcept nogil
 cdef long long read_length(Job* job, bint is_text) noexcept nogil

@@ -12,8 +12,6 @@ import os
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer, use_expansion
 from cython.cimports.kseg.kernel.native.search import (
-    could_be_frame,
-    frame_bytes,
     next_candidate,
     search_from,
     search_state,
@@ -29,7 +27,7 @@ from cython.cimports.kseg.kernel.records.records import (
     FLAG_OUT_OF_RANGE,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.headers import read_frames
+from cython.cimports.kseg.kernel.scan.headers import could_be_frame, frame_bytes, read_frames
 
 from kseg.kernel.files.system import allocate
 
@@ -496,8 +494,9 @@ def find_frame(scan, p, start, stop, end):
         i = next_candidate(p, i, stop, end, v07, cython.address(search))
         if i >= stop:
             break
-        if v07 or is_usual(scan, p, i):
-            if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):
+        size = frame_bytes(p, i, end, v07)
+        if size and could_be_frame(p, i, size, v07) and (v07 or is_usual(scan, p, i)):
+            if crc_is_right(cython.address(scan.prefixes), p, i, i + size, v07):
                 return i
         i += 1
     return -1
@@ -633,9 +632,10 @@ class WindowedScan:
 
     All positions are relative to ``base``, the start of the segment in the file of the descriptor.
 
-    ``options`` and ``scan``: see `FrameScan`. The window starts at ``origin`` and has ``filled`` bytes;
-    ``position`` is the next byte to scan. ``frame_count``: frames found in the last window. ``header_count``: header
-    rows written; the caller resets it to 0.
+    ``options`` and ``scan``: see `FrameScan`. The window starts at ``origin`` and has ``filled`` bytes. If
+    a caller sets ``filled`` to 0, the next call reads the window again from ``position`` on, the next byte to scan, and
+    it may be larger then. ``frame_count``: frames found in the last window. ``header_count``: header rows written; the
+    caller resets it to 0.
     """
 
     def __init__(self, descriptor, origin, end, options, base=0):
@@ -691,10 +691,6 @@ class WindowedScan:
         if status < 0:
             raise OSError(-status, os.strerror(-status))
         return status
-
-    def refill(self):
-        """Discards the window: the next call reads it again from the position on, and it may be larger then."""
-        self.filled = 0
 
 
 def wanted_bytes(windows, rest):

@@ -1,6 +1,8 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
+cdef long long frame_bytes(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07) noexcept nogil
+cdef bint could_be_frame(const unsigned char* p, Py_ssize_t i, long long size, bint v07) noexcept nogil
 cdef void read_frames(
     const unsigned char* p, const long long* frames, Py_ssize_t count, bint v07, long long origin, long long* out,
     Py_ssize_t row

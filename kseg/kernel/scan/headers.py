@@ -19,6 +19,42 @@ from cython.cimports.kseg.kernel.records.records import (
 native_setup()
 
 
+def frame_bytes(p, i, end, v07):
+    """Returns the size of the frame at i; 0 if its magic is unknown or its length fits no header or exceeds ``end``."""
+    if v07:
+        if end - i < V07_MIN_BYTES:
+            return 0
+        magic = p[i + V07_MAGIC]
+        size = V07_SIZE_BYTES + be32(p, i)
+        return 0 if magic > 1 or size < V07_MIN_BYTES + magic or size > end - i else size
+    if end - i < V0_HEADER_BYTES + SIZES_BYTES:
+        return 0
+    magic = p[i + ENTRY_MAGIC]
+    size = ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE)
+    least = V2_HEADER_BYTES if magic == MAGIC_V2 else V0_HEADER_BYTES + SIZES_BYTES + V1_TIMESTAMP_BYTES * magic
+    return 0 if magic > MAGIC_V2 or size > end - i or size < least else size
+
+
+def could_be_frame(p, i, size, v07):
+    """A cheap check of a frame found by search: whether its fields hold values that a writer can have set."""
+    if v07:
+        return size > V07_MIN_BYTES + p[i + V07_MAGIC]
+    if p[i] >= 128:
+        return False
+    if p[i + ENTRY_MAGIC] == MAGIC_V2:
+        return (
+            (p[i + V2_FLAGS] & CODEC) <= HIGHEST_CODEC
+            and p[i + V2_LAST_OFFSET_DELTA] < 128
+            and be64(p, i + V2_PRODUCER_ID) >= -1
+            and be32(p, i + V2_BASE_SEQUENCE) >= -1
+            and p[i + V2_COUNT] < 128
+        )
+    fields: cython.Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    rest: cython.longlong = i + size - fields - SIZES_BYTES
+    key_size: cython.longlong = max(be32(p, fields), 0)
+    return key_size <= rest and key_size + max(be32(p, fields + SIZES_BYTES // 2 + key_size), 0) == rest
+
+
 def read_marker(p, at, size, out, row):
     """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
     header = cython.declare(RecordsHeader)

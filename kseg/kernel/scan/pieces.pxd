@@ -17,9 +17,7 @@ cdef class KeyIndex:
     cdef unsigned long long seed
 
 cdef unsigned long long mixed(unsigned long long state, long long value) noexcept nogil
-cdef unsigned long long key_of(
-    KeyIndex index, BytesIn buffer, long long origin, Int64sIn rows, Py_ssize_t i
-) except? 0
+cdef unsigned long long key_of(KeyIndex index, BytesIn buffer, long long origin, Int64sIn rows, Py_ssize_t i) except? 0
 cdef bint put(KeyIndex index, unsigned long long key, long long number, bint beside) noexcept nogil
 
 cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil

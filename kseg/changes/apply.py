@@ -158,21 +158,23 @@ def _write(
         write_pieces(pieces, change.directory, target, disk)
 
 
-def _apply_delta(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
-    """Applies step k as far as it is not applied yet. ``now``: the state of its file.
+def _put_in_place(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
+    """Gives the new file of step k its name, unless it has it; one that is rewritten from a delta is written first.
 
-    Raises OSError, ChangedSinceError if the file is not the one to be rewritten.
+    ``now``: the state of the file under that name. Raises OSError, ChangedSinceError if it is not the one to be
+    rewritten.
     """
     new, path = change.new(k), change.path(change.steps[k].file)
     if os.path.lexists(new):
         if now is not None and now.inode == change.made[k].inode:
             disk.unlink(new)  # both names are the same file: rename(2) would do nothing
         else:
-            if now != change.steps[k].before:
-                raise ChangedSinceError(f"{path}: was changed by another program during {change.command!r}")
-            _fill(change, k, disk)
+            if k in change.by_delta:
+                if now != change.steps[k].before:
+                    raise ChangedSinceError(f"{path}: was changed by another program during {change.command!r}")
+                _fill(change, k, disk)
             disk.rename(new, path)
-    if os.path.lexists(change.added(k)):
+    if k in change.by_delta and os.path.lexists(change.added(k)):
         disk.sync_directory(change.directory)  # before this sync, the new file might have to be written again
         disk.unlink(change.added(k))
 
@@ -694,20 +696,13 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
 
     ``is_new``: no step was.
     """
-    step, path, new = change.steps[k], change.path(change.steps[k].file), change.new(k)
+    step, path = change.steps[k], change.path(change.steps[k].file)
     if is_new and step.makes and k not in change.by_delta:
-        disk.rename(new, path)
+        disk.rename(change.new(k), path)
         return
     now = file_state(path)
-    if k in change.by_delta:
-        _apply_delta(change, k, now, disk)
-    elif step.makes:
-        if not os.path.lexists(new):
-            return
-        if now is not None and now.inode == change.made[k].inode:
-            disk.unlink(new)  # both names are the same file: rename(2) would do nothing
-        else:
-            disk.rename(new, path)
+    if step.makes:
+        _put_in_place(change, k, now, disk)
     elif now is None or now.inode != change.changed_inode(k):
         return
     elif step.action == TRUNCATE:

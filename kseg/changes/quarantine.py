@@ -218,13 +218,13 @@ class Staging:
 
 
 @contextmanager
-def staging(directory: str, output: str | None = None, disk: Disk | None = None) -> Iterator[Staging]:
+def staging(directory: str, output: str | None = None) -> Iterator[Staging]:
     """Creates a staging folder in the directory's quarantine, or in ``output``, and removes it when the block ends.
 
     The caller holds the lock of the log directory, or of ``output``. Raises KsegError if the folder cannot be created,
     StoppedHalfwayError if it cannot be removed.
     """
-    disk, directory = disk or Disk(), os.path.abspath(directory)
+    disk, directory = Disk(), os.path.abspath(directory)
     check_folder(directory)
     inside = folder_of(directory) if output is None else ""
     output = output and resolved(output)

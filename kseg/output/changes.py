@@ -625,22 +625,27 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
     """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
-            sink.put_row(_change_row(change))
+            row: Row = {
+                "type": "change",
+                "directory": name_value(change.directory),
+                **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
+                "kept": name_value(change.kept) if change.kept else None,
+            }
+            sink.put_row(row if change.partitions is None else row | {"partitions": change.partitions})
         kept = sum(change.kept_bytes for change in found)
         sink.put_row({"type": "summary", "changed": False, "keptBytes": kept})
         return
     paint = Paint(color, sink.is_terminal)
     for directory, changes in groupby(found, key=lambda change: change.directory):
-        rows = list(map(_change_row, changes))
         sink.put(paint(on_one_line(directory), bold=True))
         if sink.is_terminal:
-            sink.write(changes_table(rows, paint.is_on).encode())
+            sink.write(changes_table(changes, paint.is_on).encode())
         else:
-            for number, time, state, size, command in map(_change_cells, rows):
+            for number, time, state, size, command in map(_change_cells, changes):
                 sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
 
 
-def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
+def changes_table(changes: Iterable[KnownChange], is_colored: bool) -> str:
     """Returns the table for a terminal as text. With ``is_colored``, changes in any state but DONE are yellow."""
     from rich.table import Table
     from rich.text import Text
@@ -651,26 +656,18 @@ def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
     table.add_column("state")
     table.add_column("kept", justify="right", no_wrap=True)
     table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
-    for row in rows:
-        table.add_row(*map(Text, _change_cells(row)), style="" if row["state"] == DONE else "yellow")
+    for change in changes:
+        table.add_row(*map(Text, _change_cells(change)), style="" if change.state == DONE else "yellow")
     return drawn(table, is_colored)
 
 
-def _change_cells(row: Row) -> tuple[str, ...]:
+def _change_cells(change: KnownChange) -> tuple[str, ...]:
     """Returns number, time, state, kept bytes and command as printable texts."""
-    partitions = f", {plural(row['partitions'], 'partition', 'partitions')}" if "partitions" in row else ""
-    command = on_one_line(row["command"]) + partitions
-    return str(row["number"]), shown_time(row["timeMs"]), row["state"], shown_bytes(row["keptBytes"]), command
-
-
-def _change_row(change: KnownChange) -> Row:
-    row: Row = {
-        "type": "change",
-        "directory": name_value(change.directory),
-        **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
-        "kept": name_value(change.kept) if change.kept else None,
-    }
-    return row if change.partitions is None else row | {"partitions": change.partitions}
+    count = change.partitions
+    command = on_one_line(change.command) + (
+        f", {plural(count, 'partition', 'partitions')}" if count is not None else ""
+    )
+    return str(change.number), shown_time(change.time_ms), change.state, shown_bytes(change.kept_bytes), command
 
 
 def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: Notices) -> None:

@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from threading import current_thread, main_thread
 from typing import Any
@@ -40,8 +40,10 @@ from kseg.changes.manifest import (
     ChangedSinceError,
     ExpectedStates,
     check_absent,
+    is_staged,
     kept_elsewhere,
     publish_manifest,
+    replace_inodes,
     stage_manifest,
     write_change,
 )
@@ -51,80 +53,6 @@ from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, directory_status, parent_of
 from kseg.stores.source import is_disk_error
-
-# Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
-#
-# Copies made with `cp -a`, rsync or snapshots preserve sizes and modification times. A kept file identifies its
-# original by the SHA-256, and files of equal content are told apart by their times; other files must have the
-# recorded size and modification time.
-
-
-def recognize(change: Change) -> bool:
-    """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
-    expected = ExpectedStates(change)
-    staged = _staged(change)
-    if any(k not in change.by_delta and now[1:] != change.made[k][1:] for k, now in staged.items()):
-        return False
-    inodes_now = {change.made[k].inode: now.inode for k, now in staged.items()}
-    moved = {k: change.steps[k].before for k in change.made.keys() - staged.keys()}
-    replaced = {old.inode for k, old in moved.items() if old and old.inode != change.made[k].inode}
-    candidates: dict[str, list[int]] = {}
-    present: dict[str, FileState] = {}
-    for name in expected.names:
-        now = file_state(change.path(name))
-        if now is not None and now.inode not in inodes_now.values():
-            present[name] = now
-            inodes = [inode for inode in expected.inodes(name) if inode not in inodes_now and inode not in replaced]
-            inodes = [inode for inode in inodes if _is_like(change, expected, inode, name, now)]
-            timed = [inode for inode in inodes if expected.has_time(inode, now)]
-            if len(timed) == 1:  # others may have equal contents, such as empty files
-                inodes = timed
-            candidates[name] = [now.inode] if now.inode in inodes else inodes
-    while candidates:
-        name = min(candidates, key=lambda name: len(candidates[name]))
-        if len(candidates[name]) != 1:
-            return False
-        [inode] = candidates.pop(name)
-        inodes_now[inode] = present[name].inode
-        for others in candidates.values():
-            others[:] = [other for other in others if other != inode]
-    replace_inodes(change, {inode: inodes_now.get(inode, -inode) for inode in expected.all_inodes})
-    return True
-
-
-def is_staged(change: Change) -> bool:
-    """Whether the staged files have the recorded inodes. Raises OSError, PathError."""
-    return all(now.inode == change.made[k].inode for k, now in _staged(change).items())
-
-
-def _staged(change: Change) -> dict[int, FileState]:
-    """Returns the present states of the staged files, by step. Raises OSError, PathError."""
-    return {k: now for k in change.made if (now := file_state(change.new(k)))}
-
-
-def _is_like(change: Change, expected: ExpectedStates, inode: int, name: str, now: FileState) -> bool:
-    """Whether the file under a name can be the one that had this inode."""
-    if not expected.may_have_size(inode, now.size):
-        return False
-    for k, step in enumerate(change.steps):
-        kept = change.stored.get(k)
-        is_original = step.before is not None and step.made_by is None and step.before.inode == inode
-        if kept is not None and is_original and step.before is not None and now.size == step.before.size:
-            start = step.size if step.action == TRUNCATE else 0
-            is_same = manifest.digest(change.path(name), start, kept.data_size) == kept.sha256
-            return is_same and now.size == start + kept.size
-    return expected.may_have_time(inode, now)
-
-
-def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
-    """Replaces inodes in the change."""
-    for k, step in enumerate(change.steps):
-        if step.before is not None and step.made_by is None:
-            before = step.before._replace(inode=inodes.get(step.before.inode, step.before.inode))
-            change.steps[k] = replace(step, before=before)
-    for k, made in change.made.items():
-        change.made[k] = made._replace(inode=inodes.get(made.inode, made.inode))
-
 
 # Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.content`).
 #
@@ -662,14 +590,14 @@ def check_intermediate(change: Change, is_new: bool = False) -> None:
 
     ``is_new``: this process has prepared the change.
     """
-    if not is_new and not is_staged(change) and not recognize(change):
+    if not is_new and not is_staged(change) and not ExpectedStates(change).recognize():
         raise ChangedSinceError(
             f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
     try:
         ExpectedStates(change).check_intermediate(is_new)
     except ChangedSinceError:
-        if is_new or not recognize(change):
+        if is_new or not ExpectedStates(change).recognize():
             raise
         ExpectedStates(change).check_intermediate()
 

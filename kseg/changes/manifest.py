@@ -16,6 +16,7 @@ from kseg.changes.plan import (
     EXTEND,
     RENAME,
     REPLACE,
+    TRUNCATE,
     FileState,
     Removed,
     Step,
@@ -374,31 +375,14 @@ class ExpectedStates:
         self.final[name] = file
         self._inodes.setdefault(name, set()).add(file.inode if file else None)
 
-    @property
-    def names(self) -> list[str]:
-        """All names that the change uses."""
-        return list(self._inodes)
-
-    def inodes(self, name: str) -> set[int]:
-        """Inodes of the files that have this name at some point."""
-        return {inode for inode in self._inodes[name] if inode is not None}
-
-    @property
-    def all_inodes(self) -> set[int]:
-        return set(self._sizes)
-
-    def may_have_size(self, inode: int, size: int) -> bool:
+    def _may_have_size(self, inode: int, size: int) -> bool:
         """Whether the file has this size at some point."""
         return any(low <= size <= high for low, high in self._sizes[inode])
 
-    def may_have_time(self, inode: int, now: FileState) -> bool:
+    def _may_have_time(self, inode: int, now: FileState) -> bool:
         """Whether the modification time is the expected one, if the file has the size that this time belongs to."""
         size, mtime_ns = self._times.get(inode, (-1, 0))
         return now.size != size or now.mtime_ns == mtime_ns
-
-    def has_time(self, inode: int, now: FileState) -> bool:
-        """Whether size and modification time are the expected ones."""
-        return self._times.get(inode) == now[1:]
 
     def check_intermediate(self, is_new: bool = False) -> None:
         """Raises ChangedSinceError if a file is in a state that no step expects or leaves.
@@ -412,7 +396,7 @@ class ExpectedStates:
             now = file_state(self._change.path(name))
             is_known = (now.inode if now else None) in inodes
             if now is not None and is_known:
-                is_known = self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
+                is_known = self._may_have_size(now.inode, now.size) and self._may_have_time(now.inode, now)
             if not is_known:
                 raise ChangedSinceError(
                     f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
@@ -435,6 +419,77 @@ class ExpectedStates:
                     f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
                 )
         return after
+
+    # Identifies the files of an interrupted change in a copy of its directory: all inodes differ from the manifest.
+    #
+    # Copies made with `cp -a`, rsync or snapshots preserve sizes and modification times. A kept file identifies its
+    # original by the SHA-256, and files of equal content are told apart by their times; other files must have the
+    # recorded size and modification time.
+
+    def recognize(self) -> bool:
+        """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
+        change, staged = self._change, _staged(self._change)
+        if any(k not in change.by_delta and now[1:] != change.made[k][1:] for k, now in staged.items()):
+            return False
+        inodes_now = {change.made[k].inode: now.inode for k, now in staged.items()}
+        moved = {k: change.steps[k].before for k in change.made.keys() - staged.keys()}
+        gone = {old.inode for k, old in moved.items() if old and old.inode != change.made[k].inode} | inodes_now.keys()
+        candidates: dict[str, list[int]] = {}
+        present: dict[str, FileState] = {}
+        for name, known in self._inodes.items():
+            now = file_state(change.path(name))
+            if now is not None and now.inode not in inodes_now.values():
+                present[name] = now
+                inodes = [each for each in known if each is not None and each not in gone]
+                inodes = [inode for inode in inodes if self._is_like(inode, name, now)]
+                timed = [inode for inode in inodes if self._times.get(inode) == now[1:]]
+                if len(timed) == 1:  # others may have equal contents, such as empty files
+                    inodes = timed
+                candidates[name] = [now.inode] if now.inode in inodes else inodes
+        while candidates:
+            name = min(candidates, key=lambda name: len(candidates[name]))
+            if len(candidates[name]) != 1:
+                return False
+            [inode] = candidates.pop(name)
+            inodes_now[inode] = present[name].inode
+            for others in candidates.values():
+                others[:] = [other for other in others if other != inode]
+        replace_inodes(change, {inode: inodes_now.get(inode, -inode) for inode in self._sizes})
+        return True
+
+    def _is_like(self, inode: int, name: str, now: FileState) -> bool:
+        """Whether the file under a name can be the one that had this inode."""
+        change = self._change
+        if not self._may_have_size(inode, now.size):
+            return False
+        for k, step in enumerate(change.steps):
+            kept = change.stored.get(k)
+            is_original = step.before is not None and step.made_by is None and step.before.inode == inode
+            if kept is not None and is_original and step.before is not None and now.size == step.before.size:
+                start = step.size if step.action == TRUNCATE else 0
+                is_same = digest(change.path(name), start, kept.data_size) == kept.sha256
+                return is_same and now.size == start + kept.size
+        return self._may_have_time(inode, now)
+
+
+def is_staged(change: Change) -> bool:
+    """Whether the staged files have the recorded inodes. Raises OSError, PathError."""
+    return all(now.inode == change.made[k].inode for k, now in _staged(change).items())
+
+
+def _staged(change: Change) -> dict[int, FileState]:
+    """Returns the present states of the staged files, by step. Raises OSError, PathError."""
+    return {k: now for k in change.made if (now := file_state(change.new(k)))}
+
+
+def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
+    """Replaces inodes in the change."""
+    for k, step in enumerate(change.steps):
+        if step.before is not None and step.made_by is None:
+            before = step.before._replace(inode=inodes.get(step.before.inode, step.before.inode))
+            change.steps[k] = replace(step, before=before)
+    for k, made in change.made.items():
+        change.made[k] = made._replace(inode=inodes.get(made.inode, made.inode))
 
 
 # Names, sizes and digests of the files in a quarantine.

@@ -308,15 +308,19 @@ def recover(
     """
     given = locals() | change
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
-    from kseg.recovery.planner import RecoveryPlanner
-    from kseg.verification.repairs import recovery_checks
+    from kseg.recovery.planner import Checks, RecoveryPlanner
+
+    def make_checks() -> Checks:
+        from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
+
+        return RecoveryChecks()
 
     options = filled(RecoverOptions, given)
     if mode == BROKER and (from_replica is not None or drop_undecodable or options.drop_batches):
         raise RequestError(f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}")
     if from_replica is not None:
         options = replace(options, from_replica=resolved(os.fspath(from_replica)))
-    return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=recovery_checks), change)
+    return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=make_checks), change)
 
 
 @checked

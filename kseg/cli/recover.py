@@ -17,6 +17,7 @@ from kseg.cli.changing import changing_options, open_plans, open_printer, run_ch
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.logdir.server_properties import ServerProperties
 from kseg.options.declaration import given_in, refuse
 from kseg.output.changes import CarvedTable, RebuildPrinter, plan_printer
 from kseg.output.notices import Presentation, on_one_line
@@ -24,13 +25,12 @@ from kseg.output.progress import Progress
 from kseg.output.sink import open_report
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
-from kseg.recovery.planner import RecoveryPlanner, check_one_topic
+from kseg.recovery.planner import Checks, RecoveryPlanner, check_one_topic
 from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
 from kseg.stores.remote.recognition import is_topic
 from kseg.stores.stored_object import is_url, shown
-from kseg.verification.repairs import recovery_checks
 
 if TYPE_CHECKING:
     from kseg.recovery.remote import RebuiltPartition, UnusedSegment
@@ -226,7 +226,7 @@ def command(
             from kseg.recovery.metadata_log import MetadataSnapshotPlanner
 
             return run_change(paths, partial(MetadataSnapshotPlanner, options), change, presentation).exit_status
-        make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))
+        make_planner = partial(RecoveryPlanner, options, make_checks=partial(_recovery_checks, options.server))
         with usage_errors():
             if options.topic_id or options.name:
                 check_one_topic(paths, "the paths are of several topics")
@@ -235,6 +235,12 @@ def command(
 
                 make_planner = partial(make_planner, write_records=RecordsFile(options.records, paths).write)
         return run_change(paths, make_planner, change, presentation).exit_status
+
+
+def _recovery_checks(server: ServerProperties | None) -> Checks:
+    from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
+
+    return RecoveryChecks(server)
 
 
 def _new_quorum(

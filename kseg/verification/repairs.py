@@ -6,28 +6,240 @@ partition are merged. A command is for a log directory only if files of the log 
 """
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from typing import Any
 
-from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
-from kseg.formats.suffixes import DELETED, SWAP
-from kseg.logdir.log_directory import METADATA_PARTITION
+from kseg.changes.driver.command import ChangeOptions, Recording, run
+from kseg.changes.plan import CREATE, Plan
+from kseg.changes.quarantine import FOLDER
+from kseg.errors import KsegError, PathError
+from kseg.findings.table import DECISION, ERROR, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, WARNING, texts_of
+from kseg.formats.suffixes import DELETED, LOG, LOG_07, SWAP, TIME_INDEX
+from kseg.logdir.coordinators import (
+    ENDING,
+    HANGING,
+    GroupOffsets,
+    TransactionState,
+    abort_command,
+    group_offsets,
+    topic_id_at,
+    transaction_states,
+    verdict_of,
+    waiting_groups,
+    why_hanging,
+)
+from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
+from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import named_path, plural
-from kseg.verification.report import Finding, Need, RepairStep
+from kseg.recovery.options import BROKER, RecoverOptions, TopicIds
+from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
+from kseg.segment.files import (
+    BOOTSTRAP,
+    LOG_DIRECTORY_FILES,
+    METADATA_TOPIC,
+    OWN_PREFIX,
+    file_names,
+    holds_segments,
+    is_part_of_log,
+    list_partitions,
+    parse_partition_name,
+)
+from kseg.segment.survey import FULL, QUICK
+from kseg.segment.times import show_span
+from kseg.stores import trees
+from kseg.stores.windows import Buffers
+from kseg.verification.directory_tree import DirectoryCheck, judge_task, tasks_of
+from kseg.verification.metadata import is_newest, judge_snapshot, start_without
+from kseg.verification.partition import CheckSettings
+from kseg.verification.report import Finding, Need, RepairStep, Report
 
-if TYPE_CHECKING:
-    from kseg.logdir.server_properties import ServerProperties
-    from kseg.verification.repair_targets import Options, RecoveryChecks, RepairTarget, RepairTargets
+# Facts of __transaction_state and __consumer_offsets in the same log directory about findings of transactions.
 
+
+def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
+    """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
+    its state, a verdict, and the groups that wait."""
+    details, texts = dict(finding.details), [finding.message]
+    state = target.root.transaction_states.get(details["producerId"])
+    details["transactionalId"] = None if state is None else state.name
+    if state is not None:
+        texts.append(f"its transactional id is {state.name}")
+    if "ageMs" in details:  # the transaction is open at the end of the log
+        texts += _add_state(details, state, target)
+    return finding._replace(message="; ".join(texts), details=details)
+
+
+def _add_state(details: dict[str, Any], state: TransactionState | None, target: "RepairTarget") -> list[str]:
+    """Adds facts to the details of an open transaction. Returns sentences."""
+    topic, partition = name = target.partition or (None, None)
+    verdict = verdict_of(details["producerEpoch"], state, name, details["ageMs"])
+    details |= {
+        "state": None if state is None else state.state,
+        "timeoutMs": None if state is None else state.timeout_ms,
+        "verdict": verdict,
+        "abort": abort_command(topic, partition, details["firstOffset"]) if verdict == HANGING else None,
+    }
+    texts = []
+    if state is not None and state.state is not None:
+        timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
+        texts.append(f"state {state.state}{timeout}")
+        if verdict == ENDING:
+            texts.append("the coordinator is writing its markers")
+    if "lastStableOffset" in details:
+        topic_id = topic_id_at(target.path)
+        groups = waiting_groups(target.root.group_offsets, name, details["lastStableOffset"], topic_id)
+        details["waitingGroups"] = None if groups is None else [group.as_object() for group in groups]
+        waiting = plural(details["waitingOffsets"], "offset", "offsets")
+        if groups:
+            waiting += f" and {plural(len(groups), 'group', 'groups')}"
+        texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
+    if verdict == HANGING:
+        texts.append(why_hanging(state, details["ageMs"]))
+    return texts
+
+
+Options = dict[str, str | None]
+"""Options by name; the value of a flag is None."""
+
+
+class RepairTarget:
+    """The directory that a command changes: a partition, or a log directory if ``partition`` is None."""
+
+    def __init__(self, path: str, root: "TargetLogDirectory") -> None:
+        self.path = path
+        self.root = root
+        name = os.path.basename(os.path.abspath(path))
+        self.partition = None if root.path == path else parse_partition_name(name)
+        self._removed: dict[tuple[tuple[str, str | None], ...], int] = {}
+
+    @cached_property
+    def is_only_voter(self) -> bool | None:
+        """Of the metadata log: whether no other node has it for sure (None: unknown)."""
+        from kseg.logdir.cluster_metadata import is_only_voter
+
+        try:
+            return is_only_voter(self.path, self.root.server)
+        except (KsegError, OSError):
+            return None
+
+    @property
+    def has_other_replicas(self) -> bool:
+        """Whether other nodes have the partition: by the cluster metadata, or by the voters of the metadata log."""
+        if self.is_metadata:
+            return self.is_only_voter is False
+        return self.partition is not None and self.root.replica_count(*self.partition) > 1
+
+    @property
+    def is_metadata(self) -> bool:
+        return self.partition is not None and self.partition[0] == METADATA_TOPIC
+
+    @cached_property
+    def is_07(self) -> bool:
+        """Whether offsets are positions, so that only the end of a file can be removed."""
+        return self.partition is not None and any(name.endswith(LOG_07) for name in file_names(self.path))
+
+    def removed_records(self, options: Options) -> int:
+        """Returns the number of intact records that `kseg recover` with these options would remove."""
+        key = tuple(sorted(options.items(), key=str))
+        if key not in self._removed:
+            recover = RecoverOptions(
+                mode=options.get("--mode") or BROKER,
+                drops_undecodable="--drop-undecodable" in options,
+                scans_all="--full" in options,
+                rebuilds_epochs="--rebuild-epochs" in options,
+                topic_id=options.get("--topic-id"),
+            )
+            planner, recording = partial(RecoveryPlanner, recover, make_checks=RecoveryChecks), Recording()
+            with suppress(KsegError, OSError):  # then the command fails, and removes nothing
+                run([self.path], planner, ChangeOptions(is_dry=True), recording)
+            self._removed[key] = sum(
+                removed.records or 0
+                for plan in recording.plans
+                for step in plan.steps
+                if step.file.endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()  # a broker serves these
+                for removed in step.removed
+            )
+        return self._removed[key]
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic id by the cluster metadata, or by all other partitions of the topic."""
+        return None if self.partition is None else self.root.topic_id(self.partition[0])
+
+
+class TargetLogDirectory:
+    """The log directory of a target. ``path`` has the form of the given paths."""
+
+    def __init__(self, path: str, server: ServerProperties | None = None) -> None:
+        self.path, self.server = path, server
+
+    @cached_property
+    def _known(self) -> LogDirectory | None:
+        try:
+            return read_log_directory(self.path)
+        except PathError:
+            return None
+
+    @cached_property
+    def _topic_ids(self) -> TopicIds:
+        known = self._known.topics.ids if self._known is not None and self._known.topics is not None else {}
+        return TopicIds(self.path, lambda _: None, known.get)
+
+    @cached_property
+    def transaction_states(self) -> dict[int, TransactionState]:
+        """The states in the __transaction_state partitions of the log directory, by producer id."""
+        return transaction_states(self.path)
+
+    @cached_property
+    def group_offsets(self) -> GroupOffsets | None:
+        """The committed offsets in the __consumer_offsets partitions of the log directory."""
+        return group_offsets(self.path)
+
+    def replica_count(self, topic: str, partition: int) -> int:
+        """Returns the number of replicas, 0 if unknown."""
+        if self._known is None or self._known.topics is None:
+            return 0
+        topic_id = self._known.topics.ids.get(topic)
+        return len(self._known.replicas(topic_id, partition)) if topic_id else 0
+
+    def topic_id(self, topic: str) -> str | None:
+        """Returns None if unknown, or if partitions disagree."""
+        if topic == METADATA_TOPIC:
+            return None
+        try:
+            found = self._topic_ids.find(topic)
+        except PathError:
+            return None
+        return None if found is None else found[0]
+
+
+def _is_partition(path: str) -> bool:
+    try:
+        return trees.isdir(path) and (holds_segments(path) or trees.isdir(os.path.join(path, FOLDER)))
+    except KsegError:
+        return False
+
+
+def _is_log_directory(path: str) -> bool:
+    try:
+        return bool(LOG_DIRECTORY_FILES & set(file_names(path)) or list_partitions(path))
+    except KsegError:
+        return False
+
+
+# The commands that repair findings.
 
 MAX_STEPS, MAX_PATHS = 10, 1000
 """Limit of commands that differ only in their partition; more are joined to commands with up to so many PATHs."""
 
 _PLACEHOLDERS = ("UUID", "DIR")
-_SALVAGE: "Options" = {"--mode": "salvage"}
-_FULL: "Options" = {"--full": None}
+_SALVAGE: Options = {"--mode": "salvage"}
+_FULL: Options = {"--full": None}
 _SHOWN_ORDER = ("--mode", "--from-replica", "--full", "--drop-undecodable", "--rebuild-epochs", "--topic-id")
 _OF_TRANSACTIONS = frozenset({
     "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
@@ -49,12 +261,12 @@ _ORDER = ("undo", "recover", "reindex")
 class _Wanted:
     """A command for findings of one target."""
 
-    target: "RepairTarget"
+    target: RepairTarget
     verb: str
-    options: "Options" = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
     codes: dict[str, None] = field(default_factory=dict)
 
-    def add(self, options: "Options", codes: Iterable[str]) -> None:
+    def add(self, options: Options, codes: Iterable[str]) -> None:
         self.options |= options
         self.codes.update(dict.fromkeys(codes))
         if "--mode" in self.options:
@@ -65,19 +277,14 @@ class _Wanted:
         return _argv(self.verb, self.options, self.target.path)
 
 
-def recovery_checks(server: "ServerProperties | None" = None) -> "RecoveryChecks":
-    """Returns the checks that decide what a recovery changes; most recoveries start without them."""
-    from kseg.verification.repair_targets import RecoveryChecks
-
-    return RecoveryChecks(server)
-
-
 class Repairs:
     """Adds the repair to each finding, and collects the commands that repair all findings."""
 
-    def __init__(self, server: "ServerProperties | None" = None) -> None:
+    def __init__(self, server: ServerProperties | None = None) -> None:
         self._server = server
-        self._opened_targets: RepairTargets | None = None
+        self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
+        self._directory_of, self._target_at = cache(self._find_directory), cache(self._new_target)
+        self._root_at = cache(partial(TargetLogDirectory, server=server))
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -85,16 +292,37 @@ class Repairs:
         self._refused: set[str] = set()
         """Partitions that a broker does not load: only salvage changes these."""
 
-    def _targets(self) -> "RepairTargets":
-        if self._opened_targets is None:
-            from kseg.verification.repair_targets import RepairTargets  # most runs find nothing to repair
+    def target_of(self, file: str) -> RepairTarget | None:
+        """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
+        path = self._directory_of(file)
+        return None if path is None else self._target_at(path)
 
-            self._opened_targets = RepairTargets(self._server)
-        return self._opened_targets
+    def _new_target(self, path: str) -> RepairTarget:
+        root = path
+        if self._is_partition(path):
+            root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
+        return RepairTarget(path, self._root_at(root))
+
+    def _find_directory(self, file: str) -> str | None:
+        """Returns the path or its parent, if it is a partition or log directory."""
+        if file == "-" or "\0" in file or trees.find(file) is not None:
+            return None
+        is_directory = trees.isdir(file)
+        if os.path.basename(file).startswith(OWN_PREFIX) and is_directory:
+            return os.path.dirname(file) or "."
+        if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
+            return file
+        parent = os.path.dirname(file) or "."
+        if not trees.isdir(parent):
+            return None
+        if self._is_partition(parent):
+            return parent if is_part_of_log(os.path.basename(file)) or not trees.isfile(file) else None
+        is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
+        return parent if is_own and self._is_log_directory(parent) else None
 
     def path_of(self, finding: Finding) -> str:
         """Returns the path that a repair of the finding is for; its file if there is none."""
-        target = self._targets().target_of(finding.file)
+        target = self.target_of(finding.file)
         return target.path if target else finding.file
 
     def with_repairs(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -102,7 +330,7 @@ class Repairs:
         indexes."""
         findings = list(findings)
         for finding in findings:
-            if finding.code == _FOREIGN and (target := self._targets().target_of(finding.file)) is not None:
+            if finding.code == _FOREIGN and (target := self.target_of(finding.file)) is not None:
                 self._foreign.add(target.path)
         repaired = [self.with_repair(finding) for finding in findings]
         of_log = next((each.repair for each in repaired if each.repair and _repairs_log(each)), None)
@@ -114,10 +342,8 @@ class Repairs:
 
     def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
-        target = self._targets().target_of(finding.file)
+        target = self.target_of(finding.file)
         if target is not None and finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
-            from kseg.verification.repair_targets import with_coordinator_facts  # few findings are about transactions
-
             finding = with_coordinator_facts(finding, target)
         kind = KINDS[finding.code]
         if finding.severity == INFO != kind.severity:
@@ -157,14 +383,14 @@ class Repairs:
         finding = finding._replace(repair=argv, needs=needs)
         return self._needing(finding, needs, target) if needs else self._repaired(finding, target, verb, options)
 
-    def _repaired(self, finding: Finding, target: "RepairTarget", verb: str, options: "Options") -> Finding:
+    def _repaired(self, finding: Finding, target: RepairTarget, verb: str, options: Options) -> Finding:
         """Returns the finding, after adding its command to those that repair all findings."""
         if finding.severity != INFO:
             wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
             wanted.add(options, [finding.code])
         return finding
 
-    def _of_metadata(self, finding: Finding, target: "RepairTarget") -> Finding | None:
+    def _of_metadata(self, finding: Finding, target: RepairTarget) -> Finding | None:
         """Returns a finding about the metadata log whose repair depends on the node's part in the quorum; None for
         others. A node that is not its only voter fetches again what its start cuts off, and does without a wrong
         snapshot; the only voter has a snapshot of what can be read. A hole would stop either."""
@@ -175,8 +401,6 @@ class Repairs:
             return self._deciding(finding, target, argv)
         kind = KINDS[finding.code]
         if finding.code in _OF_SNAPSHOTS and target.is_only_voter is False:
-            from kseg.verification.metadata import start_without
-
             away = ["mv", named_path(finding.file), named_path(finding.file + DELETED)]
             if begins := start_without(finding.file):
                 text = f"{finding.message}; renamed to {DELETED} it is out of the way: the node starts from {begins}"
@@ -190,7 +414,7 @@ class Repairs:
             return self._repaired(finding, target, "recover", _FULL)
         return self._deciding(finding, target, argv)
 
-    def _deciding(self, finding: Finding, target: "RepairTarget", argv: list[str], removed: int = 0) -> Finding:
+    def _deciding(self, finding: Finding, target: RepairTarget, argv: list[str], removed: int = 0) -> Finding:
         """Returns a finding whose repair is a decision: ``argv`` would remove so many intact records."""
         removed = finding.details.get("removedRecords", removed)
         if removed:
@@ -200,7 +424,7 @@ class Repairs:
         return self._needing(finding._replace(details=details), DECISION, target, argv)
 
     def _needing(
-        self, finding: Finding, needs: str | None, target: "RepairTarget | None", argv: list[str] | None = None
+        self, finding: Finding, needs: str | None, target: RepairTarget | None, argv: list[str] | None = None
     ) -> Finding:
         """Returns the finding with its need, and notes the need of one that is no info."""
         if finding.severity == INFO:
@@ -214,7 +438,7 @@ class Repairs:
         if finding.code not in need.codes:
             need.codes.append(finding.code)
         if KINDS[finding.code].is_refused:
-            found = target or self._targets().target_of(os.path.dirname(finding.file) or ".")
+            found = target or self.target_of(os.path.dirname(finding.file) or ".")
             self._refused.update([found.path] if found else ())
         return finding._replace(needs=needs)
 
@@ -276,7 +500,7 @@ def _joined(wanted: list[_Wanted]) -> Iterator[RepairStep]:
             yield RepairStep([*some[0].argv, *(one.argv[-1] for one in some[1:])], list(codes))
 
 
-def _least_removing(target: "RepairTarget", options: "Options", is_decided: bool) -> "tuple[Options, int]":
+def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:
     """Returns the options of a recovery that removes no intact records, if there are such, and the number it removes.
 
     Mode broker may cut intact records off if other replicas have them. ``is_decided``: the user decides on this mode.
@@ -295,7 +519,7 @@ def _least_removing(target: "RepairTarget", options: "Options", is_decided: bool
     return options, removed
 
 
-def _as_salvage(options: "Options") -> "Options":
+def _as_salvage(options: Options) -> Options:
     return {name: value for name, value in options.items() if name != "--full"} | _SALVAGE
 
 
@@ -311,7 +535,7 @@ def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]
     yield from (one for (_, verb), one in wanted.items() if verb == "recover")
 
 
-def _parsed(repair: str) -> "tuple[str, Options]":
+def _parsed(repair: str) -> tuple[str, Options]:
     """Parses a repair of the table into command and options."""
     _, verb, *words = repair.split()
     options: Options = {}
@@ -322,7 +546,74 @@ def _parsed(repair: str) -> "tuple[str, Options]":
     return verb, options
 
 
-def _argv(verb: str, options: "Options", path: str) -> list[str]:
+def _argv(verb: str, options: Options, path: str) -> list[str]:
     names = sorted(options, key=lambda name: _SHOWN_ORDER.index(name) if name in _SHOWN_ORDER else len(_SHOWN_ORDER))
     words = [word for name in names for word in (name, options[name]) if word is not None]
     return ["kseg", verb, *words, named_path(path)]
+
+
+# Checks that decide what a recovery or a rebuild changes.
+
+
+class RecoveryChecks:
+    """Checks of `verify` that decide what a recovery changes."""
+
+    def __init__(self, server: ServerProperties | None = None) -> None:
+        self._settings = CheckSettings(FULL, int(time.time() * 1000), server=server)
+        self._buffers = Buffers(self._settings.max_batch_bytes)
+        self._roots: dict[str, LogDirectory | None] = {}
+
+    def is_damaged(self, partition: str) -> bool:
+        """Whether a check of a partition finds an error or anything to repair, whatever the command, or fails."""
+        found, failure = self._judged(partition, self._settings)
+        return failure is not None or any(
+            finding.severity == ERROR or (finding.severity == WARNING and KINDS[finding.code].repair)
+            for finding in found
+        )
+
+    def metadata_refusal(self, directory: str) -> str:
+        """Returns why a node does not start on the cluster's metadata in a log directory, "" if it does."""
+        found, _ = self._judged(os.path.join(directory, METADATA_PARTITION), replace(self._settings, level=QUICK))
+        bootstrap = os.path.join(directory, BOOTSTRAP)
+        if trees.lexists(bootstrap):
+            judge_snapshot(bootstrap, Report(found.append), FULL)
+        for finding in found:
+            if finding.code == "broker-would-not-start" or (
+                finding.code == "bad-metadata-snapshot" and is_newest(finding.file)
+            ):
+                return f"{finding.file}: {finding.message}: {texts_of(finding.code).means}"
+        return ""
+
+    def _judged(self, partition: str, settings: CheckSettings) -> tuple[list[Finding], str | None]:
+        """Returns the findings of a partition, and why it could not be checked."""
+        root = os.path.dirname(os.path.abspath(partition))
+        if root not in self._roots:
+            self._roots[root] = directory_around(partition)
+        found: list[Finding] = []
+        (task,) = tasks_of(self._roots[root], [partition])
+        outcome = judge_task(task, settings, Report(found.append), lambda _: None, self._buffers)
+        return found, outcome.failure
+
+
+class ReindexCheck(ReindexPlanner):
+    """``reindex --check``: plans only for files that are missing or that a verification calls wrong, not for those that
+    only differ from a rebuild. The message of the verification is the reason.
+
+    A broker adds an entry for each append, and a rebuild for each batch, so that right indexes of one log can differ.
+    """
+
+    def chosen(self, plan: Plan) -> Plan:
+        if plan:
+            found: list[Finding] = []
+            settings = CheckSettings(FULL, int(time.time() * 1000), self._start.jobs)
+            DirectoryCheck(settings, Report(found.append), lambda _: None).judge(plan.directory)
+            wrong = {finding.file: finding.message for finding in reversed(found) if finding.severity != INFO}
+            # Brokers up to 0.10.0 wrote no time indexes.
+            is_old = any(finding.code == "time-index-missing" and finding.severity == INFO for finding in found)
+            steps, plan.steps = plan.steps, []
+            for step in steps:
+                if step.action == CREATE:
+                    plan.steps += [] if is_old and step.file.endswith(TIME_INDEX) else [step]
+                elif (message := wrong.get(os.path.join(plan.directory, step.file))) is not None:
+                    plan.steps.append(replace(step, reason=message))
+        return plan

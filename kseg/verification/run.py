@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
@@ -23,13 +23,13 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import is_disk_error
 from kseg.verification.partition import Advance, CheckSettings, add_archive
-from kseg.verification.repairs import Repairs
 from kseg.verification.report import CheckReporter, Comparison, Finding, Report, Totals, effect_of
 from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
     from kseg.verification.directory_tree import PartitionChecker
     from kseg.verification.manifest import OpenOutput
+    from kseg.verification.repairs import Repairs
 
 
 def judge_path(
@@ -86,10 +86,15 @@ class Check:
         self.report = Report(self._hold, ignored)
         self._reporter, self._checker = reporter, checker
         self._paths = paths
-        self._repairs = Repairs(settings.server)
         self._held: list[Finding] = []
         self._held_path = ""
         self._ready: deque[Finding] = deque()
+
+    @cached_property
+    def _repairs(self) -> "Repairs":
+        from kseg.verification.repairs import Repairs  # most checks find nothing to repair
+
+        return Repairs(self.settings.server)
 
     def judge(self, path: str) -> None:
         """Judges one path."""
@@ -145,7 +150,8 @@ class Check:
 
             self._attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
         self._show_held()
-        self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
+        if self.report.totals.codes:
+            self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
         return self.report
 
     def _hold(self, finding: Finding) -> None:
@@ -159,8 +165,9 @@ class Check:
         self._show_ready()
 
     def _add_repairs(self) -> None:
-        self._ready.extend(self._repairs.with_repairs(self._held))
-        self._held.clear()
+        if self._held:
+            self._ready.extend(self._repairs.with_repairs(self._held))
+            self._held.clear()
 
     def _show_ready(self) -> None:
         """Takes findings one at a time, so that the rest is left after an interrupt."""

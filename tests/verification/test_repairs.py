@@ -11,8 +11,7 @@ from kseg.findings.table import KINDS, texts_of
 from kseg.output.findings import TextFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
-from kseg.verification import repair_targets
-from kseg.verification.repair_targets import RepairTargets
+from kseg.verification import repairs
 from kseg.verification.repairs import MAX_STEPS, Repairs
 from kseg.verification.report import Finding, Report
 from verification.log_directories import edited, kraft
@@ -265,9 +264,9 @@ def test_a_damaged_log_is_repaired_with_its_indexes(logs: Path) -> None:
 
 def test_a_partition_is_listed_once_for_all_its_findings(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
-    real = repair_targets.holds_segments
-    monkeypatch.setattr(repair_targets, "holds_segments", lambda path: listed.append(path) or real(path))
-    targets = RepairTargets()
+    real = repairs.holds_segments
+    monkeypatch.setattr(repairs, "holds_segments", lambda path: listed.append(path) or real(path))
+    targets = Repairs()
     found_targets = {targets.target_of(str(logs / "a-0" / f"{base:020}.index")) for base in range(20)}
     assert len(found_targets) == 1
     assert listed.count(str(logs / "a-0")) == 1

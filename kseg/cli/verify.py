@@ -23,7 +23,14 @@ from kseg.cli.options import (
 from kseg.findings.table import INFO, KINDS
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
-from kseg.output.findings import FindingsPrinter, FindingsReporter, JsonFindings, TextFindings, put_explanations
+from kseg.output.findings import (
+    FindingsPrinter,
+    FindingsReporter,
+    JsonFindings,
+    JunitFindings,
+    TextFindings,
+    put_explanations,
+)
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Color, Presentation, on_one_line
 from kseg.output.progress import progress_over
@@ -133,8 +140,6 @@ def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sor
 
         return FindingsPage(sink, options.paths, options.level, options.severity or INFO)
     if presentation.form == "junit":
-        from kseg.output.junit import JunitFindings
-
         return JunitFindings(sink, options.fail_on, options.paths, options.severity or INFO)
     if presentation.is_json:
         return JsonFindings(sink, sort, options.severity or INFO)

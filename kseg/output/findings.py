@@ -1,4 +1,4 @@
-"""Prints findings and their totals: text (trees and a panel on a terminal), or JSON Lines.
+"""Prints findings and their totals: text (trees and a panel on a terminal), JSON Lines, or a JUnit report.
 
 The JSON objects: ``finding``, ``omitted``, ``comparison``, ``partition``, at the end ``summary``. Also prints entries
 of the findings table, for ``kseg verify --explain``.
@@ -6,10 +6,13 @@ of the findings table, for ``kseg verify --explain``.
 
 import os
 import textwrap
+import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from kseg.errors import KsegError
 from kseg.findings.table import (
     BROKER,
     DECISION,
@@ -32,7 +35,8 @@ from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, drawn, line_width
 from kseg.quantities import plural, quoted, shell_line, shown_bytes
-from kseg.segment.paths import some
+from kseg.segment.paths import some, walk_path
+from kseg.stores import trees
 from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, Need, NodeStart, Report
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
@@ -59,6 +63,9 @@ class FindingsPrinter:
     def unshown(self, report: Report) -> Iterator[tuple[str, str, int]]:
         """Yields the file, the code and the number of findings beyond the limit of those that are shown."""
         return ((file, code, count) for file, code, count in report.unshown() if self.shows(severity_of(code)))
+
+    def put(self, text: str) -> None:
+        self.sink.write(text.encode("utf-8", "surrogateescape"))
 
     def show(self, finding: Finding) -> None:
         raise NotImplementedError
@@ -149,14 +156,14 @@ class TextFindings(FindingsPrinter):
         severity = self._paint(finding.severity, COLORS[finding.severity], bold=True)
         text = finding_text(finding) + extent_of(finding)
         place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
-        self._put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n{_abort_lines(finding)}")
+        self.put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n{_abort_lines(finding)}")
 
     def _draw(self) -> None:
         """Draws the findings of a file. They are taken first, so that an interrupt does not draw them twice."""
         found, self._of_file = self._of_file, []
         if found:
-            self._put(findings_tree(found[0].file, found, self._paint))
-            self._put("".join(dict.fromkeys(map(_abort_lines, found))))
+            self.put(findings_tree(found[0].file, found, self._paint))
+            self.put("".join(dict.fromkeys(map(_abort_lines, found))))
 
     def compared(self, comparison: Comparison) -> None:
         self._draw()
@@ -171,12 +178,12 @@ class TextFindings(FindingsPrinter):
         if comparison.diverge_at is not None:
             agreed = "nothing" if comparison.agree_to is None else f"all up to offset {comparison.agree_to}"
             text += f"; {agreed} agrees, the first difference is at offset {comparison.diverge_at}"
-        self._put(f"{on_one_line(place)}: {text}\n")
+        self.put(f"{on_one_line(place)}: {text}\n")
 
     def finish(self, report: Report, notices: Notices) -> None:
         self._draw()
         for file, code, count in self.unshown(report):
-            self._put(f"{on_one_line(file)}: {count} more of {code}\n")
+            self.put(f"{on_one_line(file)}: {count} more of {code}\n")
         self._put_partitions(report.totals.partitions)
         self.sink.flush()
         if notices.is_verbose:
@@ -203,10 +210,7 @@ class TextFindings(FindingsPrinter):
             has_problems = partition["errors"] > 0 or (partition["warnings"] > 0 and self.shows(WARNING))
             table.add(partition, is_listed=self._shows_all_partitions or has_problems)
         between = "\n" if self._has_shown else ""
-        self._put(between + table.text())
-
-    def _put(self, line: str) -> None:
-        self.sink.write(line.encode("utf-8", "surrogateescape"))
+        self.put(between + table.text())
 
 
 def _show_needs(needs: list[Need], notices: Notices) -> None:
@@ -474,3 +478,131 @@ def _assigned(partitions: list[AssignedPartition]) -> list[dict[str, object]]:
         {"partition": name_value(name), "logDirectory": None if directory is None else name_value(directory)}
         for name, directory in partitions
     ]
+
+
+# A JUnit report for CI servers: a suite for each partition, a test case for each file.
+#
+# A case fails if it has a finding that fails the run; if several codes do, each has its own case. Other findings are in
+# the suite's ``system-out``. All elements and attributes are allowed by the schemas of both the Ant task and Jenkins.
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
+
+
+@dataclass(slots=True)
+class _Case:
+    """Findings of one code in one file, as lines; empty if the case succeeds."""
+
+    name: str
+    code: str = ""
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Suite:
+    cases: dict[tuple[str, str], _Case] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+class JunitFindings(FindingsPrinter):
+    """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails."""
+
+    def __init__(self, sink: Sink, fail_on: str, paths: Iterable[str], least: str = INFO) -> None:
+        super().__init__(sink, least)
+        self._fails = {ERROR} if fail_on == ERROR else {ERROR, WARNING}
+        self._paths = paths
+        self._suites: dict[str, _Suite] = {}
+        self._began = time.time()
+
+    def show(self, finding: Finding) -> None:
+        suite, name = self._place(finding.file)
+        position = "" if finding.position is None else f"position {finding.position}: "
+        line = f"{position}{finding.message}{extent_of(finding)}"
+        if finding.severity not in self._fails:
+            suite.notes.append(f"{name}: {finding.severity}: {finding.code}: {line}")
+            return
+        case = suite.cases.setdefault((name, finding.code), _Case(f"{name}: {finding.code}", finding.code))
+        case.lines.append(line)
+
+    def compared(self, comparison: Comparison) -> None:
+        suite = self._suites.setdefault(comparison.path, _Suite())
+        if not comparison.different:
+            suite.cases.setdefault(("against", ""), _Case(f"against {comparison.other}"))
+        text = f"{comparison.same} same, {comparison.different} different, {comparison.only_here} only here, "
+        suite.notes.append(f"records against {comparison.other}: {text}{comparison.only_there} only there")
+
+    def finish(self, report: Report, notices: Notices) -> None:
+        for file, code, count in self.unshown(report):
+            suite, name = self._place(file)
+            suite.notes.append(f"{name}: {count} more of {code}")
+        self._add_sound_files()
+        for failure in report.failures:
+            self._suites.setdefault("kseg verify", _Suite()).cases[failure, "error"] = _Case(
+                failure, "error", [failure]
+            )
+        self.sink.write(b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._began))
+        for number, (name, suite) in enumerate(self._suites.items()):
+            self._put_suite(number, name, suite, stamp)
+        self.sink.write(b"</testsuites>\n")
+        self.sink.flush()
+        show_totals(report, notices, self.least)
+
+    def _place(self, path: str) -> tuple[_Suite, str]:
+        """Returns the suite of a file or directory, and its name there."""
+        is_directory = trees.isdir(path) or path == "-"
+        folder = path if is_directory else os.path.dirname(path) or "."
+        name = "directory" if is_directory else os.path.basename(path)
+        return self._suites.setdefault(folder, _Suite()), name
+
+    def _add_sound_files(self) -> None:
+        failed = {(folder, name) for folder, suite in self._suites.items() for name, _ in suite.cases}
+        for path in self._paths:
+            try:
+                files = [file.path for file in walk_path(path)]
+            except KsegError:
+                continue  # the report's failures include it
+            for file in files:
+                folder = file if file == "-" else os.path.dirname(file) or "."
+                name = "standard input" if file == "-" else os.path.basename(file)
+                if (folder, name) not in failed:
+                    self._suites.setdefault(folder, _Suite()).cases[name, ""] = _Case(name)
+
+    def _put_suite(self, number: int, name: str, suite: _Suite, stamp: str) -> None:
+        failures = sum(bool(case.code) and case.code != "error" for case in suite.cases.values())
+        errors = sum(case.code == "error" for case in suite.cases.values())
+        from socket import gethostname  # other forms of the findings do not need it
+
+        host = _xml(gethostname()) or "localhost"
+        self.put(
+            f'<testsuite id="{number}" package="kseg" name="{_xml(name)}" hostname="{host}" timestamp="{stamp}" '
+            f'tests="{len(suite.cases)}" failures="{failures}" errors="{errors}" time="0">\n<properties/>\n'
+        )
+        for case in suite.cases.values():
+            self._put_case(name, case)
+        self.put(f"<system-out>{_xml(chr(10).join(suite.notes), False)}</system-out>\n<system-err/>\n</testsuite>\n")
+
+    def _put_case(self, classname: str, case: _Case) -> None:
+        head = f'<testcase classname="{_xml(classname)}" name="{_xml(case.name)}" time="0"'
+        if not case.code:
+            self.put(head + "/>\n")
+            return
+        kind = KINDS.get(case.code)
+        lines = [*case.lines, *([*texts_of(case.code), kind.repair] if kind else [])]
+        tag = "error" if case.code == "error" else "failure"
+        body = _xml("\n".join(filter(None, lines)), False)
+        self.put(f'{head}>\n<{tag} type="{case.code}" message="{_xml(case.lines[0])}">{body}</{tag}>\n</testcase>\n')
+
+
+def _xml(text: str, is_attribute: bool = True) -> str:
+    """Returns text for XML 1.0; characters that XML cannot represent become backslash escapes."""
+    made = []
+    for char in text:
+        if char == "\n" and not is_attribute:
+            made.append(char)
+        elif char in _ESCAPES:
+            made.append(_ESCAPES[char])
+        elif char < " " or "\x7f" <= char < "\xa0" or "\ud800" <= char <= "\udfff" or ord(char) & 0xFFFE == 0xFFFE:
+            made.append(char.encode("unicode_escape").decode())
+        else:
+            made.append(char)
+    return "".join(made)

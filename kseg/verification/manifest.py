@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from kseg.errors import PathError, RequestError, errors_at
 from kseg.formats.json_values import bytes_value
@@ -114,13 +114,12 @@ class Block:
         return row
 
 
-@dataclass(slots=True)
-class ManifestSegment:
+class ManifestSegment(NamedTuple):
     """A segment of a manifest: its relative path as bytes, and its size."""
 
     name: bytes
     size: int
-    blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
+    blocks: Iterator[Block]
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -135,34 +134,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("a number has no end")
 
 
-class ManifestLines:
-    """Builds the lines of a manifest."""
-
-    def __init__(self) -> None:
-        self._sha256 = hashlib.sha256()
-        self.files = self.bytes = self.batches = 0
-
-    def head(self) -> bytes:
-        return self._line({"type": "manifest", "version": VERSION})
-
-    def segment(self, name: bytes, size: int) -> bytes:
-        self.files += 1
-        self.bytes += size
-        return self._line({"type": "segment", "file": bytes_value(name), "size": size})
-
-    def block(self, block: Block) -> bytes:
-        self.batches += block.count
-        return self._line(block.line())
-
-    def total(self) -> bytes:
-        row = {"type": "total", "files": self.files, "bytes": self.bytes, "batches": self.batches}
-        return self._line(row | {"sha256": self._sha256.hexdigest()})
-
-    def _line(self, row: dict[str, Any]) -> bytes:
-        line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        self._sha256.update(line)
-        return line
-
 
 class ManifestReader:
     """Reads a manifest from a file. Raises PathError if it is not a manifest, or was truncated or edited."""
@@ -172,7 +143,8 @@ class ManifestReader:
         self._path = path
         self._number = 0
         self._sha256 = hashlib.sha256()
-        self._ahead: dict[str, Any] | None = None
+        self._behind_blocks: dict[str, Any]
+        """The row that has ended the blocks of a segment."""
         head = self._next()
         if head.get("type") != "manifest":
             raise self._error("this is no manifest")
@@ -183,29 +155,29 @@ class ManifestReader:
         """Yields the segments. The blocks of each can be read only before the next segment is requested."""
         row = self._next()
         while row.get("type") == "segment":
-            entry = ManifestSegment(self._name(row), self._number_of(row, "size"))
-            entry.blocks = self._blocks(entry)
+            name, size = self._name(row), self._number_of(row, "size")
+            entry = ManifestSegment(name, size, self._blocks(size))
             yield entry
             for _ in entry.blocks:
                 pass
-            row = self._take()
+            row = self._behind_blocks
         if row.get("type") != "total":
             raise self._error("a line of an unexpected type")
         if self._stream.readline(1):
             raise self._error("lines follow the last one")
 
-    def _blocks(self, entry: ManifestSegment) -> Iterator[Block]:
+    def _blocks(self, segment_size: int) -> Iterator[Block]:
         position = 0
         while True:
             row = self._next()
             if row.get("type") not in ("block", "damage"):
-                self._ahead = row
+                self._behind_blocks = row
                 return
             block = self._block(row)
             if block.position != position:
                 raise self._error(f"a block at {block.position}, expected at {position}")
             position += block.size
-            if position > entry.size:
+            if position > segment_size:
                 raise self._error("the blocks of a segment are longer than it")
             yield block
 
@@ -221,9 +193,6 @@ class ManifestReader:
         except (KeyError, TypeError, ValueError, Base64Error) as error:
             raise self._error("a block with a missing or wrong field") from error
 
-    def _take(self) -> dict[str, Any]:
-        row, self._ahead = self._ahead, None
-        return self._next() if row is None else row
 
     def _next(self) -> dict[str, Any]:
         self._number += 1
@@ -419,10 +388,7 @@ class SegmentCheck:
             text = "from here on the bytes are not those of the manifest; too many batches to list"
             self.report.add("manifest-changed", self.file.path, text, start, source.size - start)
             return
-        self._add_aligned(before, now)
-
-    def _add_aligned(self, before: list[ManifestBatch], now: list[ManifestBatch]) -> None:
-        """Reports the differences of old and new batches; those with equal fingerprints are aligned, in order."""
+        # Old and new batches with equal fingerprints are aligned, in order.
         by_fingerprint: dict[tuple[int, int], list[int]] = {}
         for i in range(len(before) - 1, -1, -1):
             by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
@@ -486,20 +452,30 @@ class _Found(NamedTuple):
 
 def write_manifest(
     paths: Iterable[str], settings: CheckSettings, put: Callable[[bytes], None], advance: Advance = lambda _: None
-) -> ManifestLines:
-    """Passes the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
-    lines, scratch = ManifestLines(), Scratch(settings.max_batch_bytes)
-    put(lines.head())
+) -> tuple[int, int, int]:
+    """Passes the lines of a manifest of all segments below ``paths`` to ``put``. Returns the numbers of files, bytes
+    and batches. Raises PathError."""
+    sha256, scratch = hashlib.sha256(), Scratch(settings.max_batch_bytes)
+    files = size = batches = 0
+
+    def put_row(row: dict[str, Any]) -> None:
+        line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        sha256.update(line)
+        put(line)
+
+    put_row({"type": "manifest", "version": VERSION})
     with Pipeline(settings.jobs) as pipeline:
         for name, (file, is_last) in _segments(paths).items():
             with open_source(file.path) as source:
-                put(lines.segment(name, source.size))
+                put_row({"type": "segment", "file": bytes_value(name), "size": source.size})
+                files, size = files + 1, size + source.size
                 is_live = settings.is_live and is_last
                 for block in blocks_of(source, settings.is_07 or file.is_07, is_live, scratch, pipeline):
-                    put(lines.block(block))
+                    put_row(block.line())
+                    batches += block.count
                     advance(block.size)
-    put(lines.total())
-    return lines
+    put_row({"type": "total", "files": files, "bytes": size, "batches": batches, "sha256": sha256.hexdigest()})
+    return files, size, batches
 
 
 def check_manifest(
@@ -591,14 +567,8 @@ def _report_new(known: set[bytes], present: dict[bytes, _Found], report: Report)
         report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
 
 
-class ManifestOutput(Protocol):
-    """A sequential output."""
-
-    def write(self, data: bytes) -> None: ...
-
-
-OpenOutput = Callable[[str], AbstractContextManager[ManifestOutput]]
-"""Opens a new file that appears, complete, when the block ends without an error."""
+OpenOutput = Callable[[str], AbstractContextManager[Any]]
+"""Opens a new file, which has a method ``write``. It appears, complete, when the block ends without an error."""
 
 
 def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
@@ -630,5 +600,5 @@ def keep_manifest(
         result = "they match" if not differing else f"differences: {differing}"
         return f"{manifest}: compared, {compared} files; {result}"
     with open_output(manifest) as output:
-        lines = write_manifest(paths, settings, output.write, advance)
-    return f"{manifest}: written, {lines.files} files ({shown_bytes(lines.bytes)}), {lines.batches} batches"
+        files, size, batches = write_manifest(paths, settings, output.write, advance)
+    return f"{manifest}: written, {files} files ({shown_bytes(size)}), {batches} batches"

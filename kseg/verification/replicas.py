@@ -45,7 +45,8 @@ class Replica:
 
     ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
     ``was_damaged``: damage, or another unknown range, precedes the current batch. ``last_offset``: the largest offset
-    of the batches passed so far, -1 if there is none; ``bytes``: the size of the files read to their ends.
+    of the batches passed so far, -1 if there is none; ``bytes``: the size of the files read to their ends. ``i``: the
+    next record of ``rows``, those of the current batch if it is open.
     """
 
     def __init__(self, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
@@ -66,6 +67,9 @@ class Replica:
         self._source: Source | None = None
         self._headers, self._i = HeaderRows(memoryview(b""), 0), 0
         self.batch: BatchRow
+        self.rows: Rows | None = None
+        self.i = 0
+        self._opened: Iterator[Rows] | None = None
         self._spans = self._read()
         self._next_span()
 
@@ -148,7 +152,25 @@ class Replica:
         else:
             self.batch = self._headers[self._i]
 
-    def batch_rows(self) -> Iterator[Rows]:
+    @property
+    def is_between(self) -> bool:
+        """Whether no batch is open."""
+        return self._opened is None
+
+    def fill(self) -> Rows | None:
+        """Opens the batch if it is not open. Returns rows with at least one record left; None at the end of the batch,
+        after moving to the next."""
+        if self._opened is None:
+            self.rows, self._opened = None, self._batch_rows()
+        while self.rows is None or self.i >= self.rows.count:
+            self.rows, self.i = next(self._opened, None), 0
+            if self.rows is None:
+                self._opened = None
+                self.step()
+                return None
+        return self.rows
+
+    def _batch_rows(self) -> Iterator[Rows]:
         """Yields the records of the batch; an undecodable batch is added to ``not_compared``."""
         position, size, magic = self.batch.position, self.batch.size, self.batch.magic
         kind = RecordBatch if magic >= MAGIC_V2 else Message
@@ -194,32 +216,6 @@ class _Lacking:
         if len(self.shown) < SHOWN_PER_FILE:
             self.shown.append(found)
 
-
-class _Opened:
-    """The records of a replica's current batch. ``i``: the next one of ``rows``."""
-
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.rows: Rows | None = None
-        self.i = 0
-        self._iterator: Iterator[Rows] | None = None
-
-    @property
-    def is_between(self) -> bool:
-        """Whether no batch is open."""
-        return self._iterator is None
-
-    def fill(self) -> Rows | None:
-        """Returns rows with at least one record left; None at the end of the batch, after moving to the next."""
-        if self._iterator is None:
-            self._iterator = self.replica.batch_rows()
-        while self.rows is None or self.i >= self.rows.count:
-            self.rows, self.i = next(self._iterator, None), 0
-            if self.rows is None:
-                self._iterator = None
-                self.replica.step()
-                return None
-        return self.rows
 
 
 class ReplicaComparison:
@@ -295,29 +291,30 @@ class ReplicaComparison:
 
     def _records(self) -> None:
         """Compares record by record until both sides are between batches, or one is at its end."""
-        a, b = _Opened(self._sides[True]), _Opened(self._sides[False])
+        a, b = self._sides[True], self._sides[False]
         while True:
             mine, other = a.fill(), b.fill()
             if mine is not None and other is not None:
                 self._compare(a, mine, b, other)
             elif a.is_between and b.is_between:
                 return
-            elif a.is_between and a.replica.is_at_end:
-                return self._rest(False, b)
-            elif b.is_between and b.replica.is_at_end:
-                return self._rest(True, a)
+            elif a.is_between and a.is_at_end:
+                return self._rest(False)
+            elif b.is_between and b.is_at_end:
+                return self._rest(True)
 
-    def _rest(self, is_here: bool, opened: _Opened) -> None:
+    def _rest(self, is_here: bool) -> None:
         """Handles the rest of an open batch when the other side is at its end."""
-        while (rows := opened.fill()) is not None:
-            offsets = rows.rows[opened.i * ROW_WIDTH + ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH]
+        side = self._sides[is_here]
+        while (rows := side.fill()) is not None:
+            offsets = rows.rows[side.i * ROW_WIDTH + ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH]
             self._only(is_here, offsets[0], offsets[-1], len(offsets))
-            opened.i = rows.count
+            side.i = rows.count
 
-    def _compare(self, a: _Opened, mine: Rows, b: _Opened, other: Rows) -> None:
+    def _compare(self, a: Replica, mine: Rows, b: Replica, other: Rows) -> None:
         compared, found = self._compared, self.found
         was_diverged = found.diverge_at is not None
-        epochs = (a.replica.batch.epoch, b.replica.batch.epoch)
+        epochs = (a.batch.epoch, b.batch.epoch)
         compared.begin(min(epochs) >= 0 and epochs[0] != epochs[1])
         ours = kernel.Side(mine.payload, mine.rows, mine.headers, mine.count, a.i)
         theirs = kernel.Side(other.payload, other.rows, other.headers, other.count, b.i)

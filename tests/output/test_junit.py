@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.findings.table import KINDS
-from kseg.output.junit import JunitFindings
+from kseg.output.findings import JunitFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
 from kseg.verification.report import Comparison, Finding, Report

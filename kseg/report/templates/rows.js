@@ -81,13 +81,8 @@ const summary = () => {
       ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
       ["bytesBefore", "Now", bytes, 1],
       ["bytesAfter", "Then", bytes, 1],
-      [
-        (row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1),
-        "Of now",
-        (v) => (100 * v).toFixed(1) + " %",
-        1,
-      ],
-      ["megabytesPerSecond", "Speed", (v) => (v === null || v === undefined ? "–" : `${number(v)} MB/s`), 1],
+      [(row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1), "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
+      ["megabytesPerSecond", "Speed", (v) => (v == null ? "–" : `${number(v)} MB/s`), 1],
     ],
     tries,
     false,
@@ -100,26 +95,17 @@ const summary = () => {
     number(rows.length),
     table(
       [
-        [
-          "path",
-          "Partition",
-          (v) => {
-            const made = el("span", "", base(v));
-            made.title = name(v);
-            return made;
-          },
-          "place",
-        ],
+        ["path", "Partition", (v) => Object.assign(el("span", "", base(v)), { title: name(v) }), "place"],
         SIZE,
         [(row) => row.bytes, "Of largest", bar],
         ["files", "Segments", number, 1],
         ["records", "Records", number, 1],
-        [(row) => formats(row), "Formats", name, "wide"],
-        [(row) => harm(row), "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
+        [formats, "Formats", name, "wide"],
+        [harm, "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
         ["leastBaseTimestamp", "Oldest", minute],
         ["maxTimestamp", "Newest", minute],
         [(row) => row.cleaner?.state ?? null, "Cleaner", (v) => (v === null ? "–" : name(v)), "wide"],
-        [(row) => ratio(row), "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],
+        [ratio, "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],
         ["batches", "Batches", number, 1],
       ],
       [...rows].sort((a, b) => harm(b) - harm(a)),
@@ -283,18 +269,16 @@ const folded = (rows) => {
     if (!first) made.set(key, { ...row });
     else {
       first.file += " ." + suffixes.join(".");
-      first.oldSize = sum(first.oldSize, row.oldSize);
-      first.newSize = sum(first.newSize, row.newSize);
+      for (const size of ["oldSize", "newSize"]) first[size] = sum(first[size], row[size]);
     }
   }
   return [...made.values()];
 };
 
-const GONE = { noKey: "without key" };
 const removals = (row) =>
   Object.entries(row.gone)
     .filter(([, count]) => count)
-    .map(([why, count]) => `${number(count)} ${GONE[why] ?? why}`)
+    .map(([why, count]) => `${number(count)} ${why === "noKey" ? "without key" : why}`)
     .join(", ");
 
 const plan = () => {
@@ -307,7 +291,7 @@ const plan = () => {
       DIRECTORY,
       ["records", "Records now", number, 1],
       ["kept", "Records after", number, 1],
-      [(row) => removals(row), "Removed", name, "wide"],
+      [removals, "Removed", name, "wide"],
       ["bytesBefore", "Size now", bytes, 1],
       ["bytesAfter", "Size after", bytes, 1],
     ],
@@ -317,8 +301,7 @@ const plan = () => {
     .filter((row) => row.type === "compaction")
     .flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
   tableSection("stops", "Not cleaned", [DIRECTORY, ["reason", "Reason", name, "wide"]], stops);
-  const groups = grouped(actions, (row) => holder(row.file));
-  const cuts = ofType("cut");
+  const groups = Map.groupBy(actions, (row) => holder(row.file));
   tableSection(
     "cuts",
     "Where logs are truncated",
@@ -331,7 +314,7 @@ const plan = () => {
       ["intactRecords", "Valid records in them", number, 1],
       ["nextOffset", "Log ends at offset", number, 1],
     ],
-    cuts,
+    ofType("cut"),
   );
   const damages = ofType("damage");
   tableSection(
@@ -340,7 +323,6 @@ const plan = () => {
     [FILE, POSITION, ["length", "Bytes", bytes, 1], ["code", "Code", name], ["message", "What is wrong", name]],
     damages,
   );
-  const leftOut = ofType("leftOut");
   tableSection(
     "left-out",
     "Intact batches left out",
@@ -353,7 +335,7 @@ const plan = () => {
       LAST_OFFSET,
       ["message", "Why", name],
     ],
-    leftOut,
+    ofType("leftOut"),
   );
   const gaps = data.rows.findLast((row) => row.type === "summary")?.gaps ?? [];
   tableSection(
@@ -390,7 +372,7 @@ const plan = () => {
       const removed = (row) =>
         row.removed
           .map((each) =>
-            each.firstOffset === null || each.firstOffset === undefined
+            each.firstOffset == null
               ? `${bytes(each.length)} at ${number(each.position)}`
               : `offsets ${number(each.firstOffset)} to ${number(each.lastOffset)}`,
           )

@@ -68,7 +68,7 @@ const stripOf = (partition, findings) => {
   if (!map.total) return described(box, "img", "empty");
   const marks = [];
   map.segments.forEach((segment, i) =>
-    box.append(block(map, "seg" + (i % 2 ? " odd" : ""), segment.start, segment.start + segment.size)),
+    box.append(block(map, "seg seg-" + "ab"[i % 2], segment.start, segment.start + segment.size)),
   );
   const add = (className, from, to, title) => {
     box.append(block(map, className, from, to));
@@ -102,7 +102,7 @@ const stripOf = (partition, findings) => {
     } else continue;
     codes.add(finding.code);
   }
-  if (strip.firstOpenOffset !== null && strip.firstOpenOffset !== undefined) {
+  if (strip.firstOpenOffset != null) {
     const from = positionOf(map, strip.firstOpenOffset);
     add("open", from, map.total, `open transaction from offset ${strip.firstOpenOffset}`);
     add("mark lso", from, null, `last stable offset ${strip.firstOpenOffset}`);

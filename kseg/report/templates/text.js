@@ -12,20 +12,16 @@ const visible = (text) =>
     /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
     (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"),
   );
-const name = (value) =>
-  value === null || value === undefined
-    ? ""
-    : typeof value === "string"
-      ? visible(value)
-      : value.base64 !== undefined
-        ? "base64:" + value.base64
-        : visible(JSON.stringify(value));
+// Fields may be null or missing: == null means either.
+const name = (value) => {
+  if (value == null) return "";
+  if (typeof value === "string") return visible(value);
+  return value.base64 === undefined ? visible(JSON.stringify(value)) : "base64:" + value.base64;
+};
 const number = (value) =>
-  value === null || value === undefined
-    ? "–"
-    : (typeof value === "string" ? BigInt(value) : value).toLocaleString("en-US");
+  value == null ? "–" : (typeof value === "string" ? BigInt(value) : value).toLocaleString("en-US");
 const bytes = (value) => {
-  if (value === null || value === undefined) return "–";
+  if (value == null) return "–";
   let size = value,
     unit = 0;
   while (Math.abs(size) >= 1023.95 && unit < UNITS.length - 1) {
@@ -35,7 +31,7 @@ const bytes = (value) => {
   return unit ? size.toFixed(1) + " " + UNITS[unit] : size + " B";
 };
 const time = (ms) => {
-  if (ms === null || ms === undefined || ms < 0) return "–";
+  if (ms == null || ms < 0) return "–";
   const moment = new Date(ms);
   return isNaN(moment) ? String(ms) : moment.toISOString().replace("T", " ").replace(".000Z", "Z");
 };
@@ -57,7 +53,7 @@ const minute = (ms) => time(ms).replace(/^(.{10} ..:..).*Z$/, "$1Z");
 const el = (tag, className, ...children) => {
   const made = document.createElement(tag);
   if (className) made.className = className;
-  for (const child of children) if (child !== null && child !== undefined) made.append(child);
+  for (const child of children) if (child != null) made.append(child);
   return made;
 };
 const button = (className, text, click) => {
@@ -78,41 +74,26 @@ const piece = (className, share) => {
   made.style.width = 100 * share + "%";
   return made;
 };
-const grouped = (rows, keyOf) => {
-  const groups = new Map();
-  for (const row of rows) {
-    const key = keyOf(row);
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(row);
-  }
-  return groups;
-};
+
 const base = (path) => name(path).replace(/\/+$/, "").split("/").pop();
 const holder = (path) => name(path).replace(/\/+$/, "").split("/").slice(0, -1).join("/");
 
-const copied = (button) => {
-  button.textContent = "Copied";
-  setTimeout(() => {
-    button.textContent = "Copy";
-  }, 1500);
+const copyByHand = (text) => {
+  const area = el("textarea");
+  area.value = text;
+  area.setAttribute("aria-hidden", "true");
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
 };
-const copyText = (text, button) => {
-  const byHand = () => {
-    const area = el("textarea");
-    area.value = text;
-    area.setAttribute("aria-hidden", "true");
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-    copied(button);
-  };
-  if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => copied(button), byHand);
-  else byHand();
-};
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
-  if (button) copyText(button.dataset.copy, button);
+  if (!button) return;
+  const text = button.dataset.copy;
+  await (navigator.clipboard?.writeText(text) ?? Promise.reject()).catch(() => copyByHand(text));
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), 1500);
 });
 // A line breaks between the words of a command, not within an option.
 const words = (text) => text.split(/( )/).map((word) => (word === " " ? word : el("span", "", word)));

@@ -65,7 +65,7 @@ const findingRow = (finding, partitions) => {
 
 const verify = () => {
   const { partitions, findings } = data;
-  const byPlace = grouped(findings, (finding) => finding.place);
+  const byPlace = Map.groupBy(findings, (finding) => finding.place);
   const order = partitions.map((partition, i) => ({ ...partition, i }));
   order.sort(
     (a, b) =>

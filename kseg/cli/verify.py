@@ -23,14 +23,7 @@ from kseg.cli.options import (
 from kseg.findings.table import INFO, KINDS
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
-from kseg.output.findings import (
-    FindingsPrinter,
-    FindingsReporter,
-    JsonFindings,
-    JunitFindings,
-    TextFindings,
-    put_explanations,
-)
+from kseg.output import findings
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Color, Presentation, on_one_line
 from kseg.output.progress import progress_over
@@ -131,19 +124,21 @@ def _verify(
         if progress.total is not None:
             progress.total *= options.passes
         printer = _printer(options, presentation, sink, sort)
-        return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, checker)
+        return verify(options, findings.FindingsReporter(printer, presentation.notices(), progress), open_sink, checker)
 
 
-def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None) -> FindingsPrinter:
+def _printer(
+    options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None
+) -> findings.FindingsPrinter:
     if presentation.form == "html":
         from kseg.report.findings import FindingsPage
 
         return FindingsPage(sink, options.paths, options.level, options.severity or INFO)
     if presentation.form == "junit":
-        return JunitFindings(sink, options.fail_on, options.paths, options.severity or INFO)
+        return findings.JunitFindings(sink, options.fail_on, options.paths, options.severity or INFO)
     if presentation.is_json:
-        return JsonFindings(sink, sort, options.severity or INFO)
-    return TextFindings(sink, presentation.color, sort, options.severity)
+        return findings.JsonFindings(sink, sort, options.severity or INFO)
+    return findings.TextFindings(sink, presentation.color, sort, options.severity)
 
 
 def _check_codes(codes: list[str]) -> None:
@@ -162,5 +157,5 @@ def _explain(code: str, output: str | None, presentation: Presentation) -> int:
     if presentation.form in ("junit", "html"):
         raise click.UsageError(f"--explain has no {presentation.form} form")
     with open_sink(output) as sink:
-        put_explanations(KINDS if code == "all" else [code], presentation.form, sink, presentation.color)
+        findings.put_explanations(KINDS if code == "all" else [code], presentation.form, sink, presentation.color)
     return 0

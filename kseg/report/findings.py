@@ -10,14 +10,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    MAGIC_V2,
-    V1_TIMESTAMP,
-    V2_HEADER_BYTES,
-    V2_MAX_TIMESTAMP,
-)
+from kseg.kernel.layout import headers as fields
 from kseg.logdir.log_directory import BrokerState, LogDirectory, directory_around
 from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
@@ -95,16 +88,16 @@ def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterat
     for position in positions:
         if not last < position < size:
             continue
-        header = read_at(log, V2_HEADER_BYTES, position)
-        if len(header) <= V1_TIMESTAMP + _INT64.size:
+        header = read_at(log, fields.V2_HEADER_BYTES, position)
+        if len(header) <= fields.V1_TIMESTAMP + _INT64.size:
             continue
-        (offset,) = _INT64.unpack_from(header, ENTRY_OFFSET)
-        magic, time = header[ENTRY_MAGIC], None
-        if magic == MAGIC_V2 and len(header) == V2_HEADER_BYTES:
-            (time,) = _INT64.unpack_from(header, V2_MAX_TIMESTAMP)
+        (offset,) = _INT64.unpack_from(header, fields.ENTRY_OFFSET)
+        magic, time = header[fields.ENTRY_MAGIC], None
+        if magic == fields.MAGIC_V2 and len(header) == fields.V2_HEADER_BYTES:
+            (time,) = _INT64.unpack_from(header, fields.V2_MAX_TIMESTAMP)
         elif magic == 1:
-            (time,) = _INT64.unpack_from(header, V1_TIMESTAMP)
-        if magic > MAGIC_V2 or offset < 0:
+            (time,) = _INT64.unpack_from(header, fields.V1_TIMESTAMP)
+        if magic > fields.MAGIC_V2 or offset < 0:
             continue
         last = position
         yield position, offset, None if time is None or time < 0 else time

@@ -9,15 +9,7 @@ from kseg.formats.compression import LARGEST_EXPANSION
 from kseg.formats.record_batch import ABORT, HEADER_BYTES
 from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.headers import (
-    CODEC,
-    CONTROL,
-    ENTRY_MAGIC,
-    MAGIC_V2,
-    MIN_RECORD_BYTES,
-    TRANSACTIONAL,
-    V2_ATTRIBUTES,
-)
+from kseg.kernel.layout import headers as fields
 from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.scan import headers as chain
 from kseg.kernel.scan.checksums import crc32, crc32c
@@ -120,7 +112,7 @@ _NO_HEADERS = HeaderRows(memoryview(b"").cast("q"), 0)
 def _first_offset(segment: CheckedSegment, batch: BatchRow, scratch: Scratch) -> int:
     """Returns the first offset of a batch: of a compressed v0 or v1 message, which is decompressed for it, that of the
     first message inside; the batch's own offset, which is its last one, if that fails."""
-    if batch.first_offset >= 0 or not 0 <= batch.magic < MAGIC_V2 or segment.file.is_07:
+    if batch.first_offset >= 0 or not 0 <= batch.magic < fields.MAGIC_V2 or segment.file.is_07:
         return batch.first_offset if batch.first_offset >= 0 else batch.last_offset
     data = _buffer_at(segment, batch.position)[batch.position : batch.end]
     seen = inspect(Message(data, batch.position, batch.size, batch.magic, True), scratch)
@@ -138,7 +130,7 @@ def _buffer_at(segment: CheckedSegment, position: int) -> Sliceable:
 
 # Header fields of a batch with a problem, for the details of findings.
 
-_V2_FROM, _V1_FROM = V2_ATTRIBUTES, ENTRY_MAGIC
+_V2_FROM, _V1_FROM = fields.V2_ATTRIBUTES, fields.ENTRY_MAGIC
 """Start of the bytes that the checksum covers."""
 
 
@@ -154,8 +146,8 @@ def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Det
         return {"magic": old.magic, "storedChecksum": old.crc, "computedChecksum": crc32(bytes(data[begin:]))}
     if size < message_set.MIN_BYTES:
         return {}
-    magic = int.from_bytes(data[ENTRY_MAGIC : ENTRY_MAGIC + 1], "big", signed=True)
-    if magic == MAGIC_V2 and size >= record_batch.HEADER_BYTES:
+    magic = int.from_bytes(data[fields.ENTRY_MAGIC : fields.ENTRY_MAGIC + 1], "big", signed=True)
+    if magic == fields.MAGIC_V2 and size >= record_batch.HEADER_BYTES:
         header = record_batch.parse_header(data)
         return {
             "magic": magic,
@@ -343,7 +335,7 @@ class BatchRule(Rule):
             return "gap-aborted"
         if missing == 1 and row:
             before = headers[row - 1]
-            if before.magic == MAGIC_V2 and before.attributes & TRANSACTIONAL:
+            if before.magic == fields.MAGIC_V2 and before.attributes & fields.TRANSACTIONAL:
                 return "gap-control"
         return None
 
@@ -475,9 +467,9 @@ def _impossible_records(headers: HeaderRows) -> int:
     values = (headers.magics, headers.states, headers.attributes, headers.sizes, headers.records)
     excess = 0
     for magic, state, attributes, size, count in zip(*values, strict=True):
-        if magic == MAGIC_V2 and state & CRC_RIGHT and not attributes & CONTROL:
-            expansion = 1 if not attributes & CODEC else LARGEST_EXPANSION
-            excess += max(0, count - (size - HEADER_BYTES) * expansion // MIN_RECORD_BYTES)
+        if magic == fields.MAGIC_V2 and state & CRC_RIGHT and not attributes & fields.CONTROL:
+            expansion = 1 if not attributes & fields.CODEC else LARGEST_EXPANSION
+            excess += max(0, count - (size - HEADER_BYTES) * expansion // fields.MIN_RECORD_BYTES)
     return excess
 
 

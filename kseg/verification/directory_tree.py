@@ -25,6 +25,7 @@ from kseg.logdir.log_directory import (
     state_by_name,
 )
 from kseg.runtime.process_pool import Put, Work, in_processes, shared_numbers
+from kseg.segment import paths
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
@@ -39,29 +40,15 @@ from kseg.segment.files import (
     segments_among,
 )
 from kseg.segment.items import Damage
-from kseg.segment.paths import (
-    DEPTH,
-    first_base_offset,
-    holds_batches,
-    is_packed_segment,
-    named_like_segment,
-    read_head,
-    refuse_empty_pack,
-)
+from kseg.segment.paths import DEPTH
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores import trees
 from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.source import open_source
 from kseg.stores.windows import Buffers
+from kseg.verification import log_directories
 from kseg.verification.batches import BatchRule
-from kseg.verification.log_directories import (
-    KNOWN_FILES,
-    CheckedDirectory,
-    judge_entries,
-    judge_topic_ids,
-    lacks_topics,
-)
 from kseg.verification.partition import (
     Advance,
     CheckedSegment,
@@ -194,7 +181,7 @@ class DirectoryCheck:
 
     def _other_entries(self, path: str, files: list[str], others: list[str]) -> None:
         """Checks entries of a log directory that are neither partitions nor files of a broker."""
-        names = [name for name in files if name not in KNOWN_FILES and not name.startswith(OWN_PREFIX)]
+        names = [name for name in files if name not in log_directories.KNOWN_FILES and not name.startswith(OWN_PREFIX)]
         self._loose_files(path, names)
         inside = DirectoryCheck(self.settings, self.report, self.progress)
         for name in sorted(others):
@@ -202,7 +189,7 @@ class DirectoryCheck:
             if not is_known and _is_directory_of_others(path, name):
                 inside.inside(os.path.join(path, name), DEPTH - 1)
             elif not name.startswith(OWN_PREFIX) and (
-                named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
+                paths.named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
             ):
                 unread = os.path.join(path, name)
                 add_unread(unread, why_no_file(unread), self.report)
@@ -212,7 +199,7 @@ class DirectoryCheck:
 
         In a directory that the user did not name, only files with names like those of segments count.
         """
-        logs = self._loose_files(path, [name for name in files if is_named or named_like_segment(name)])
+        logs = self._loose_files(path, [name for name in files if is_named or paths.named_like_segment(name)])
         if not logs and not is_named:
             return False
         return self._side_files(path, {name.partition(".")[0] for name in logs}) or bool(logs)
@@ -243,7 +230,7 @@ class DirectoryCheck:
         report, settings = self.report, self.settings
         is_whole = directory is not None and not settings.remote.topics
         if directory is not None and is_whole:
-            judge_entries(directory, report, settings.level)
+            log_directories.judge_entries(directory, report, settings.level)
         tasks = tasks_of(directory, partitions)
         topic_ids: dict[str, str | None] = {}
         extents: dict[str, tuple[int, int]] = {}
@@ -262,9 +249,9 @@ class DirectoryCheck:
                 if outcome.extent is not None:
                     extents[name] = outcome.extent
         if directory is not None and is_whole:
-            report.directories.append(CheckedDirectory(directory, topic_ids, extents))
+            report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
             known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
-            judge_topic_ids(directory, known, report)
+            log_directories.judge_topic_ids(directory, known, report)
             if REMOTE_INDEX_CACHE in directory.directories:
                 self._side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE))
 
@@ -285,7 +272,7 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
 
 
 def _has_names_of_kafka(files: list[str]) -> bool:
-    return any(named_like_segment(name) or side_file(name) is not None for name in files)
+    return any(paths.named_like_segment(name) or side_file(name) is not None for name in files)
 
 
 def _is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
@@ -420,7 +407,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
         path = os.path.join(directory, name)
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
             continue
-        is_file_of_kafka = named_like_segment(name) or side_file(path) is not None
+        is_file_of_kafka = paths.named_like_segment(name) or side_file(path) is not None
         if _is_directory_of_others(directory, name) and (inside.inside(path, DEPTH - 1) or not is_file_of_kafka):
             continue
         if is_file_of_kafka:
@@ -491,9 +478,10 @@ def _judge_packed(partition: Partition, file: SegmentFile, progress: Advance) ->
                 report.totals.not_judged += 1
                 return
             named = segment_file(path)
-            with open_source(path) as source:
-                kind = named.kind if named.is_segment else LOG
-                base_offset = first_base_offset(source) if named.base_offset is None else named.base_offset
+            kind, base_offset = named.kind if named.is_segment else LOG, named.base_offset
+            if base_offset is None:
+                with open_source(path) as source:
+                    base_offset = paths.first_base_offset(source)
             inside = named._replace(kind=kind, leftover="", base_offset=base_offset)
             _judge_as_segment(partition, inside, progress)
             add_archive(path, tree, report)
@@ -506,14 +494,15 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
     other files. Raises PathError."""
     with open_source(path) as source:
         named = segment_file(path)
-        if named_like_segment(name):
-            refuse_empty_pack(path)
+        if paths.named_like_segment(name):
+            paths.refuse_empty_pack(path)
         if packed(source) is not None:
-            return named._replace(kind="") if is_packed_segment(name, read_head(source)) else None
-        if not holds_batches(source, name):
+            return named._replace(kind="") if paths.is_packed_segment(name, paths.read_head(source)) else None
+        if not paths.holds_batches(source, name):
             return None
-        kind = LOG_07 if LOG_07 in name else LOG
-        base_offset = first_base_offset(source) if named.base_offset is None and kind == LOG else named.base_offset
+        kind, base_offset = LOG_07 if LOG_07 in name else LOG, named.base_offset
+        if base_offset is None and kind == LOG:
+            base_offset = paths.first_base_offset(source)
         return named._replace(kind=kind, leftover="", base_offset=base_offset)
 
 
@@ -589,7 +578,7 @@ def _state(directory: LogDirectory | None, name: str) -> BrokerState:
 def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
     """Returns the partitions of a log directory with their broker state."""
     tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
-    if directory is None or not lacks_topics(directory):
+    if directory is None or not log_directories.lacks_topics(directory):
         return tasks
     return [task._replace(broker=task.broker._replace(topic_id=task.broker.topic_id or None)) for task in tasks]
 

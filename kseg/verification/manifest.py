@@ -134,7 +134,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("a number has no end")
 
 
-
 class ManifestReader:
     """Reads a manifest from a file. Raises PathError if it is not a manifest, or was truncated or edited."""
 
@@ -192,7 +191,6 @@ class ManifestReader:
             return Block(position, size, digest, self._number_of(row, "count"), first, last, packed)
         except (KeyError, TypeError, ValueError, Base64Error) as error:
             raise self._error("a block with a missing or wrong field") from error
-
 
     def _next(self) -> dict[str, Any]:
         self._number += 1

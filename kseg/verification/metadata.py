@@ -15,17 +15,9 @@ from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
+from kseg.segment import files as segment_files
+from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import (
-    BOOTSTRAP,
-    METADATA_TOPIC,
-    QUORUM_STATE,
-    REMOTE_METADATA_TOPIC,
-    ZERO_UUID_TEXT,
-    SegmentFile,
-    list_segments,
-    segments_among,
-)
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
@@ -107,7 +99,7 @@ def start_without(snapshot: str) -> str:
     far enough."""
     from kseg.logdir.cluster_metadata import load_snapshot, snapshots_among
 
-    files = list_segments(os.path.dirname(snapshot) or ".")
+    files = segment_files.list_segments(os.path.dirname(snapshot) or ".")
     start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
     for other in reversed(snapshots_among(files)):
         if other.name != os.path.basename(snapshot) and start is not None and start <= (other.base_offset or 0):
@@ -164,7 +156,7 @@ class RemoteMetadataRule(Rule):
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != REMOTE_METADATA_TOPIC or partition.settings.level != DEEP:
+        if partition.topic != segment_files.REMOTE_METADATA_TOPIC or partition.settings.level != DEEP:
             return
         from kseg.decoders.framed import read_framed
         from kseg.decoders.schemas import REMOTE_LOG_METADATA
@@ -227,7 +219,7 @@ class TopicIdRule(Rule):
                 if isinstance(found, SideFileProblem):
                     # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
                     stops = found.code == "missing-field" or (
-                        found.code == "bad-value" and ZERO_UUID_TEXT not in found.message
+                        found.code == "bad-value" and segment_files.ZERO_UUID_TEXT not in found.message
                     )
                     details = {"reason": REFUSED if stops else OFFLINE}
                     place = found.position, found.length
@@ -261,14 +253,14 @@ class MetadataLogRule(Rule):
     """That of the last batch."""
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        if self.partition.topic == METADATA_TOPIC:
+        if self.partition.topic == segment_files.METADATA_TOPIC:
             self._epoch = headers[-1].epoch
 
     def finish(self) -> None:
         partition = self.partition
-        if partition.topic != METADATA_TOPIC:
+        if partition.topic != segment_files.METADATA_TOPIC:
             return
-        files = segments_among(partition.name, partition.names)
+        files = segment_files.segments_among(partition.name, partition.names)
         level = partition.settings.level
         snapshots = [file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, level)]
         self._compare_with_log(snapshots)
@@ -310,11 +302,11 @@ class MetadataLogRule(Rule):
             self.report.add("metadata-snapshot-mismatch", path, text)
 
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
-        if QUORUM_STATE not in self.partition.names:
+        if segment_files.QUORUM_STATE not in self.partition.names:
             return
         from kseg.sidefiles.text_files import QuorumState, read_quorum_state
 
-        path = os.path.join(self.partition.name, QUORUM_STATE)
+        path = os.path.join(self.partition.name, segment_files.QUORUM_STATE)
         try:
             with open_regular(path) as stream:
                 state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))

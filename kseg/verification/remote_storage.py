@@ -5,16 +5,9 @@ from functools import partial
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SNAPSHOT
+from kseg.logdir import remote_partitions
+from kseg.logdir.remote_partitions import Candidate, LocalLogs
 from kseg.logdir.log_directory import BrokerState, read_log_directory
-from kseg.logdir.remote_partitions import (
-    Candidate,
-    Lineage,
-    LocalLogs,
-    LocalPartition,
-    candidate_of,
-    lineage_of,
-    live_segments,
-)
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
@@ -189,7 +182,7 @@ class _Judge:
         """Checks a segment. Returns its place in the lineage, None if it is unknown."""
         judge_segment(segment, partition, self._settings, self._report, self._buffers, self._progress)
         try:
-            return candidate_of(segment)
+            return remote_partitions.candidate_of(segment)
         except (ManifestError, ChunkError):
             return None  # reported with the segment
 
@@ -200,12 +193,12 @@ class _Judge:
         self._unreadable.setdefault(key, []).append(str(error))
 
     def _lineage(self, partition: RemotePartition, candidates: list[Candidate]) -> None:
-        lineage, local = lineage_of(candidates), self._local(partition)
+        lineage, local = remote_partitions.lineage_of(candidates), self._local(partition)
         if local is not None and local.lineage[-1].epoch >= lineage[-1].epoch:
             lineage = local.lineage
         else:
             local = None
-        live = live_segments(candidates, lineage, lineage[0].start_offset)
+        live = remote_partitions.live_segments(candidates, lineage, lineage[0].start_offset)
         folder = os.path.dirname(candidates[0].segment.path())
         for hole in live.holes:
             text = f"{partition.name}: no segment holds offsets {hole.first} to {hole.last}"
@@ -223,7 +216,7 @@ class _Judge:
                 details = {"firstMissing": end + 1, "lastMissing": start - 1}
                 self._report.add("remote-local-gap", folder, text, offset=end + 1, details=details)
 
-    def _add_abandoned(self, candidate: Candidate, lineage: Lineage) -> None:
+    def _add_abandoned(self, candidate: Candidate, lineage: remote_partitions.Lineage) -> None:
         epochs = {entry.epoch for entry in lineage}
         own = [entry.epoch for entry in candidate.epochs]
         lost = next((epoch for epoch in own if epoch not in epochs), own[-1])
@@ -236,7 +229,7 @@ class _Judge:
             details={"leaderEpoch": lost},
         )  # fmt: skip
 
-    def _local(self, partition: RemotePartition) -> LocalPartition | None:
+    def _local(self, partition: RemotePartition) -> remote_partitions.LocalPartition | None:
         for logs in self._logs:
             found = logs.partition(partition)
             if found is not None and found.lineage and found.segments:

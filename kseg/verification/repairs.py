@@ -20,35 +20,16 @@ from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import DECISION, ERROR, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, WARNING, texts_of
 from kseg.formats.suffixes import DELETED, LOG, LOG_07, SWAP, TIME_INDEX
-from kseg.logdir.coordinators import (
-    ENDING,
-    HANGING,
-    GroupOffsets,
-    TransactionState,
-    abort_command,
-    group_offsets,
-    topic_id_at,
-    transaction_states,
-    verdict_of,
-    waiting_groups,
-    why_hanging,
-)
+from kseg.logdir import coordinators
+from kseg.logdir.coordinators import HANGING, TransactionState
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import named_path, plural
 from kseg.recovery.options import BROKER, RecoverOptions, TopicIds
 from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
-from kseg.segment.files import (
-    BOOTSTRAP,
-    LOG_DIRECTORY_FILES,
-    METADATA_TOPIC,
-    OWN_PREFIX,
-    file_names,
-    holds_segments,
-    is_part_of_log,
-    list_partitions,
-    parse_partition_name,
-)
+from kseg.segment import files as segment_files
+from kseg.segment.files import LOG_DIRECTORY_FILES
+from kseg.segment.files import holds_segments
 from kseg.segment.survey import FULL, QUICK
 from kseg.segment.times import show_span
 from kseg.stores import trees
@@ -77,29 +58,29 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
 def _add_state(details: dict[str, Any], state: TransactionState | None, target: "RepairTarget") -> list[str]:
     """Adds facts to the details of an open transaction. Returns sentences."""
     topic, partition = name = target.partition or (None, None)
-    verdict = verdict_of(details["producerEpoch"], state, name, details["ageMs"])
+    verdict = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"])
     details |= {
         "state": None if state is None else state.state,
         "timeoutMs": None if state is None else state.timeout_ms,
         "verdict": verdict,
-        "abort": abort_command(topic, partition, details["firstOffset"]) if verdict == HANGING else None,
+        "abort": coordinators.abort_command(topic, partition, details["firstOffset"]) if verdict == HANGING else None,
     }
     texts = []
     if state is not None and state.state is not None:
         timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
         texts.append(f"state {state.state}{timeout}")
-        if verdict == ENDING:
+        if verdict == coordinators.ENDING:
             texts.append("the coordinator is writing its markers")
     if "lastStableOffset" in details:
-        topic_id = topic_id_at(target.path)
-        groups = waiting_groups(target.root.group_offsets, name, details["lastStableOffset"], topic_id)
+        topic_id = coordinators.topic_id_at(target.path)
+        groups = coordinators.waiting_groups(target.root.group_offsets, name, details["lastStableOffset"], topic_id)
         details["waitingGroups"] = None if groups is None else [group.as_object() for group in groups]
         waiting = plural(details["waitingOffsets"], "offset", "offsets")
         if groups:
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
-        texts.append(why_hanging(state, details["ageMs"]))
+        texts.append(coordinators.why_hanging(state, details["ageMs"]))
     return texts
 
 
@@ -114,7 +95,7 @@ class RepairTarget:
         self.path = path
         self.root = root
         name = os.path.basename(os.path.abspath(path))
-        self.partition = None if root.path == path else parse_partition_name(name)
+        self.partition = None if root.path == path else segment_files.parse_partition_name(name)
         self._removed: dict[tuple[tuple[str, str | None], ...], int] = {}
 
     @cached_property
@@ -136,12 +117,12 @@ class RepairTarget:
 
     @property
     def is_metadata(self) -> bool:
-        return self.partition is not None and self.partition[0] == METADATA_TOPIC
+        return self.partition is not None and self.partition[0] == segment_files.METADATA_TOPIC
 
     @cached_property
     def is_07(self) -> bool:
         """Whether offsets are positions, so that only the end of a file can be removed."""
-        return self.partition is not None and any(name.endswith(LOG_07) for name in file_names(self.path))
+        return self.partition is not None and any(name.endswith(LOG_07) for name in segment_files.file_names(self.path))
 
     def removed_records(self, options: Options) -> int:
         """Returns the number of intact records that `kseg recover` with these options would remove."""
@@ -193,12 +174,12 @@ class TargetLogDirectory:
     @cached_property
     def transaction_states(self) -> dict[int, TransactionState]:
         """The states in the __transaction_state partitions of the log directory, by producer id."""
-        return transaction_states(self.path)
+        return coordinators.transaction_states(self.path)
 
     @cached_property
-    def group_offsets(self) -> GroupOffsets | None:
+    def group_offsets(self) -> coordinators.GroupOffsets | None:
         """The committed offsets in the __consumer_offsets partitions of the log directory."""
-        return group_offsets(self.path)
+        return coordinators.group_offsets(self.path)
 
     def replica_count(self, topic: str, partition: int) -> int:
         """Returns the number of replicas, 0 if unknown."""
@@ -209,7 +190,7 @@ class TargetLogDirectory:
 
     def topic_id(self, topic: str) -> str | None:
         """Returns None if unknown, or if partitions disagree."""
-        if topic == METADATA_TOPIC:
+        if topic == segment_files.METADATA_TOPIC:
             return None
         try:
             found = self._topic_ids.find(topic)
@@ -227,7 +208,7 @@ def _is_partition(path: str) -> bool:
 
 def _is_log_directory(path: str) -> bool:
     try:
-        return bool(LOG_DIRECTORY_FILES & set(file_names(path)) or list_partitions(path))
+        return bool(LOG_DIRECTORY_FILES & set(segment_files.file_names(path)) or segment_files.list_partitions(path))
     except KsegError:
         return False
 
@@ -308,7 +289,7 @@ class Repairs:
         if file == "-" or "\0" in file or trees.find(file) is not None:
             return None
         is_directory = trees.isdir(file)
-        if os.path.basename(file).startswith(OWN_PREFIX) and is_directory:
+        if os.path.basename(file).startswith(segment_files.OWN_PREFIX) and is_directory:
             return os.path.dirname(file) or "."
         if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
             return file
@@ -316,7 +297,7 @@ class Repairs:
         if not trees.isdir(parent):
             return None
         if self._is_partition(parent):
-            return parent if is_part_of_log(os.path.basename(file)) or not trees.isfile(file) else None
+            return parent if segment_files.is_part_of_log(os.path.basename(file)) or not trees.isfile(file) else None
         is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
         return parent if is_own and self._is_log_directory(parent) else None
 
@@ -574,7 +555,7 @@ class RecoveryChecks:
     def metadata_refusal(self, directory: str) -> str:
         """Returns why a node does not start on the cluster's metadata in a log directory, "" if it does."""
         found, _ = self._judged(os.path.join(directory, METADATA_PARTITION), replace(self._settings, level=QUICK))
-        bootstrap = os.path.join(directory, BOOTSTRAP)
+        bootstrap = os.path.join(directory, segment_files.BOOTSTRAP)
         if trees.lexists(bootstrap):
             judge_snapshot(bootstrap, Report(found.append), FULL)
         for finding in found:

@@ -217,7 +217,6 @@ class _Lacking:
             self.shown.append(found)
 
 
-
 class ReplicaComparison:
     """Compares two replicas and reports the differences. ``is_compacted``: whether the log is known to be compacted.
 

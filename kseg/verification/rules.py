@@ -26,13 +26,12 @@ def rules_of(partition: Partition) -> list[Rule]:
 @cache
 def _of_whole_partitions() -> tuple[type[Rule], ...]:
     """Returns the rules for whole partitions, imported on first use."""
-    from kseg.verification.checkpoints import CheckpointRule, EpochRule, ForeignBatchRule, PendingChangeRule
-    from kseg.verification.metadata import MetadataLogRule, RemoteMetadataRule, TopicIdRule
-    from kseg.verification.side_files import LeftoverRule
+    from kseg.verification import metadata, side_files
 
     return (
-        BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
-        MetadataLogRule, RemoteMetadataRule, PendingChangeRule, ForeignBatchRule,
+        BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
+        side_files.LeftoverRule, metadata.TopicIdRule, metadata.MetadataLogRule, metadata.RemoteMetadataRule,
+        side_files.PendingChangeRule, side_files.ForeignBatchRule,
     )  # fmt: skip
 
 

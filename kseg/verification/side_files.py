@@ -1,35 +1,30 @@
-"""Checks side files by themselves, and files of a partition that are not part of its log."""
+"""Checks the files beside the segments of a partition: checkpoints, leftovers, pending changes, single side files."""
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
-from kseg.findings.table import ERROR
-from kseg.formats.suffixes import (
-    CLEANED,
-    DELETED,
-    LEFTOVER_SUFFIXES,
-    LOG,
-    LOG_SUFFIXES,
-    SIDE_SUFFIXES,
-    SNAPSHOT,
-    SWAP,
-    TRANSACTION_INDEX,
-)
+from kseg.findings.table import DECISION, ERROR
+from kseg.formats import suffixes
 from kseg.kernel.layout.rows import CRC_RIGHT
-from kseg.segment.files import CLEAN_SHUTDOWN, PARTITION_FILES, QUORUM_STATE, SegmentFile, segment_file, segment_stem
+from kseg.kernel.state import indexing as kernel
+from kseg.segment import files as segment_files
+from kseg.segment.files import SegmentFile, segment_stem
 from kseg.segment.paths import some
 from kseg.segment.survey import FULL, QUICK, HeaderRows, open_survey
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.kinds import SideFile, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, integer
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, integer
 from kseg.stores import trees
+from kseg.stores.no_follow import resolved
+from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import named, open_source
-from kseg.verification.gaps import shows_cleaning
+from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
 from kseg.verification.partition import (
     CheckedSegment,
@@ -49,10 +44,10 @@ from kseg.verification.partition import (
 # Sources: LogLoader, LogFileUtils and ProducerStateManager.listSnapshotFiles of Kafka 4.3.1.
 
 _DIGITS = 20
-_USUAL = frozenset({LOG, *SIDE_SUFFIXES})
-_NEEDS_NUMBER = (LOG, *SIDE_SUFFIXES, CLEANED, SWAP)
+_USUAL = frozenset({suffixes.LOG, *suffixes.SIDE_SUFFIXES})
+_NEEDS_NUMBER = (suffixes.LOG, *suffixes.SIDE_SUFFIXES, suffixes.CLEANED, suffixes.SWAP)
 _SNAPSHOT = r"[0-9]+-[0-9]+(-[^.]*)?\.checkpoint(\.deleted|\..*part)?"
-_ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
+_ENDINGS = (*suffixes.LOG_SUFFIXES, *suffixes.SIDE_SUFFIXES)
 
 
 class _Extent(NamedTuple):
@@ -77,7 +72,7 @@ class LeftoverRule(Rule):
             return
         self._names(sorted(odd))
         if not partition.own_name.endswith("-delete"):
-            self._leftovers(sorted(name for name in odd if name.endswith(LEFTOVER_SUFFIXES)))
+            self._leftovers(sorted(name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.partition.name, name)
@@ -89,7 +84,7 @@ class LeftoverRule(Rule):
             if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
                 text = f"a broker reads the name {name} up to its first dot as an offset"
                 self.report.add("broker-would-not-start", self._path(name), text)
-            elif name.endswith(LOG) and len(stem) != _DIGITS:
+            elif name.endswith(suffixes.LOG) and len(stem) != _DIGITS:
                 text = f"a broker opens {segment_stem(int(stem))}.log instead, and creates it if it is missing"
                 self.report.add("unpadded-name", self._path(name), text)
             elif not _is_known(name):
@@ -100,10 +95,10 @@ class LeftoverRule(Rule):
 
     def _leftovers(self, names: list[str]) -> None:
         names = [name for name in names if not name.endswith(".checkpoint.deleted")]
-        deleted = [name for name in names if name.endswith(DELETED)]
-        cleaned = [name for name in names if name.endswith(CLEANED)]
+        deleted = [name for name in names if name.endswith(suffixes.DELETED)]
+        cleaned = [name for name in names if name.endswith(suffixes.CLEANED)]
         lowest = min((base for name in cleaned if (base := _base(name)) is not None), default=None)
-        swaps = [name for name in names if name.endswith(SWAP) and _base(name) is not None]
+        swaps = [name for name in names if name.endswith(suffixes.SWAP) and _base(name) is not None]
         undone = [name for name in swaps if lowest is not None and (_base(name) or 0) >= lowest]
         swaps = [name for name in swaps if name not in undone]
         for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
@@ -130,7 +125,7 @@ class LeftoverRule(Rule):
             self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base, details=details)
             index = log.name.replace(".log.", ".index.")
             # The old index is removed with the range, unless the range is empty.
-            is_kept = log.last < 0 and index.removesuffix(SWAP) in self.partition.names
+            is_kept = log.last < 0 and index.removesuffix(suffixes.SWAP) in self.partition.names
             if index not in names and not is_kept:
                 self.report.add("swap-without-index", self._path(log.name), "it has no .index.swap", offset=log.base)
         if not self.partition.is_compacted:
@@ -174,7 +169,7 @@ class LeftoverRule(Rule):
             details = {"firstOffset": first, "lastOffset": file.last}
             text = f"offsets {first} to {file.last} are in no other file of the partition, and a start removes it"
             # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
-            severity = None if file.name.endswith(DELETED) else ERROR
+            severity = None if file.name.endswith(suffixes.DELETED) else ERROR
             self.report.add(
                 "leftover-holds-data", self._path(file.name), text, offset=first, severity=severity, details=details
             )
@@ -204,16 +199,16 @@ def misnamed_files(partition: Partition) -> list[str]:
 def _is_usual(name: str) -> bool:
     """Whether the name is one of a segment's file."""
     is_named = name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit() and integer(name[:_DIGITS], 64) is not None
-    return is_named or name in PARTITION_FILES
+    return is_named or name in segment_files.PARTITION_FILES
 
 
 def _is_known(name: str) -> bool:
     """Whether any release leaves files with such a name in a partition."""
-    for leftover in (*LEFTOVER_SUFFIXES, ".tmp"):
+    for leftover in (*suffixes.LEFTOVER_SUFFIXES, ".tmp"):
         name = name.removesuffix(leftover)
     stem = name.partition(".")[0]
     return (
-        name in PARTITION_FILES
+        name in segment_files.PARTITION_FILES
         or (name.endswith(_ENDINGS) and stem.isdigit())
         or re.fullmatch(_SNAPSHOT, name) is not None
     )
@@ -227,15 +222,15 @@ SHOWN_PROBLEMS = 1000
 """Limit of problems reported for one file; random bytes give one per entry."""
 
 _CODES = {
-    TRANSACTION_INDEX: "transaction-index-damaged",
-    SNAPSHOT: "producer-snapshot-damaged",
+    suffixes.TRANSACTION_INDEX: "transaction-index-damaged",
+    suffixes.SNAPSHOT: "producer-snapshot-damaged",
     LEADER_EPOCHS: "leader-epochs-damaged",
     ".leader_epoch_checkpoint": "leader-epochs-damaged",
     **dict.fromkeys(OFFSET_CHECKPOINTS, "unreadable-checkpoint"),
     PARTITION_METADATA: "bad-partition-metadata",
     META_PROPERTIES: "bad-meta-properties",
-    CLEAN_SHUTDOWN: "bad-clean-shutdown",
-    QUORUM_STATE: "bad-quorum-state",
+    segment_files.CLEAN_SHUTDOWN: "bad-clean-shutdown",
+    segment_files.QUORUM_STATE: "bad-quorum-state",
 }
 _OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
 
@@ -266,13 +261,13 @@ def judge_side_file(partition: Partition, side: SideFile, progress: Callable[[in
 
 def _judge_index(partition: Partition, side: SideFile, progress: Callable[[int], None]) -> None:
     rule = IndexRule(partition, {side.kind: side.path})
-    log = side.beside(LOG)
+    log = side.beside(suffixes.LOG)
     if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
-        judge_segments(partition, [segment_file(log)], [rule], progress)
+        judge_segments(partition, [segment_files.segment_file(log)], [rule], progress)
         return
     with open_source(side.path) as source:
         size = source.size
-    file = SegmentFile(log, LOG, side.leftover, side.base_offset, None, partition.topic, partition.number)
+    file = SegmentFile(log, suffixes.LOG, side.leftover, side.base_offset, None, partition.topic, partition.number)
     segment = CheckedSegment(file, 0, True)
     partition.settings = replace(partition.settings, level=QUICK)
     rule.begin(segment)
@@ -284,3 +279,246 @@ def _judge_index(partition: Partition, side: SideFile, progress: Callable[[int],
 def _count(partition: Partition, size: int) -> None:
     partition.report.totals.files += 1
     partition.report.totals.bytes += size
+
+
+# Reports segments whose batches belong to another partition (`kseg.logdir.belonging`).
+#
+# All files of the partition are read again for it, so this is done only after another finding that such batches
+# cause.
+
+_CAUSED = (
+    "segments-overlap", "offset-outside-segment", "batch-out-of-order", "wrong-base-offset", "gap-unexplained",
+    "leader-epoch-falls", "leader-epochs-mismatch", "leader-epochs-beyond-end", "producer-sequence-gap",
+    "producer-epoch-falls", "producer-snapshot-mismatch", "producer-snapshot-beyond-end", "batch-outside-transaction",
+    "transaction-index-incomplete", "transaction-index-wrong-entry", "index-misleads", "index-beyond-log",
+    "time-index-mismatch", "time-index-beyond-log", "time-index-incomplete", "high-watermark-beyond-end",
+    "recovery-point-beyond-end",
+)  # fmt: skip
+"""Findings that foreign batches cause."""
+
+
+class ForeignBatchRule(Rule):
+    """Weighs the evidence after all other rules."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        self._before = self._caused()
+
+    def _caused(self) -> int:
+        codes = self.report.totals.codes
+        return sum(codes.get(code, 0) for code in _CAUSED) if codes else 0
+
+    def finish(self) -> None:
+        partition = self.partition
+        is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
+        if partition.settings.level == QUICK or not is_log or self._caused() == self._before:
+            return
+        from kseg.logdir.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
+
+        for one in foreign_segments(partition.directory or "", partition.broker):
+            if partition.settings.is_live and one.path == partition.segments[-1].path:
+                continue  # its side files were read at other moments
+            text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
+            self.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
+
+
+# Finds interrupted changes of kseg in a partition; `kseg.changes` completes or reverts them.
+
+
+class PendingChangeRule(Rule):
+    """Reads the quarantine of a partition, if there is one."""
+
+    def finish(self) -> None:
+        if not any(name.startswith(segment_files.OWN_PREFIX) for name in self.partition.others or ()):
+            return
+        from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
+        from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
+
+        # A log directory may be a link; nothing follows links in the quarantine.
+        directory = resolved(self.partition.name)
+        if not trees.lexists(folder_of(directory)):
+            return
+        try:
+            check_folder(directory)
+            for change in pending(directory):
+                text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
+                self.report.add("pending-change", folder_of(directory), text, details={"command": change.command})
+            if left := leftovers(directory):
+                text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
+                self.report.add("pending-change", folder_of(directory), text, details={"count": len(left)})
+            accepted_gaps(directory)  # raises if its files cannot be read
+        except KsegError as error:
+            self.report.add("pending-change", folder_of(directory), str(error), needs=DECISION)
+
+
+# Checks the offsets of a partition in the log directory's checkpoints against the start and end of its log.
+#
+# Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.3.1.
+
+
+class CheckpointRule(Rule):
+    """Compares after all segments were read."""
+
+    def finish(self) -> None:
+        partition, broker = self.partition, self.partition.broker
+        if (extent := partition.extent) is None:
+            return
+        _, end = extent
+        for code, name, offset in (
+            ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
+            ("log-start-beyond-end", "the log start offset", broker.log_start_offset),
+            ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
+            ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
+        ):
+            if offset is not None and offset > end and offset > outlook_of(partition).next_offset:
+                details = {"checkpointOffset": offset, "logEndOffset": end}
+                self.report.add(
+                    code, partition.name, f"{name} is {offset}, the log ends at {end}", offset=offset, details=details
+                )
+        if broker.log_start_offset is not None and broker.log_start_offset <= end:
+            self._below(broker.log_start_offset)
+
+    def _below(self, start: int) -> None:
+        """Reports segments below the log start offset."""
+        segments = self.partition.segments
+        below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
+        if below:
+            records = sum(before.records for before in below)
+            text = f"the log start offset is {start}; segments below it: {len(below)}"
+            details = {"startOffset": start, "segments": len(below), "removedRecords": records}
+            self.report.add(
+                "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details
+            )
+
+
+# Checks a whole partition against its checkpoints.
+#
+# An entry may start before the first remaining batch of its epoch: the cleaner removed earlier batches, or a leader was
+# elected and nothing was written. The first entry may start later: deleting records moves it to the log start.
+
+_CHANGE_LIMIT = 256
+"""Limit of changes of the epoch that one pass over headers returns."""
+_FIRST_BYTES = 4096
+"""Size of the first read; a larger read allocates a larger buffer."""
+_MAX_EPOCHS = 100_000
+"""Limit of epochs of the log, and of entries and problems of the file."""
+
+
+class _Run(NamedTuple):
+    """Batches of one epoch: offset of the first one, and the last offset before it, -1 if none."""
+
+    epoch: int
+    first_offset: int
+    offset_before: int
+
+
+class EpochRule(Rule):
+    """Collects the leader epochs of a partition's batches, and compares its checkpoint with them at the end."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        directory = partition.directory
+        # The epochs of a directory to be deleted are cleared when it is loaded.
+        is_kept = directory is not None and not directory.rstrip("/").endswith("-delete")
+        self._is_on = partition.settings.level != QUICK and partition.is_whole and is_kept
+        self._is_on_segment = False
+        if self._is_on:
+            self._path = os.path.join(directory or "", LEADER_EPOCHS)
+            self._state = kernel.EpochState()
+            self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
+            self._runs: list[_Run] = []
+
+    def begin(self, segment: CheckedSegment) -> None:
+        self._is_on_segment = self._is_on and segment.file.kind == suffixes.LOG
+
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        start = 0
+        while self._is_on_segment and start < headers.count:
+            start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)
+            for i in range(self._state.found):
+                at = i * kernel.CHANGE_WIDTH
+                self._change(_Run(*self._changes[at : at + kernel.CHANGE_WIDTH].tolist()))
+
+    def _change(self, run: _Run) -> None:
+        if run.epoch < 0:
+            # A broker clears the file when it appends a message without epoch.
+            self._runs.clear()
+        elif (not self._runs or run.epoch > self._runs[-1].epoch) and len(self._runs) < _MAX_EPOCHS:
+            self._runs.append(run)
+
+    def finish(self) -> None:
+        if not self._is_on or not any(segment.file.kind == suffixes.LOG for segment in self.partition.segments):
+            return
+        if LEADER_EPOCHS not in self.partition.names:
+            if not self.partition.is_bare:
+                self._missing("the file is missing")
+            return
+        try:
+            data = first_bytes(self._path, _FIRST_BYTES)
+            if len(data) == _FIRST_BYTES:
+                data = first_bytes(self._path, MAX_TEXT_BYTES)
+        except OSError as error:
+            self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
+            return
+        entries, is_readable = self._read(data)
+        if is_readable and not entries:
+            self._missing("it has no entries")
+        elif is_readable:
+            self._beyond_end(entries)
+            self._compare(entries)
+
+    def _missing(self, reason: str) -> None:
+        if self._runs:
+            latest = self._runs[-1]
+            text = f"{reason}; the latest epoch of the batches is {latest.epoch}"
+            details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
+            self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
+
+    def _read(self, data: bytes) -> tuple[Sequence[EpochEntry], bool]:
+        """Returns the entries that a broker keeps, and whether it can read the file."""
+        if (plain := plain_epochs(data)) and len(plain) <= _MAX_EPOCHS:
+            return plain, True
+        entries: list[EpochEntry] = []
+        for item in islice(read_leader_epochs(data), _MAX_EPOCHS):
+            if not isinstance(item, SideFileProblem):
+                while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
+                    entries.pop()
+                entries.append(item)
+            elif item.code == "unsorted":
+                self.report.add("leader-epochs-unsorted", self._path, item.message, item.position, item.length)
+            else:
+                self.report.add("leader-epochs-damaged", self._path, item.message, item.position, item.length)
+                return entries, False
+        return entries, True
+
+    def _beyond_end(self, entries: Sequence[EpochEntry]) -> None:
+        segments = self.partition.segments
+        end = max((segment.next_offset or 0 for segment in segments), default=0)
+        if segments[-1].is_damaged or self.partition.settings.is_live:
+            return
+        beyond = [entry for entry in entries if entry.start_offset > end]
+        if beyond and not segments[-1].has_grown():
+            for entry in beyond:
+                text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
+                details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
+                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
+
+    def _compare(self, entries: Sequence[EpochEntry]) -> None:
+        starts = {entry.epoch: entry.start_offset for entry in entries}
+        log_start = entries[0].start_offset
+        for i, run in enumerate(self._runs):
+            # Records below the first entry may have been deleted, even if their bytes remain.
+            is_last_below = i + 1 == len(self._runs) or self._runs[i + 1].first_offset > log_start
+            if run.first_offset < log_start and not (is_last_below and self._runs[-1].epoch > entries[-1].epoch):
+                continue
+            start = starts.get(run.epoch)
+            if start is None:
+                text = f"epoch {run.epoch} begins at offset {run.first_offset} and is not in it"
+            elif start > run.first_offset:
+                text = f"epoch {run.epoch} begins at offset {run.first_offset}, by the file at {start}"
+            elif start <= run.offset_before:
+                text = f"epoch {run.epoch} begins behind offset {run.offset_before}, by the file at {start}"
+            else:
+                continue
+            details = {"leaderEpoch": run.epoch, "firstOffset": run.first_offset, "startOffset": start}
+            self.report.add("leader-epochs-mismatch", self._path, text, offset=run.first_offset, details=details)

@@ -18,20 +18,9 @@ from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, BatchRow, HeaderRows
 from kseg.segment.times import show_span
+from kseg.sidefiles import producer_state
+from kseg.sidefiles.producer_state import Abort, ENTRY, ProducerStateEntry, ProducerStates
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
-from kseg.sidefiles.producer_state import (
-    ENTRY,
-    HEADER_BYTES,
-    MARKER_IGNORED,
-    MARKER_SETS_TIMESTAMP,
-    MAX_PRODUCERS,
-    Abort,
-    Event,
-    OngoingTransaction,
-    ProducerSnapshot,
-    ProducerStateEntry,
-    ProducerStates,
-)
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, Partition, Rule
@@ -124,7 +113,7 @@ class ProducerSnapshots:
             self._report.add("producer-snapshot-damaged", path, f"it cannot be read: {reason}")
 
     def _judge_bytes(self, path: str, buffer: Sliceable, is_known: bool) -> None:
-        snapshot = ProducerSnapshot(buffer)
+        snapshot = producer_state.ProducerSnapshot(buffer)
         if refusal := snapshot.kafka_refusal():
             problem = next(iter(snapshot.problems()), None)
             position, length = (problem.position, problem.length) if problem else (0, snapshot.size)
@@ -133,13 +122,13 @@ class ProducerSnapshots:
         elif is_known:
             self._compare(path, snapshot, buffer)
 
-    def _compare(self, path: str, snapshot: ProducerSnapshot, buffer: Sliceable) -> None:
-        if not self._states.is_complete or snapshot.readable_count > MAX_PRODUCERS:
+    def _compare(self, path: str, snapshot: producer_state.ProducerSnapshot, buffer: Sliceable) -> None:
+        if not self._states.is_complete or snapshot.readable_count > producer_state.MAX_PRODUCERS:
             return
         for number, entry, index in self._states.differing(snapshot, buffer):
             if text := self._misfit(entry, index):
                 offset = entry.last_offset if entry.last_offset >= 0 else None
-                self._found.add(path, text, HEADER_BYTES + number * ENTRY.size, None, offset)
+                self._found.add(path, text, producer_state.HEADER_BYTES + number * ENTRY.size, None, offset)
         if self._states.open_in_snapshot < self._states.state.open:
             # Up to 2.3 a broker dropped transactions below the log start, too.
             log_start = self._partition.broker.log_start_offset or 0
@@ -155,7 +144,7 @@ class ProducerSnapshots:
         if index < 0:
             return None if begins_later else f"producer {entry.producer_id} has no batch below it"
         wrong = ""
-        for marker_effect in (MARKER_SETS_TIMESTAMP, MARKER_IGNORED):
+        for marker_effect in (producer_state.MARKER_SETS_TIMESTAMP, producer_state.MARKER_IGNORED):
             right = self._states.entry(index, marker_effect)
             differing = _differing(entry, right, self._states.last_seen(index), begins_later)
             if not differing:
@@ -199,7 +188,12 @@ class ProducerSnapshots:
         self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity, details=details)
 
 
-def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: int, begins_later: bool) -> str | None:
+def _differing(
+    entry: ProducerStateEntry,
+    right: ProducerStateEntry,
+    last_seen: int,
+    begins_later: bool,
+) -> str | None:
     """Returns the first wrong field, None if all are right.
 
     A broker in which the producer had expired knows only later batches: perhaps only a marker, or no marker.
@@ -398,7 +392,7 @@ class ProducerRule(Rule):
                 return
             self._snapshots.reached()
 
-    def _event(self, segment: CheckedSegment, batch: BatchRow, event: Event) -> None:
+    def _event(self, segment: CheckedSegment, batch: BatchRow, event: producer_state.Event) -> None:
         kind, _, a, b, c = event
         self._shown[kind] += 1
         place = batch.position, batch.size, batch.first_offset
@@ -499,7 +493,7 @@ class ProducerRule(Rule):
             place = transaction.position, None, transaction.first_offset
             self.report.add(code, segment.path, text, *place, details=details)
 
-    def _age_ms(self, transaction: OngoingTransaction) -> int:
+    def _age_ms(self, transaction: producer_state.OngoingTransaction) -> int:
         """Returns its least age in ms: by the clock of brokers (markers), else by that of producers.
 
         If records are older than an earlier marker, their timestamps are not from a clock.

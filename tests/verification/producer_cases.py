@@ -10,9 +10,9 @@ from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
-from kseg.verification.checkpoints import EpochRule
 from kseg.verification.partition import CheckSettings, Partition, judge_segments
 from kseg.verification.report import Finding, Report
+from kseg.verification.side_files import EpochRule
 from kseg.verification.transactions import ProducerRule
 from verification.partitions import TESTDATA
 

@@ -213,17 +213,14 @@ def _plan(rows: list[Row]) -> Made:
     if not actions:
         return "Nothing would change.", "good", cards, []
     parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
-    noun = "file operation" if len(actions) == 1 else "file operations"
-    verdict = f"{len(actions):,} {noun} would be done: {parts}."
+    verdict = f"{plural(len(actions), 'file operation', 'file operations', ',')} would be done: {parts}."
     if compacted:
-        verdict = f"Compaction removes {compacted:,} {'record' if compacted == 1 else 'records'}. {verdict}"
-    harm = []
-    if damaged:
-        harm.append(plural(damaged, "damaged range", "damaged ranges"))
-    if left_out:
-        harm.append(f"{plural(left_out, 'intact record', 'intact records')} left out")
-    if missing:
-        harm.append(f"{plural(missing, 'offset', 'offsets')} missing")
-    if harm:
-        verdict = f"{', '.join(harm)}. {verdict}"
-    return verdict, "error" if removed or harm else "info", cards, []
+        verdict = f"Compaction removes {plural(compacted, 'record', 'records', ',')}. {verdict}"
+    harm = [
+        plural(damaged, "damaged range", "damaged ranges") if damaged else "",
+        f"{plural(left_out, 'intact record', 'intact records')} left out" if left_out else "",
+        f"{plural(missing, 'offset', 'offsets')} missing" if missing else "",
+    ]
+    if any(harm):
+        verdict = f"{', '.join(filter(None, harm))}. {verdict}"
+    return verdict, "error" if removed or any(harm) else "info", cards, []

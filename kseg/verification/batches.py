@@ -31,7 +31,7 @@ class GoodOffsets:
     """Reads the headers of a partition and completes the details of findings.
 
     A batch is good if its checksum is right and no problem of its records is an error. This is known when the next
-    headers arrive.
+    headers arrive. ``waiting``: details that lack the next good offset, after `complete`.
     """
 
     def __init__(self, scratch: Scratch) -> None:
@@ -41,7 +41,7 @@ class GoodOffsets:
         """A copy of the latest headers."""
         self._bad: set[int] = set()
         self._pending: list[tuple[int, Details]] = []
-        self._waiting: list[Details] = []
+        self.waiting: list[Details] = []
 
     def request(self, position: int, details: Details) -> None:
         """Adds ``lastGoodOffset`` and ``nextGoodOffset`` for a position in or after the latest headers.
@@ -55,15 +55,6 @@ class GoodOffsets:
         """Marks the batch at a position as bad: its records are unreadable under a right checksum."""
         self._bad.add(position)
 
-    def is_waiting(self, details: Details) -> bool:
-        """Whether these details lack the next good offset, after `complete`."""
-        return any(each is details for each in self._waiting)
-
-    @property
-    def are_waiting(self) -> bool:
-        """Whether any details lack the next good offset."""
-        return bool(self._waiting)
-
     def take(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         """Takes the next headers of a segment."""
         self.complete(segment)
@@ -73,7 +64,7 @@ class GoodOffsets:
     def complete(self, segment: CheckedSegment) -> None:
         """Completes the details for the headers so far; also at the end of a segment, before it is closed."""
         headers, self._headers = self._headers, _NO_HEADERS
-        if self._bad or self._pending or self._waiting:
+        if self._bad or self._pending or self.waiting:
             self._complete_details(segment, headers)
             return
         for i in range(headers.count - 1, -1, -1):
@@ -86,16 +77,16 @@ class GoodOffsets:
         lasts, columns = headers.lasts, enumerate(zip(headers.positions, headers.states, strict=True))
         good = [(at, i) for i, (at, state) in columns if state & CRC_RIGHT and at not in self._bad]
         firsts: dict[int, int] = {}
-        if good and self._waiting:
+        if good and self.waiting:
             firsts[0] = _first_offset(segment, headers[good[0][1]], self._scratch)
-            for details in self._waiting:
+            for details in self.waiting:
                 details["nextGoodOffset"] = firsts[0]
-            self._waiting.clear()
+            self.waiting.clear()
         for position, details in self._pending:
             behind = bisect_left(good, (position,))
             details["lastGoodOffset"] = lasts[good[behind - 1][1]] if behind else self._last
             if behind == len(good):
-                self._waiting.append(details)
+                self.waiting.append(details)
                 continue
             if behind not in firsts:
                 firsts[behind] = _first_offset(segment, headers[good[behind][1]], self._scratch)
@@ -130,8 +121,7 @@ def _buffer_at(segment: CheckedSegment, position: int) -> Sliceable:
 
 # Header fields of a batch with a problem, for the details of findings.
 
-_V2_FROM, _V1_FROM = fields.V2_ATTRIBUTES, fields.ENTRY_MAGIC
-"""Start of the bytes that the checksum covers."""
+_FACTS = ("firstOffset", "lastOffset", "recordCount", "producerId", "producerEpoch", "leaderEpoch")
 
 
 def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Details:
@@ -147,37 +137,23 @@ def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Det
     if size < message_set.MIN_BYTES:
         return {}
     magic = int.from_bytes(data[fields.ENTRY_MAGIC : fields.ENTRY_MAGIC + 1], "big", signed=True)
+    facts: list[int | None]
     if magic == fields.MAGIC_V2 and size >= record_batch.HEADER_BYTES:
         header = record_batch.parse_header(data)
-        return {
-            "magic": magic,
-            "storedChecksum": header.crc,
-            "computedChecksum": crc32c(bytes(data[_V2_FROM:])),
-            "firstOffset": header.base_offset,
-            "lastOffset": header.last_offset,
-            "recordCount": header.record_count,
-            "producerId": _known(header.producer_id),
-            "producerEpoch": _known(header.producer_epoch),
-            "leaderEpoch": _known(header.partition_leader_epoch),
-        }
-    if magic not in (0, 1):
+        stored, computed = header.crc, crc32c(bytes(data[fields.V2_ATTRIBUTES :]))
+        writer = header.producer_id, header.producer_epoch, header.partition_leader_epoch
+        facts = [header.base_offset, header.last_offset, header.record_count]
+        facts += [number if number >= 0 else None for number in writer]
+    elif magic in (0, 1):
+        message = message_set.parse_header(data)
+        stored, computed = message.crc, crc32(bytes(data[fields.ENTRY_MAGIC :]))
+        facts = [message.offset, message.offset, 1, None, None, None]
+        if message.codec:
+            facts[0] = facts[2] = None
+    else:
         return {"magic": magic}
-    message = message_set.parse_header(data)
-    return {
-        "magic": magic,
-        "storedChecksum": message.crc,
-        "computedChecksum": crc32(bytes(data[_V1_FROM:])),
-        "firstOffset": None if message.codec else message.offset,
-        "lastOffset": message.offset,
-        "recordCount": None if message.codec else 1,
-        "producerId": None,
-        "producerEpoch": None,
-        "leaderEpoch": None,
-    }
-
-
-def _known(number: int) -> int | None:
-    return number if number >= 0 else None
+    checksums = {"storedChecksum": stored, "computedChecksum": computed}
+    return {"magic": magic, **checksums, **dict(zip(_FACTS, facts, strict=True))}
 
 
 EVENT_LIMIT = 4096
@@ -384,13 +360,13 @@ class BatchRule(Rule):
     def end(self, segment: CheckedSegment) -> None:
         state, total = self._chain, self._valid
         self._good.complete(segment)
-        if not self._good.are_waiting:
+        if not self._good.waiting:
             self._add_postponed()
         for found in sorted(self._found, key=lambda found: found.position) if self._found else ():
             text = found.message
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
-            if not segment.is_last and self._good.is_waiting(found.details):
+            if not segment.is_last and any(details is found.details for details in self._good.waiting):
                 self._postponed.append((segment, found, text))
             else:
                 self._add(segment, found, text)

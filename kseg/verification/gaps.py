@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -87,39 +86,28 @@ _ENTRY_BYTES = 12
 """The size of the largest entry of an index."""
 
 
-class GapCause(Enum):
-    """The cause of gaps; DAMAGE: any but the cleaner."""
-
-    CLEANER = "cleaner"
-    DAMAGE = "damage"
-    UNKNOWN = "unknown"
-
-
-def cause_of_gaps(partition: Partition, before: int, are_scattered: bool) -> GapCause:
-    """Returns the cause of a partition's gaps. ``before``: offset at which the last one begins; ``are_scattered``: see
-    `is_scattered`."""
+def are_of_cleaner(partition: Partition, before: int, are_scattered: bool) -> bool | None:
+    """Whether the log cleaner made a partition's gaps, None if that is unknown. ``before``: offset at which the last
+    one begins; ``are_scattered``: see `is_scattered`."""
     if cleaner_reach(_batches(partition, before), before) < before:
-        return GapCause.DAMAGE
+        return False
     if are_scattered or _was_replaced(partition):
-        return GapCause.CLEANER
+        return True
     # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
     if partition.broker.is_known:
-        return GapCause.DAMAGE
-    return GapCause.CLEANER if shows_cleaning(partition) else GapCause.UNKNOWN
+        return False
+    return shows_cleaning(partition) or None
 
 
 def shows_cleaning(partition: Partition) -> bool:
     """Whether there are segments that only the cleaner leaves: next to their older version, or empty."""
-    return _was_replaced(partition) or any(map(_was_emptied, _closed(partition)))
+    closed = (segment for segment in partition.segments if not segment.is_last)
+    return _was_replaced(partition) or any(map(_was_emptied, closed))
 
 
 def is_scattered(gaps: int, batches: int) -> bool:
     """Whether a segment with these numbers of gaps and batches looks compacted."""
     return gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= batches
-
-
-def _closed(partition: Partition) -> list[CheckedSegment]:
-    return [segment for segment in partition.segments if not segment.is_last]
 
 
 def _was_replaced(partition: Partition) -> bool:
@@ -141,7 +129,9 @@ def lost_segments(partition: Partition) -> list[CheckedSegment]:
     """Returns the closed segments that are empty although an index has entries: it was not the cleaner that emptied
     them, because it writes new indexes."""
     return [
-        segment for segment in _closed(partition) if not (segment.size or segment.is_unread) and _is_indexed(segment)
+        segment
+        for segment in partition.segments
+        if not (segment.is_last or segment.size or segment.is_unread) and _is_indexed(segment)
     ]
 
 
@@ -304,15 +294,16 @@ class Gaps:
 
     def add_findings(self) -> None:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
-        found = (gap for gap in self._found if not _is_among(self._misplaced, gap))
-        self._found = [gap for gap in map(self._above_log_start, found) if gap.missing > 0]
+        for first, last in self._misplaced:
+            self._found = [gap for gap in self._found if gap.first < first or last < gap.last]
+        self._found = [gap for gap in map(self._above_log_start, self._found) if gap.missing > 0]
         if not self._found:
             return
         if any(gap.code == TRUNCATED for gap in self._found) and not outlook_of(self._partition).has_cuts:
             self._found = [gap._replace(code=None) if gap.code == TRUNCATED else gap for gap in self._found]
         report, accepted = self._report, self._accepted()
         open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and gap.range not in accepted]
-        cause = self._cause(open_gaps)
+        of_cleaner = self._are_of_cleaner(open_gaps)
         reach = self._cleaner_reach(open_gaps)
         lost = {segment.base_offset or 0: segment for segment in lost_segments(self._partition)}
         explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
@@ -321,13 +312,13 @@ class Gaps:
             if gap.range in accepted:
                 code = SALVAGED
             elif code != TRUNCATED:
-                is_cleaners = cause is GapCause.CLEANER and gap.first <= reach
+                is_explained = of_cleaner and gap.first <= reach
                 emptied = next((lost[base] for base in lost if gap.first <= base <= gap.last), None)
-                code = UNEXPLAINED if emptied or not is_cleaners else code or COMPACTED
+                code = UNEXPLAINED if emptied or not is_explained else code or COMPACTED
             if code not in (TRUNCATED, UNEXPLAINED):
                 explained[gap.file, code].append(gap)
                 continue
-            if code == TRUNCATED or cause is not GapCause.UNKNOWN:
+            if code == TRUNCATED or of_cleaner is not None:
                 missing_after = outlook_of(self._partition).still_missing(gap.first, gap.last)
                 if missing_after is None:
                     continue
@@ -335,9 +326,9 @@ class Gaps:
             text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
             if code == UNEXPLAINED and emptied is not None:
                 text = f"{text}; {emptied.file.name} is empty, and its indexes have entries"
-            elif code == UNEXPLAINED and cause is GapCause.CLEANER:
+            elif code == UNEXPLAINED and of_cleaner:
                 text = f"{text}; not by the cleaner: offset {reach} has no key, or that of an earlier record"
-            elif code == UNEXPLAINED and cause is GapCause.UNKNOWN and not self._is_active(gap):
+            elif code == UNEXPLAINED and of_cleaner is None and not self._is_active(gap):
                 severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
             details = _details(code, gap.first, gap.last, gap.missing)
             report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity, details=details)
@@ -346,7 +337,7 @@ class Gaps:
             text = f"gaps: {len(gaps)}, offsets missing in them: {missing}"
             details = _details(code, gaps[0].first, gaps[-1].last, missing, gaps=len(gaps))
             report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
-        if self._uncounted and cause is not GapCause.CLEANER:
+        if self._uncounted and not of_cleaner:
             report.more(UNEXPLAINED, self._partition.name, self._uncounted)
 
     def _above_log_start(self, gap: Gap) -> Gap:
@@ -354,13 +345,13 @@ class Gaps:
         start, end = self._partition.broker.log_start_offset or 0, self._partition.segments[-1].next_offset
         return gap._replace(first=max(gap.first, start)) if start <= (end or 0) else gap
 
-    def _cause(self, gaps: list[Gap]) -> GapCause:
+    def _are_of_cleaner(self, gaps: list[Gap]) -> bool | None:
         partition = self._partition
         if partition.is_compacted or not (gaps or self._uncounted):
-            return GapCause.CLEANER
-        cause = cause_of_gaps(partition, max(gap.first for gap in gaps or self._found), self.are_scattered)
-        partition.holds_gaps = cause is GapCause.CLEANER
-        return cause
+            return True
+        found = are_of_cleaner(partition, max(gap.first for gap in gaps or self._found), self.are_scattered)
+        partition.holds_gaps = found is True
+        return found
 
     def _cleaner_reach(self, gaps: list[Gap]) -> int:
         """Returns the offset after which no gap is the cleaner's: at level deep by the keys of a compacted log, else
@@ -395,7 +386,3 @@ class Gaps:
 
 def _details(code: str, first: int, last: int, missing: int, **more: int) -> dict[str, Any]:
     return {"firstMissing": first, "lastMissing": last, "missing": missing, **more, "class": _CLASSES[code]}
-
-
-def _is_among(ranges: list[tuple[int, int]], gap: Gap) -> bool:
-    return any(first <= gap.first and gap.last <= last for first, last in ranges)

@@ -138,10 +138,15 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
     seen: dict[tuple[str, int, str], str] = {}
     for name in directory.directories:
         path = os.path.join(directory.path, name)
-        if name.startswith(OWN_PREFIX) and _is_left(directory, name):
-            text = "new partitions were being written when a command was stopped: brokers do not start with its folder"
-            report.add("pending-change", path, text, severity=ERROR)
-        if name == REMOTE_INDEX_CACHE or name.startswith(OWN_PREFIX):
+        if name.startswith(OWN_PREFIX):
+            from kseg.changes.new_directories import is_left  # few log directories have been changed
+
+            if is_left(directory.path, name):
+                text = "new partitions were being written when a command was stopped"
+                text += ": brokers do not start with its folder"
+                report.add("pending-change", path, text, severity=ERROR)
+            continue
+        if name == REMOTE_INDEX_CACHE:
             continue
         parsed = topic_partition(name)
         if parsed is None:
@@ -157,12 +162,6 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
             before = seen.setdefault((*parsed, ending), name)
             if before != name:
                 report.add("broker-would-not-start", path, f"{before} and {name} are the same partition")
-
-
-def _is_left(directory: LogDirectory, name: str) -> bool:
-    from kseg.changes.new_directories import is_left
-
-    return is_left(directory.path, name)
 
 
 def topic_partition(name: str) -> tuple[str, int] | None:
@@ -201,25 +200,21 @@ def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Rep
         topic = name.rpartition("-")[0]
         of_topic[topic][topic_id].append(name)
         of_id[topic_id][topic].append(name)
+    wrong: list[tuple[str, list[str], str]] = []
     for topic, found in of_topic.items():
-        if len(found) > 1 and topic not in known:
+        if topic not in known:
             _, *fewer = sorted(found.items(), key=lambda item: -len(item[1]))
-            for topic_id, names in fewer:
-                text = f"topic id {topic_id}, other partitions of {topic} have another"
-                _mismatch(directory, names, topic_id, text, report)
+            text = f"other partitions of {topic} have another"
+            wrong += ((topic_id, names, f"topic id {topic_id}, {text}") for topic_id, names in fewer)
     for topic_id, topics in of_id.items():
-        if len(topics) > 1:
-            for topic, names in topics.items():
-                if topic not in known:
-                    others = some(sorted(topics.keys() - {topic}))
-                    text = f"topic id {topic_id} is that of {others}, too"
-                    _mismatch(directory, names, topic_id, text, report)
-
-
-def _mismatch(directory: LogDirectory, names: list[str], topic_id: str, text: str, report: Report) -> None:
-    for name in names:
-        path = os.path.join(directory.path, name, PARTITION_METADATA)
-        report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)
+        for topic, names in topics.items() if len(topics) > 1 else ():
+            if topic not in known:
+                others = some(sorted(topics.keys() - {topic}))
+                wrong.append((topic_id, names, f"topic id {topic_id} is that of {others}, too"))
+    for topic_id, names, text in wrong:
+        for name in names:
+            path = os.path.join(directory.path, name, PARTITION_METADATA)
+            report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)
 
 
 _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -236,10 +231,6 @@ class CheckedDirectory(NamedTuple):
     directory: LogDirectory
     topic_ids: dict[str, str | None]
     extents: dict[str, tuple[int, int]]
-
-    @property
-    def has_metadata(self) -> bool:
-        return self.directory.holds_metadata
 
     @property
     def ids(self) -> tuple[str | None, int | None]:
@@ -295,12 +286,12 @@ def _groups(together: list[CheckedDirectory]) -> list[list[CheckedDirectory]]:
     They are one node's, unless several have a metadata log or are replicas of each other: then each node has the
     directories with its ids.
     """
-    heads = [one for one in together if one.has_metadata]
+    heads = [one for one in together if one.directory.holds_metadata]
     if len(heads) < 2 and not _are_replicas(together):
         return [together] if together else []
     groups = {id(one): [one] for one in heads}
     for one in together:
-        if not one.has_metadata:
+        if not one.directory.holds_metadata:
             same = [head for head in heads if head.ids == one.ids]
             groups.setdefault(id(same[0] if len(same) == 1 else one), []).append(one)
     return list(groups.values())
@@ -322,7 +313,7 @@ class _Node:
         self.found, self.server = found, server
         self.directories = [one.directory for one in found]
         self.roots = [*(one.path for one in self.directories), *absent]
-        self.metadata = next((one.directory for one in found if one.has_metadata), None)
+        self.metadata = next((one for one in self.directories if one.holds_metadata), None)
 
     @property
     def is_kraft(self) -> bool:

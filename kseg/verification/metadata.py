@@ -16,8 +16,8 @@ from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
 from kseg.segment import files as segment_files
-from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.batches import RecordBatch
+from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
@@ -30,7 +30,7 @@ from kseg.verification.partition import CheckedSegment, Rule
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
-    from kseg.logdir.coordinators import GroupOffset, GroupOffsets
+    from kseg.logdir.coordinators import GroupOffsets
 
 # Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
 #
@@ -140,15 +140,12 @@ def judge_commits(offsets: "GroupOffsets", extents: Mapping[tuple[str, int], Log
             ("commit-below-start", [one for one in found if one.offset < extent.start],
              f"the log starts at {extent.start}"),
         ):  # fmt: skip
-            if groups:
-                _add_groups(code, extent.path, groups, text, report)
-
-
-def _add_groups(code: str, path: str, groups: "list[GroupOffset]", text: str, report: Report) -> None:
-    groups = sorted(groups, key=lambda one: (-one.offset, one.group))
-    names = some([f"{one.group} {one.offset}" for one in groups])
-    details = {"waitingGroups": [one.as_object() for one in groups], "count": len(groups)}
-    report.add(code, path, f"{text}; committed offsets of groups: {names}", offset=groups[0].offset, details=details)
+            if not groups:
+                continue
+            groups.sort(key=lambda one: (-one.offset, one.group))
+            text += f"; committed offsets of groups: {some([f'{one.group} {one.offset}' for one in groups])}"
+            details = {"waitingGroups": [one.as_object() for one in groups], "count": len(groups)}
+            report.add(code, extent.path, text, offset=groups[0].offset, details=details)
 
 
 class RemoteMetadataRule(Rule):

@@ -6,8 +6,8 @@ from functools import partial
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SNAPSHOT
 from kseg.logdir import remote_partitions
-from kseg.logdir.remote_partitions import Candidate, LocalLogs
 from kseg.logdir.log_directory import BrokerState, read_log_directory
+from kseg.logdir.remote_partitions import Candidate, LocalLogs
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees

@@ -28,8 +28,7 @@ from kseg.quantities import named_path, plural
 from kseg.recovery.options import BROKER, RecoverOptions, TopicIds
 from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
 from kseg.segment import files as segment_files
-from kseg.segment.files import LOG_DIRECTORY_FILES
-from kseg.segment.files import holds_segments
+from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
 from kseg.segment.survey import FULL, QUICK
 from kseg.segment.times import show_span
 from kseg.stores import trees

@@ -1,9 +1,8 @@
 """Collects findings: shows a limited number for each file and code, and counts all."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 from kseg.findings.table import DOUBTFUL, ERROR, INFO, KINDS, OFFLINE, REFUSED, WARNING, severity_of
@@ -54,22 +53,22 @@ class Totals:
     bytes: int = 0
     batches: int = 0
     records: int = 0
-    severities: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
-    codes: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    severities: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
     not_judged: int = 0
     partitions: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def errors(self) -> int:
-        return self.severities.get(ERROR, 0)
+        return self.severities[ERROR]
 
     @property
     def warnings(self) -> int:
-        return self.severities.get(WARNING, 0)
+        return self.severities[WARNING]
 
     @property
     def infos(self) -> int:
-        return self.severities.get(INFO, 0)
+        return self.severities[INFO]
 
     def add(self, other: "Totals") -> None:
         """Adds the totals of another part of the same check."""
@@ -78,10 +77,8 @@ class Totals:
         self.batches += other.batches
         self.records += other.records
         self.not_judged += other.not_judged
-        for severity, count in other.severities.items():
-            self.severities[severity] += count
-        for code, count in other.codes.items():
-            self.codes[code] += count
+        self.severities.update(other.severities)
+        self.codes.update(other.codes)
         self.partitions += other.partitions
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -170,8 +167,8 @@ class Report:
         self.starts: list[NodeStart] = []
         self.show = show
         self.ignored = frozenset(ignored)
-        self._shown: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._unshown: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._shown: Counter[tuple[str, str]] = Counter()
+        self._unshown: Counter[tuple[str, str]] = Counter()
 
     def add(
         self,

@@ -19,8 +19,8 @@ from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, BatchRow, HeaderRows
 from kseg.segment.times import show_span
 from kseg.sidefiles import producer_state
-from kseg.sidefiles.producer_state import Abort, ENTRY, ProducerStateEntry, ProducerStates
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
+from kseg.sidefiles.producer_state import ENTRY, Abort, ProducerStateEntry, ProducerStates
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, Partition, Rule

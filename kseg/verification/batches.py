@@ -279,7 +279,7 @@ class BatchRule(Rule):
             if not 0 <= batch.magic <= (1 if segment.file.is_07 else 2):
                 code, text = "bad-magic", f"magic {batch.magic} names no format"
         elif kind == chain.NOT_RISING:
-            self._gaps.add_misplaced(max(b, 0), batch.last_offset)
+            self._gaps.misplaced.append((max(b, 0), batch.last_offset))
         elif kind == chain.WRONG_OFFSET and c:
             text, offset = f"its offset is {b}, between its neighbours it should be {a} or little more", b
         elif kind == chain.OUTSIDE:
@@ -347,8 +347,8 @@ class BatchRule(Rule):
 
     def _add_postponed(self) -> None:
         """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
-        for segment, found, text in self._postponed:
-            self._add(segment, found, text)
+        for postponed in self._postponed:
+            self._add(*postponed)
         self._postponed.clear()
 
     def _add(self, segment: CheckedSegment, found: _Found, text: str) -> None:

@@ -275,19 +275,8 @@ def _has_names_of_kafka(files: list[str]) -> bool:
     return any(paths.named_like_segment(name) or side_file(name) is not None for name in files)
 
 
-def _is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
-    """Whether a directory named like a partition contains directories and no file of a partition."""
-    has_directories = any(_is_directory_of_others(path, name) for name in others)
-    return has_directories and not any(side_file(name) is not None for name in files)
-
-
 def judge_partition(
-    directory: str,
-    settings: CheckSettings,
-    report: Report,
-    broker: BrokerState,
-    progress: Advance,
-    buffers: Buffers,
+    directory: str, settings: CheckSettings, report: Report, broker: BrokerState, progress: Advance, buffers: Buffers
 ) -> Partition:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     files_in, others = regular_and_other_names(directory)
@@ -305,7 +294,9 @@ def judge_partition(
     if others and not files:
         if inside.if_log_directory(directory, files_in, others):
             return partition
-        if _is_directory_above(directory, files_in, others) and inside.inside(directory):
+        # It may be above partitions although it is named like one.
+        has_directories = any(_is_directory_of_others(directory, name) for name in others)
+        if has_directories and not any(map(side_file, names)) and inside.inside(directory):
             return partition
     rules, census = rules_of(partition), None
     if settings.takes_census:

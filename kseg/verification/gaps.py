@@ -1,5 +1,6 @@
 """Classifies missing offsets of a partition: lost, removed by a salvage, or by the log cleaner, and what stops it."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -203,16 +204,13 @@ def _outlook(partition: Partition) -> Outlook:
     segments = partition.segments
     if partition.directory is None or partition.settings.is_live or any(segment.file.is_07 for segment in segments):
         return NOTHING_RESTORED
-    if not partition.is_whole and not _is_taken(segments[0]):
-        return _outlook_of_file(partition, segments[0])
+    if not partition.is_whole:
+        name = segments[0].file.name
+        is_named = name.partition(".")[0] == segment_stem(segments[0].base_offset or 0)
+        if not is_named or name.endswith(PACKED_SUFFIXES):
+            return _outlook_of_file(partition, segments[0])
     start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.settings.jobs)
     return Outlook(*forecast_salvage(partition.directory, start, partition.buffers.scratch))
-
-
-def _is_taken(segment: CheckedSegment) -> bool:
-    """Whether a salvage of its directory takes a file for a segment under its own name."""
-    name = segment.file.name
-    return name.partition(".")[0] == segment_stem(segment.base_offset or 0) and not name.endswith(PACKED_SUFFIXES)
 
 
 def _outlook_of_file(partition: Partition, segment: CheckedSegment) -> Outlook:
@@ -267,14 +265,15 @@ class _Further(NamedTuple):
 class Gaps:
     """The gaps of a partition; they are classified when the whole partition was read.
 
-    ``are_scattered``: one segment has so many that it looks compacted.
+    ``are_scattered``: one segment has so many that it looks compacted. ``misplaced``: ranges of offsets whose records
+    were found in a wrong place.
     """
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._report = partition.report
         self._found: list[Gap] = []
-        self._misplaced: list[tuple[int, int]] = []
+        self.misplaced: list[Range] = []
         self._further: list[_Further] = []
         self._uncounted = 0
         self.are_scattered = False
@@ -288,13 +287,9 @@ class Gaps:
             self._further.append(_Further(first, last, missing, count))
             self._uncounted += count
 
-    def add_misplaced(self, first: int, last: int) -> None:
-        """Adds offsets whose records were found in a wrong place."""
-        self._misplaced.append((first, last))
-
     def add_findings(self) -> None:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
-        for first, last in self._misplaced:
+        for first, last in self.misplaced:
             self._found = [gap for gap in self._found if gap.first < first or last < gap.last]
         self._found = [gap for gap in map(self._above_log_start, self._found) if gap.missing > 0]
         if not self._found:
@@ -302,6 +297,8 @@ class Gaps:
         if any(gap.code == TRUNCATED for gap in self._found) and not outlook_of(self._partition).has_cuts:
             self._found = [gap._replace(code=None) if gap.code == TRUNCATED else gap for gap in self._found]
         report, accepted = self._report, self._accepted()
+        # The cleaner never changes the active segment.
+        active_start = (self._partition.segments[-1].base_offset or 0) if self._partition.is_whole else math.inf
         open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and gap.range not in accepted]
         of_cleaner = self._are_of_cleaner(open_gaps)
         reach = self._cleaner_reach(open_gaps)
@@ -328,7 +325,7 @@ class Gaps:
                 text = f"{text}; {emptied.file.name} is empty, and its indexes have entries"
             elif code == UNEXPLAINED and of_cleaner:
                 text = f"{text}; not by the cleaner: offset {reach} has no key, or that of an earlier record"
-            elif code == UNEXPLAINED and of_cleaner is None and not self._is_active(gap):
+            elif code == UNEXPLAINED and of_cleaner is None and gap.first < active_start:
                 severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
             details = _details(code, gap.first, gap.last, gap.missing)
             report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity, details=details)
@@ -359,10 +356,6 @@ class Gaps:
         before = max((gap.first for gap in gaps), default=0)
         is_known = self._partition.settings.level == DEEP and self._partition.is_compacted
         return cleaner_reach(_batches(self._partition, before), before) if is_known else before
-
-    def _is_active(self, gap: Gap) -> bool:
-        """Whether the gap is in the active segment, which the cleaner never changes."""
-        return self._partition.is_whole and gap.first >= (self._partition.segments[-1].base_offset or 0)
 
     def _accepted(self) -> set[tuple[int, int]]:
         """Returns the gaps that were accepted with an earlier salvage or conversion."""

@@ -315,7 +315,9 @@ class _IndexReport:
         if not is_compared:
             return
         if self._suffix == INDEX:
-            self._density()
+            if (farthest := state.farthest) > SPARSE_BYTES:
+                text = f"no entry leads to any batch in the {farthest} bytes behind position {state.farthest_at}"
+                self._add("sparse", text, severity=WARNING if not walk.used else None)
         elif not wrong and not ends_with_zeros and self._rule.is_closed(self._segment):
             self._last_timestamp()
 
@@ -382,13 +384,6 @@ class _IndexReport:
             text = f"{rest} bytes at the end are less than an entry of {width}"
             self._add("bad-size", text, position=capacity * width, length=rest)
         return used < capacity
-
-    def _density(self) -> None:
-        farthest = self._walk.state.farthest
-        if farthest > SPARSE_BYTES:
-            start = self._walk.state.farthest_at
-            text = f"no entry leads to any batch in the {farthest} bytes behind position {start}"
-            self._add("sparse", text, severity=WARNING if not self._walk.used else None)
 
     def _last_timestamp(self) -> None:
         largest, last = self._walk.state.largest, self._walk.state.before_value

@@ -27,7 +27,7 @@ from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, Partit
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.verification.partition import CheckedSegment, Rule
-from kseg.verification.report import Report
+from kseg.verification.report import NO_DETAILS, Details, Report
 
 if TYPE_CHECKING:
     from kseg.logdir.coordinators import GroupOffsets
@@ -48,6 +48,10 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
     """Checks a snapshot, at level deep each record. Returns whether it is complete."""
     from kseg.formats.control import parse_control  # few log directories have snapshots
 
+    def is_bad(message: str, *place: int | None, details: Details = NO_DETAILS) -> bool:
+        report.add("bad-metadata-snapshot", path, message, *place, details=details)
+        return False
+
     first: Record | None = None
     last: Record | None = None
     totals = report.totals
@@ -57,14 +61,10 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
             totals.bytes += reader.source.size
             for item in reader:
                 if isinstance(item, Damage):
-                    report.add("bad-metadata-snapshot", path, item.message, item.position, item.length)
-                    return False
+                    return is_bad(item.message, item.position, item.length)
                 totals.batches += 1
                 if problems := item.check() if level == DEEP else item.problems:
-                    report.add(
-                        "bad-metadata-snapshot", path, problems[0].message, item.position, item.size, item.base_offset
-                    )
-                    return False
+                    return is_bad(problems[0].message, item.position, item.size, item.base_offset)
                 if not item.is_control:
                     totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []
@@ -73,15 +73,13 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                 last = records[-1] if records else None
             size = reader.source.size
     except KsegError as error:
-        report.add("bad-metadata-snapshot", path, str(error))
-        return False
+        return is_bad(str(error))
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
         if record is None or parse_control(record.key, record.value).type_id != wanted:
             position = size if wanted == SNAPSHOT_FOOTER else 0
             # Kafka 4.4.0 was seen to start on a snapshot that lacks nothing but its footer.
             details = {"reason": DOUBTFUL} if wanted == SNAPSHOT_FOOTER else {}
-            report.add("bad-metadata-snapshot", path, f"no {name}: it is not complete", position, details=details)
-            return False
+            return is_bad(f"no {name}: it is not complete", position, details=details)
     return True
 
 

@@ -166,25 +166,16 @@ class _Judge:
             try:
                 if not judge_objects(segment, self._report):
                     continue
-                candidate = self._segment(segment, partition)
+                judge_segment(segment, partition, self._settings, self._report, self._buffers, self._progress)
+                try:
+                    candidates.append(remote_partitions.candidate_of(segment))
+                except (ManifestError, ChunkError):
+                    is_complete = False  # reported with the segment
             except (KeyMissingError, PathError) as error:
                 self._fail(segment, error)
                 is_complete = False
-                continue
-            if candidate is None:
-                is_complete = False
-            else:
-                candidates.append(candidate)
         if is_complete and candidates:
             self._lineage(partition, candidates)
-
-    def _segment(self, segment: RemoteSegment, partition: RemotePartition) -> Candidate | None:
-        """Checks a segment. Returns its place in the lineage, None if it is unknown."""
-        judge_segment(segment, partition, self._settings, self._report, self._buffers, self._progress)
-        try:
-            return remote_partitions.candidate_of(segment)
-        except (ManifestError, ChunkError):
-            return None  # reported with the segment
 
     def _fail(self, segment: RemoteSegment, error: KsegError) -> None:
         self._report.totals.not_judged += 1

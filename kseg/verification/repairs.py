@@ -112,7 +112,11 @@ class RepairTarget:
         """Whether other nodes have the partition: by the cluster metadata, or by the voters of the metadata log."""
         if self.is_metadata:
             return self.is_only_voter is False
-        return self.partition is not None and self.root.replica_count(*self.partition) > 1
+        known = self.root.known
+        if self.partition is None or known is None or known.topics is None:
+            return False
+        topic_id = known.topics.ids.get(self.partition[0])
+        return bool(topic_id) and len(known.replicas(topic_id, self.partition[1])) > 1
 
     @property
     def is_metadata(self) -> bool:
@@ -148,8 +152,14 @@ class RepairTarget:
 
     @property
     def topic_id(self) -> str | None:
-        """The topic id by the cluster metadata, or by all other partitions of the topic."""
-        return None if self.partition is None else self.root.topic_id(self.partition[0])
+        """The topic id by the cluster metadata, or by all other partitions of the topic; None if these disagree."""
+        if self.partition is None or self.is_metadata:
+            return None
+        try:
+            found = self.root.topic_ids.find(self.partition[0])
+        except PathError:
+            return None
+        return None if found is None else found[0]
 
 
 class TargetLogDirectory:
@@ -159,15 +169,17 @@ class TargetLogDirectory:
         self.path, self.server = path, server
 
     @cached_property
-    def _known(self) -> LogDirectory | None:
+    def known(self) -> LogDirectory | None:
+        """Its own files, None if they cannot be read."""
         try:
             return read_log_directory(self.path)
         except PathError:
             return None
 
     @cached_property
-    def _topic_ids(self) -> TopicIds:
-        known = self._known.topics.ids if self._known is not None and self._known.topics is not None else {}
+    def topic_ids(self) -> TopicIds:
+        """The topic ids by the cluster metadata and by the partitions."""
+        known = self.known.topics.ids if self.known is not None and self.known.topics is not None else {}
         return TopicIds(self.path, lambda _: None, known.get)
 
     @cached_property
@@ -179,23 +191,6 @@ class TargetLogDirectory:
     def group_offsets(self) -> coordinators.GroupOffsets | None:
         """The committed offsets in the __consumer_offsets partitions of the log directory."""
         return coordinators.group_offsets(self.path)
-
-    def replica_count(self, topic: str, partition: int) -> int:
-        """Returns the number of replicas, 0 if unknown."""
-        if self._known is None or self._known.topics is None:
-            return 0
-        topic_id = self._known.topics.ids.get(topic)
-        return len(self._known.replicas(topic_id, partition)) if topic_id else 0
-
-    def topic_id(self, topic: str) -> str | None:
-        """Returns None if unknown, or if partitions disagree."""
-        if topic == segment_files.METADATA_TOPIC:
-            return None
-        try:
-            found = self._topic_ids.find(topic)
-        except PathError:
-            return None
-        return None if found is None else found[0]
 
 
 def _is_partition(path: str) -> bool:
@@ -313,7 +308,14 @@ class Repairs:
             if finding.code == _FOREIGN and (target := self.target_of(finding.file)) is not None:
                 self._foreign.add(target.path)
         repaired = [self.with_repair(finding) for finding in findings]
-        of_log = next((each.repair for each in repaired if each.repair and _repairs_log(each)), None)
+        of_log = next(
+            (
+                each.repair
+                for each in repaired
+                if each.repair and not each.needs and each.severity != INFO and KINDS[each.code].repair == SALVAGE
+            ),
+            None,
+        )
         if of_log is None:
             return repaired
         return [
@@ -456,11 +458,6 @@ class Repairs:
             else:
                 found[path, verb] = one
         return found
-
-
-def _repairs_log(finding: Finding) -> bool:
-    """Whether the repair of a finding changes a .log, and needs nothing from outside."""
-    return finding.needs is None and finding.severity != INFO and KINDS[finding.code].repair == SALVAGE
 
 
 def _step_order(wanted: _Wanted) -> tuple[bool, int]:

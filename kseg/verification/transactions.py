@@ -188,12 +188,7 @@ class ProducerSnapshots:
         self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity, details=details)
 
 
-def _differing(
-    entry: ProducerStateEntry,
-    right: ProducerStateEntry,
-    last_seen: int,
-    begins_later: bool,
-) -> str | None:
+def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: int, begins_later: bool) -> str | None:
     """Returns the first wrong field, None if all are right.
 
     A broker in which the producer had expired knows only later batches: perhaps only a marker, or no marker.
@@ -320,10 +315,6 @@ class TransactionIndexes:
             self._add_entry("transaction-index-wrong-entry", text, position, WARNING)
         return True
 
-    def _may_come(self, entry: AbortedTxn) -> bool:
-        """Whether the entry's marker was written after the segment was read."""
-        return entry.last_offset >= (self._segment.next_offset or 0) and (self._is_live or self._segment.has_grown())
-
     def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:
         if entry.version:
             brokers = "no broker starts" if entry.version_as_kafka_reads_it > 0 else "Kafka 4.4 does not start"
@@ -338,7 +329,9 @@ class TransactionIndexes:
             )
             text += f", whose transaction began at {abort.first_offset}" if abort.first_offset >= 0 else ""
             self._add_entry("transaction-index-wrong-entry", text, position, self._severity)
-        elif not self._segment.is_damaged and not self._may_come(entry):
+        elif not self._segment.is_damaged:
+            if entry.last_offset >= (self._segment.next_offset or 0) and (self._is_live or self._segment.has_grown()):
+                return  # the marker was written after the segment was read
             text = f"producer {entry.producer_id}: there is no marker of an aborted transaction at {entry.last_offset}"
             self._add_entry("transaction-index-wrong-entry", text, position, self._severity)
 

@@ -66,6 +66,7 @@ const pill = (severity, text) => el("span", "pill " + severity, text);
 // Columns are [key or function, title, shown, class]: 1 is that of a number. Null stands last in either order.
 // The label tells a screen reader which table it is.
 // Roles are set, because browsers take them from tables that are no longer laid out as such on narrow screens.
+const numbers = (titles) => Object.entries(titles).map(([field, title]) => [field, title, number, 1]);
 const classOf = (column) => (column[3] === 1 ? "number" : (column[3] ?? ""));
 const table = (columns, rows, label) => {
   const head = described(el("tr"), "row"),

@@ -20,9 +20,7 @@ const summary = () => {
       [
         ["format", "Format", name],
         ["compression", "Codec", name],
-        ["partitions", "Partitions", number, 1],
-        ["batches", "Batches", number, 1],
-        ["records", "Records", number, 1],
+        ...numbers({ partitions: "Partitions", batches: "Batches", records: "Records" }),
         SIZE,
       ],
       sums,
@@ -46,8 +44,7 @@ const summary = () => {
       [
         PARTITION,
         ...kinds.map(([field, label]) => [field, label, bytes, 1]),
-        ["nullValues", "Null values", number, 1],
-        ["emptyValues", "Empty values", number, 1],
+        ...numbers({ nullValues: "Null values", emptyValues: "Empty values" }),
         ["recordsPerHour", "Records an hour", (v) => number(v === null || v < 10 ? v : Math.round(v)), 1],
       ],
       [...rows].sort((a, b) => decompressed(b) - decompressed(a)),
@@ -55,7 +52,8 @@ const summary = () => {
     ),
   );
   const bySize = (some) => some.sort((a, b) => b.bytes - a.bytes);
-  const listed = (field) => rows.flatMap((row) => row[field].map((each) => ({ ...each, path: row.path })));
+  const within = (row, some) => some.map((each) => ({ ...each, path: row.path }));
+  const listed = (field) => rows.flatMap((row) => within(row, row[field]));
   tableSection(
     "header-keys",
     "Header keys",
@@ -69,9 +67,6 @@ const summary = () => {
     tableSection(field, title, [PARTITION, ["offset", "Offset", number, 1], SIZE], bySize(listed(field)), false);
   largestOf("largestRecords", "Largest records");
   largestOf("largestKeys", "Largest keys");
-  const tries = rows.flatMap((row) =>
-    row.whatIf ? [row.whatIfs ?? row.whatIf].flat().map((each) => ({ ...each, path: row.path })) : [],
-  );
   tableSection(
     "what-if",
     "Recompressed",
@@ -84,7 +79,7 @@ const summary = () => {
       [(row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1), "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
       ["megabytesPerSecond", "Speed", (v) => (v == null ? "–" : `${number(v)} MB/s`), 1],
     ],
-    tries,
+    rows.flatMap((row) => (row.whatIf ? within(row, [row.whatIfs ?? row.whatIf].flat()) : [])),
     false,
   );
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
@@ -98,8 +93,7 @@ const summary = () => {
         ["path", "Partition", (v) => Object.assign(el("span", "", base(v)), { title: name(v) }), "place"],
         SIZE,
         [(row) => row.bytes, "Of largest", bar],
-        ["files", "Segments", number, 1],
-        ["records", "Records", number, 1],
+        ...numbers({ files: "Segments", records: "Records" }),
         [formats, "Formats", name, "wide"],
         [harm, "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
         ["leastBaseTimestamp", "Oldest", minute],
@@ -130,9 +124,8 @@ const formats = (row) => {
 const problems = (row) => Object.values(row.problems).reduce((sum, each) => sum + each, 0);
 const harm = (row) => row.damagedBytes + problems(row);
 const harmText = (row) => {
-  const bad = problems(row);
   const parts = row.damagedBytes ? [bytes(row.damagedBytes)] : [];
-  if (bad) parts.push(bad === 1 ? "1 batch" : `${number(bad)} batches`);
+  if (problems(row)) parts.push(plural(problems(row), "batch", "batches"));
   return parts.join(", ");
 };
 const ratio = (row) => {
@@ -283,23 +276,22 @@ const removals = (row) =>
 
 const plan = () => {
   const actions = ofType("action");
-  const compactions = data.rows.filter((row) => row.type === "compaction" && row.records > row.kept);
+  const compactions = ofType("compaction");
   tableSection(
     "compactions",
     "Records before and after",
     [
       DIRECTORY,
-      ["records", "Records now", number, 1],
-      ["kept", "Records after", number, 1],
+      ...numbers({ records: "Records now", kept: "Records after" }),
       [removals, "Removed", name, "wide"],
       ["bytesBefore", "Size now", bytes, 1],
       ["bytesAfter", "Size after", bytes, 1],
     ],
-    [...compactions].sort((a, b) => b.bytesBefore - b.bytesAfter - (a.bytesBefore - a.bytesAfter)),
+    compactions
+      .filter((row) => row.records > row.kept)
+      .sort((a, b) => b.bytesBefore - b.bytesAfter - (a.bytesBefore - a.bytesAfter)),
   );
-  const stops = data.rows
-    .filter((row) => row.type === "compaction")
-    .flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
+  const stops = compactions.flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
   tableSection("stops", "Not cleaned", [DIRECTORY, ["reason", "Reason", name, "wide"]], stops);
   const groups = Map.groupBy(actions, (row) => holder(row.file));
   tableSection(

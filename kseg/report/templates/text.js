@@ -20,6 +20,7 @@ const name = (value) => {
 };
 const number = (value) =>
   value == null ? "–" : (typeof value === "string" ? BigInt(value) : value).toLocaleString("en-US");
+const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many}`;
 const bytes = (value) => {
   if (value == null) return "–";
   let size = value,

@@ -67,24 +67,17 @@ const verify = () => {
   const { partitions, findings } = data;
   const byPlace = Map.groupBy(findings, (finding) => finding.place);
   const order = partitions.map((partition, i) => ({ ...partition, i }));
-  order.sort(
-    (a, b) =>
-      b.counts[0] - a.counts[0] ||
-      b.counts[1] - a.counts[1] ||
-      b.counts[2] - a.counts[2] ||
-      (name(a.name) < name(b.name) ? -1 : 1),
-  );
+  const most = (a, b) => b.counts.map((count, i) => count - a.counts[i]).find(Boolean);
+  order.sort((a, b) => most(a, b) ?? (name(a.name) < name(b.name) ? -1 : 1));
 
   const wanted = { severities: new Set(), code: "", text: "", place: null };
   const list = el("div", "list");
-  const found = search("Text", (text) => {
-    wanted.text = text;
+  const want = (changed) => {
+    Object.assign(wanted, changed);
     show();
-  });
-  const chosen = button("", "", () => {
-    wanted.place = null;
-    show();
-  });
+  };
+  const found = search("Text", (text) => want({ text }));
+  const chosen = button("", "", () => want({ place: null }));
   const show = () => {
     const rows = findings.filter(
       (finding) =>
@@ -116,7 +109,7 @@ const verify = () => {
     if (!strip) return el("div", "facts soft small", "");
     const size = strip.segments.reduce((sum, each) => sum + each.size, 0);
     const many = strip.segments.length + strip.segmentsLeftOut;
-    const text = `${bytes(size)}, ` + (many === 1 ? "1 segment" : `${number(many)} segments`);
+    const text = `${bytes(size)}, ${plural(many, "segment", "segments")}`;
     const waits = partition.cleaner ? el("div", "cleaner", "cleaner: " + visible(partition.cleaner)) : null;
     return el("div", "facts soft small", text, waits);
   };
@@ -124,12 +117,10 @@ const verify = () => {
     const pills = el("span", "pills");
     severities.forEach((severity, i) => {
       if (!partition.counts[i]) return;
-      const text = `${number(partition.counts[i])} ${severity}${partition.counts[i] === 1 ? "" : "s"}`;
+      const text = plural(partition.counts[i], severity, severity + "s");
       const only = button("pill " + severity, text, () => {
-        wanted.place = partition.i;
-        wanted.severities = new Set([severity]);
         for (const chip of chips) press(chip, chip.dataset.severity === severity);
-        show();
+        want({ place: partition.i, severities: new Set([severity]) });
         document.getElementById("findings").scrollIntoView();
       });
       only.setAttribute("aria-label", `${text} of ${name(partition.name)}`);
@@ -203,10 +194,7 @@ const verify = () => {
   codes.firstChild.value = "";
   for (const code of [...new Set(findings.map((finding) => finding.code))].sort())
     codes.append(el("option", "", code));
-  codes.addEventListener("change", () => {
-    wanted.code = codes.selectedIndex ? codes.value : "";
-    show();
-  });
+  codes.addEventListener("change", () => want({ code: codes.value }));
   const heading = section(
     "findings",
     "Findings",
@@ -228,10 +216,7 @@ const verify = () => {
     [
       ["file", "Path", name],
       ["against", "Compared with", name],
-      ["same", "Equal", number, 1],
-      ["different", "Different", number, 1],
-      ["onlyHere", "Only here", number, 1],
-      ["onlyThere", "Only there", number, 1],
+      ...numbers({ same: "Equal", different: "Different", onlyHere: "Only here", onlyThere: "Only there" }),
       ["divergeAt", "Diverge at", number, 1],
     ],
     data.comparisons,

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED
@@ -27,7 +27,7 @@ from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, Partit
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.verification.partition import CheckedSegment, Rule
-from kseg.verification.report import NO_DETAILS, Details, Report
+from kseg.verification.report import Report
 
 if TYPE_CHECKING:
     from kseg.logdir.coordinators import GroupOffsets
@@ -48,8 +48,8 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
     """Checks a snapshot, at level deep each record. Returns whether it is complete."""
     from kseg.formats.control import parse_control  # few log directories have snapshots
 
-    def is_bad(message: str, *place: int | None, details: Details = NO_DETAILS) -> bool:
-        report.add("bad-metadata-snapshot", path, message, *place, details=details)
+    def is_bad(message: str, position: int | None = None, **more: Any) -> bool:
+        report.add("bad-metadata-snapshot", path, message, position, **more)
         return False
 
     first: Record | None = None
@@ -61,10 +61,10 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
             totals.bytes += reader.source.size
             for item in reader:
                 if isinstance(item, Damage):
-                    return is_bad(item.message, item.position, item.length)
+                    return is_bad(item.message, item.position, length=item.length)
                 totals.batches += 1
                 if problems := item.check() if level == DEEP else item.problems:
-                    return is_bad(problems[0].message, item.position, item.size, item.base_offset)
+                    return is_bad(problems[0].message, item.position, length=item.size, offset=item.base_offset)
                 if not item.is_control:
                     totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []

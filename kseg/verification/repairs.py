@@ -116,7 +116,7 @@ class RepairTarget:
         if self.partition is None or known is None or known.topics is None:
             return False
         topic_id = known.topics.ids.get(self.partition[0])
-        return bool(topic_id) and len(known.replicas(topic_id, self.partition[1])) > 1
+        return len(known.replicas(topic_id, self.partition[1])) > 1 if topic_id else False
 
     @property
     def is_metadata(self) -> bool:

@@ -193,7 +193,7 @@ class FindingsPage(FindingsPrinter):
         shown = {finding["code"] for finding in self._findings}
         data = {
             "kind": "verify",
-            "partitions": self._partitions(_cleaner_states(report)),
+            "partitions": self._partitions(report.totals.partitions),
             "findings": self._findings,
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
@@ -219,9 +219,10 @@ class FindingsPage(FindingsPrinter):
             self._counts.append(Counter())
         return self._places[directory]
 
-    def _partitions(self, cleaners: dict[str, str]) -> list[dict[str, Any]]:
-        """``cleaners``: what the log cleaner waits for, by the path of a compacted partition."""
+    def _partitions(self, census: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """``census``: the objects of `Census`, which tell what the log cleaner waits for."""
         roots, found = dict[str, LogDirectory | None](), []
+        cleaners = {str(row["path"]): row["cleaner"]["state"] for row in census if row["cleaner"] is not None}
         for directory, place in self._places.items():
             counts = self._counts[place]
             row: dict[str, Any] = {
@@ -237,13 +238,6 @@ class FindingsPage(FindingsPrinter):
             found.append(row)
         return found
 
-
-def _cleaner_states(report: Report) -> dict[str, str]:
-    return {
-        row["path"]: row["cleaner"]["state"]
-        for row in report.totals.partitions
-        if row["cleaner"] is not None and isinstance(row["path"], str)
-    }
 
 
 def _holder(file: str) -> str:

@@ -40,6 +40,13 @@ const section = (id, title, count, ...content) => {
   app.append(made);
   return heading;
 };
+// A section with a group of each item, of which `make` returns the title and what stands below it.
+const groupSection = (id, title, count, marks, items, make, whenEmpty) => {
+  const list = el("div", "list");
+  section(id, title, number(count), marks, list);
+  const grouped = ([head, ...parts]) => el("div", "group", el("h3", "", head), ...parts);
+  lazy(list, items, (item) => grouped(make(item)), whenEmpty);
+};
 const search = (label, change) => {
   const box = el("input");
   box.type = "search";

@@ -67,6 +67,7 @@ const summary = () => {
     tableSection(field, title, [PARTITION, ["offset", "Offset", number, 1], SIZE], bySize(listed(field)), false);
   largestOf("largestRecords", "Largest records");
   largestOf("largestKeys", "Largest keys");
+  const share = (row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1);
   tableSection(
     "what-if",
     "Recompressed",
@@ -76,7 +77,7 @@ const summary = () => {
       ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
       ["bytesBefore", "Now", bytes, 1],
       ["bytesAfter", "Then", bytes, 1],
-      [(row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1), "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
+      [share, "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
       ["megabytesPerSecond", "Speed", (v) => (v == null ? "–" : `${number(v)} MB/s`), 1],
     ],
     rows.flatMap((row) => (row.whatIf ? within(row, [row.whatIfs ?? row.whatIf].flat()) : [])),
@@ -163,90 +164,58 @@ const retention = () => {
     else if (row.type === "segmentRetention" && groups.length) groups[groups.length - 1].segments.push(row);
   }
   groups.sort((a, b) => b.row.bytes - b.row.bytesAfter - (a.row.bytes - a.row.bytesAfter));
-  const list = el("div", "list");
-  section(
-    "partitions",
-    "Partitions",
-    number(groups.length),
-    legend(["seg-a", "stays"], ["lost", "is deleted"], ["hw", "now", true]),
-    list,
-  );
   const rules = { logStart: "below the log start", size: "too much", time: "too old" };
-  lazy(
-    list,
-    groups,
-    ({ row, segments }) => {
-      const start = segments.map((each) => each.largestTimestamp).filter((ms) => ms !== null && ms >= 0);
-      const least = Math.min(row.now, ...start),
-        largest = Math.max(row.now, ...start, ...segments.map((each) => each.goesAt ?? 0)),
-        span = Math.max(1, largest - least);
-      const line = (segment) => {
-        const box = el("div", "timeline"),
-          bar = el("i", segment.rule ? "goes" : ""),
-          now = el("b");
-        const from = segment.largestTimestamp ?? row.now,
-          to = segment.goesAt ?? Math.max(from, row.now);
-        bar.style.left = (100 * (Math.min(from, to) - least)) / span + "%";
-        bar.style.width = (100 * Math.abs(to - from)) / span + "%";
-        now.style.left = (100 * (row.now - least)) / span + "%";
-        box.append(bar, now);
-        const when = segment.goesAt ? time(segment.goesAt) : segment.rule ? "now" : "not by time";
-        return described(box, "img", `newest record ${time(segment.largestTimestamp)}, deleted ${when}`);
-      };
-      const verdict = (segment) =>
-        segment.rule
-          ? pill("warning", rules[segment.rule] ?? segment.rule)
-          : segment.goesAt
-            ? "stays until " + time(segment.goesAt)
-            : segment.goesAfterBytes
-              ? `stays until ${bytes(segment.goesAfterBytes)} more`
-              : "stays" + (segment.held ? ": " + name(segment.held) : "");
-      const settings = {
-        "cleanup.policy": row.cleanupPolicy,
-        "retention.ms":
-          row.retentionMs > 0 ? `${row.retentionMs} = ${duration(row.retentionMs)}` : row.retentionMs,
-        "retention.bytes": row.retentionBytes > 0 ? bytes(row.retentionBytes) : row.retentionBytes,
-        "log start offset": row.logStartOffset,
-        "high watermark": row.highWatermark,
-      };
-      return el(
-        "div",
-        "group",
-        el("h3", "", name(row.directory)),
-        el(
-          "p",
-          "soft",
-          `${bytes(row.bytes)} now, ${bytes(row.bytesAfter)} after; ` +
-            Object.entries(settings)
-              .map(([key, v]) =>
-                row.sources[key] === "unknown"
-                  ? `${key} not known: assumed to be ${v === -1 ? "unlimited" : v}`
-                  : `${key} ${v === -1 ? "unlimited" : (v ?? "not known")}` +
-                    (row.sources[key] ? ` (${row.sources[key]})` : ""),
-              )
-              .join(", "),
-        ),
-        table(
-          [
-            ["file", "Segment", base, "place"],
-            ["size", "Size", bytes, 1],
-            ["baseOffset", "From offset", number, 1],
-            LAST_OFFSET,
-            [
-              "largestTimestamp",
-              "Newest record",
-              (v, segment) => time(v) + (segment.isFuture ? " (in the future)" : ""),
-            ],
-            [(segment) => segment.largestTimestamp, "Timeline", (v, segment) => line(segment)],
-            [(segment) => segment.rule ?? "", "Decision", (v, segment) => verdict(segment)],
-          ],
-          segments,
-          name(row.directory),
-        ),
-      );
-    },
-    "No partition.",
-  );
+  const verdict = (segment) => {
+    if (segment.rule) return pill("warning", rules[segment.rule] ?? segment.rule);
+    if (segment.goesAt) return "stays until " + time(segment.goesAt);
+    if (segment.goesAfterBytes) return `stays until ${bytes(segment.goesAfterBytes)} more`;
+    return "stays" + (segment.held ? ": " + name(segment.held) : "");
+  };
+  const setting = (row, key, value) => {
+    const v = value === -1 ? "unlimited" : value;
+    const source = row.sources[key];
+    if (source === "unknown") return `${key} not known: assumed to be ${v}`;
+    return `${key} ${v ?? "not known"}` + (source ? ` (${source})` : "");
+  };
+  const group = ({ row, segments }) => {
+    const start = segments.map((each) => each.largestTimestamp).filter((ms) => ms !== null && ms >= 0);
+    const least = Math.min(row.now, ...start),
+      largest = Math.max(row.now, ...start, ...segments.map((each) => each.goesAt ?? 0));
+    const share = (ms) => (100 * ms) / Math.max(1, largest - least) + "%";
+    const line = (segment) => {
+      const bar = el("i", segment.rule ? "goes" : ""),
+        now = el("b");
+      const from = segment.largestTimestamp ?? row.now,
+        to = segment.goesAt ?? Math.max(from, row.now);
+      bar.style.left = share(Math.min(from, to) - least);
+      bar.style.width = share(Math.abs(to - from));
+      now.style.left = share(row.now - least);
+      const when = segment.goesAt ? time(segment.goesAt) : segment.rule ? "now" : "not by time";
+      const label = `newest record ${time(segment.largestTimestamp)}, deleted ${when}`;
+      return described(el("div", "timeline", bar, now), "img", label);
+    };
+    const settings = {
+      "cleanup.policy": row.cleanupPolicy,
+      "retention.ms": row.retentionMs > 0 ? `${row.retentionMs} = ${duration(row.retentionMs)}` : row.retentionMs,
+      "retention.bytes": row.retentionBytes > 0 ? bytes(row.retentionBytes) : row.retentionBytes,
+      "log start offset": row.logStartOffset,
+      "high watermark": row.highWatermark,
+    };
+    const texts = Object.entries(settings).map(([key, value]) => setting(row, key, value));
+    const columns = [
+      ["file", "Segment", base, "place"],
+      ["size", "Size", bytes, 1],
+      ["baseOffset", "From offset", number, 1],
+      LAST_OFFSET,
+      ["largestTimestamp", "Newest record", (v, segment) => time(v) + (segment.isFuture ? " (in the future)" : "")],
+      [(segment) => segment.largestTimestamp, "Timeline", (v, segment) => line(segment)],
+      [(segment) => segment.rule ?? "", "Decision", (v, segment) => verdict(segment)],
+    ];
+    const text = `${bytes(row.bytes)} now, ${bytes(row.bytesAfter)} after; ` + texts.join(", ");
+    return [name(row.directory), el("p", "soft", text), table(columns, segments, name(row.directory))];
+  };
+  const marks = legend(["seg-a", "stays"], ["lost", "is deleted"], ["hw", "now", true]);
+  groupSection("partitions", "Partitions", groups.length, marks, groups, group, "No partition.");
 };
 
 // One row for the files of a segment that are deleted, made or replaced for the same reason.
@@ -341,54 +310,30 @@ const plan = () => {
     ],
     gaps,
   );
-  const list = el("div", "list");
-  section(
-    "actions",
-    "File operations",
-    number(actions.length),
-    legend(["before", "size before"], ["after", "size after"]),
-    list,
-  );
   const tones = { delete: "error", truncate: "warning", replace: "info", create: "good" };
   const harmed = new Set([...damages.map((row) => holder(row.file)), ...gaps.map((row) => name(row.directory))]);
   const lost = (rows) => rows.reduce((sum, row) => sum + row.removedBytes, 0);
-  lazy(
-    list,
-    [...groups].sort((a, b) => harmed.has(b[0]) - harmed.has(a[0]) || lost(b[1]) - lost(a[1])),
-    ([place, rows]) => {
-      const largest = Math.max(1, ...rows.map((row) => Math.max(row.oldSize ?? 0, row.newSize ?? 0)));
-      const sizes = (row) => {
-        const before = piece("before", (row.oldSize ?? 0) / largest);
-        return el("div", "sizes", before, piece("after", (row.newSize ?? 0) / largest));
-      };
-      const removed = (row) =>
-        row.removed
-          .map((each) =>
-            each.firstOffset == null
-              ? `${bytes(each.length)} at ${number(each.position)}`
-              : `offsets ${number(each.firstOffset)} to ${number(each.lastOffset)}`,
-          )
-          .slice(0, 5)
-          .join("; ");
-      return el(
-        "div",
-        "group",
-        el("h3", "", place),
-        table(
-          [
-            ["action", "Operation", (v) => pill(tones[v] ?? "info", name(v))],
-            ["file", "File", base, "place"],
-            ["oldSize", "Before", bytes, 1],
-            ["newSize", "After", bytes, 1],
-            [(row) => row.oldSize ?? 0, "Sizes", (v, row) => sizes(row)],
-            ["reason", "Reason", name],
-            [removed, "Removed", (v) => v],
-          ],
-          folded(rows),
-          place,
-        ),
-      );
-    },
-    "Nothing would change.",
-  );
+  const removed = (each) =>
+    each.firstOffset == null
+      ? `${bytes(each.length)} at ${number(each.position)}`
+      : `offsets ${number(each.firstOffset)} to ${number(each.lastOffset)}`;
+  const group = ([place, rows]) => {
+    const largest = Math.max(1, ...rows.map((row) => Math.max(row.oldSize ?? 0, row.newSize ?? 0)));
+    const size = (className, value) => piece(className, (value ?? 0) / largest);
+    const sizes = (row) => el("div", "sizes", size("before", row.oldSize), size("after", row.newSize));
+    const columns = [
+      ["action", "Operation", (v) => pill(tones[v] ?? "info", name(v))],
+      ["file", "File", base, "place"],
+      ["oldSize", "Before", bytes, 1],
+      ["newSize", "After", bytes, 1],
+      [(row) => row.oldSize ?? 0, "Sizes", (v, row) => sizes(row)],
+      ["reason", "Reason", name],
+      [(row) => row.removed.map(removed).slice(0, 5).join("; "), "Removed", (v) => v],
+    ];
+    return [place, table(columns, folded(rows), place)];
+  };
+  const worst = (a, b) => harmed.has(b[0]) - harmed.has(a[0]) || lost(b[1]) - lost(a[1]);
+  const marks = legend(["before", "size before"], ["after", "size after"]);
+  const sorted = [...groups].sort(worst);
+  groupSection("actions", "File operations", actions.length, marks, sorted, group, "Nothing would change.");
 };

@@ -74,43 +74,36 @@ const stripOf = (partition, findings) => {
     box.append(block(map, className, from, to));
     marks.push([from, to === null ? from : to, title]);
   };
+  const at = (offset) => positionOf(map, offset);
   for (const [first, last] of strip.aborted)
-    add(
-      "aborted",
-      positionOf(map, first),
-      positionOf(map, last),
-      `aborted transaction, offsets ${first} to ${last}`,
-    );
+    add("aborted", at(first), at(last), `aborted transaction, offsets ${first} to ${last}`);
   const codes = new Set();
   for (const finding of findings) {
-    const details = finding.details;
+    const segment =
+      finding.position !== null && map.segments.find((each) => name(each.name) === base(finding.file));
+    const place = segment && segment.start + Number(finding.position);
     if (finding.code.startsWith("gap-")) {
-      const first = Number(details.firstMissing ?? finding.offset ?? 0),
-        last = Number(details.lastMissing ?? first);
-      const segment =
-        LOST.has(finding.code) && finding.position !== null
-          ? map.segments.find((each) => name(each.name) === base(finding.file))
-          : null;
-      const from = segment ? segment.start + Number(finding.position) : positionOf(map, first),
-        to = segment ? from : Math.max(from, positionOf(map, last + 1));
-      add(LOST.has(finding.code) ? "lost" : "harmless", from, to, `${finding.code}: offsets ${first} to ${last}`);
-    } else if (finding.position !== null && finding.severity !== "info") {
-      const segment = map.segments.find((each) => name(each.name) === base(finding.file));
-      if (!segment) continue;
-      const from = segment.start + Number(finding.position);
-      add("damage", from, from + Number(finding.length ?? 0), `${finding.code} at position ${finding.position}`);
+      const first = Number(finding.details.firstMissing ?? finding.offset ?? 0),
+        last = Number(finding.details.lastMissing ?? first);
+      const isLost = LOST.has(finding.code);
+      const from = isLost && segment ? place : at(first),
+        to = isLost && segment ? place : Math.max(from, at(last + 1));
+      add(isLost ? "lost" : "harmless", from, to, `${finding.code}: offsets ${first} to ${last}`);
+    } else if (segment && finding.severity !== "info") {
+      const to = place + Number(finding.length ?? 0);
+      add("damage", place, to, `${finding.code} at position ${finding.position}`);
     } else continue;
     codes.add(finding.code);
   }
-  if (strip.firstOpenOffset != null) {
-    const from = positionOf(map, strip.firstOpenOffset);
-    add("open", from, map.total, `open transaction from offset ${strip.firstOpenOffset}`);
-    add("mark lso", from, null, `last stable offset ${strip.firstOpenOffset}`);
+  const { firstOpenOffset, logStartOffset, highWatermark } = strip;
+  if (firstOpenOffset != null) {
+    add("open", at(firstOpenOffset), map.total, `open transaction from offset ${firstOpenOffset}`);
+    add("mark lso", at(firstOpenOffset), null, `last stable offset ${firstOpenOffset}`);
   }
-  if (strip.logStartOffset)
-    add("mark start", positionOf(map, strip.logStartOffset), null, `log start offset ${strip.logStartOffset}`);
-  if (strip.highWatermark !== null)
-    add("mark hw", positionOf(map, strip.highWatermark), null, `high watermark ${strip.highWatermark}`);
+  if (logStartOffset)
+    add("mark start", at(logStartOffset), null, `log start offset ${logStartOffset}`);
+  if (highWatermark !== null)
+    add("mark hw", at(highWatermark), null, `high watermark ${highWatermark}`);
   const also = codes.size ? "; " + [...codes].join(", ") : "";
   described(box, "img", `${map.segments.length} segments, ${bytes(map.total)}` + also);
   const showAt = (event) => {

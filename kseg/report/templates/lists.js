@@ -75,7 +75,7 @@ const pill = (severity, text) => el("span", "pill " + severity, text);
 // Roles are set, because browsers take them from tables that are no longer laid out as such on narrow screens.
 const numbers = (titles) => Object.entries(titles).map(([field, title]) => [field, title, number, 1]);
 const classOf = (column) => (column[3] === 1 ? "number" : (column[3] ?? ""));
-const table = (columns, rows, label) => {
+const table = (label, rows, columns) => {
   const head = described(el("tr"), "row"),
     body = described(el("tbody"), "rowgroup");
   const value = (row, column) => (typeof column[0] === "function" ? column[0](row) : row[column[0]]);
@@ -150,7 +150,7 @@ const stack = (parts) => {
   return el("div", "", bar, list);
 };
 // A section with one table, unless the table would be empty.
-const tableSection = (id, title, columns, rows, isCounted = true) => {
+const tableSection = (id, title, isCounted, rows, columns) => {
   const count = isCounted ? number(rows.length) : null;
-  if (rows.length) section(id, title, count, table(columns, rows, title.toLowerCase()));
+  if (rows.length) section(id, title, count, table(title.toLowerCase(), rows, columns));
 };

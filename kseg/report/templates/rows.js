@@ -1,112 +1,84 @@
 // The pages of kseg dump --summary and --image, kseg retain --explain and of plans.
 const summary = () => {
   const rows = ofType("summary");
-  const forms = new Map();
-  for (const row of rows)
-    for (const form of row.forms) {
-      const key = `${form.format} ${form.compression}`,
-        sum = forms.get(key) ?? { ...form, batches: 0, records: 0, bytes: 0, partitions: 0 };
-      for (const field of ["batches", "records", "bytes"]) sum[field] += form[field];
-      sum.partitions += 1;
-      forms.set(key, sum);
-    }
-  const sums = [...forms.values()].sort((a, b) => b.bytes - a.bytes);
-  section(
-    "forms",
-    "Formats and codecs",
-    null,
-    stack(sums.map((form) => [`${form.format} ${form.compression}`, form.bytes, bytes(form.bytes)])),
-    table(
-      [
-        ["format", "Format", name],
-        ["compression", "Codec", name],
-        ...numbers({ partitions: "Partitions", batches: "Batches", records: "Records" }),
-        SIZE,
-      ],
-      sums,
-      "formats and codecs",
-    ),
+  const total = (some, field) => some.reduce((sum, each) => sum + each[field], 0);
+  const forms = Map.groupBy(
+    rows.flatMap((row) => row.forms),
+    (form) => `${form.format} ${form.compression}`,
   );
+  const sums = [...forms.values()].map((some) => {
+    const [batches, records, size] = ["batches", "records", "bytes"].map((field) => total(some, field));
+    return { ...some[0], partitions: some.length, batches, records, bytes: size };
+  });
+  sums.sort((a, b) => b.bytes - a.bytes);
+  const formShares = sums.map((form) => [`${form.format} ${form.compression}`, form.bytes, bytes(form.bytes)]);
+  const formTable = table("formats and codecs", sums, [
+    ["format", "Format", name],
+    ["compression", "Codec", name],
+    ...numbers({ partitions: "Partitions", batches: "Batches", records: "Records" }),
+    SIZE,
+  ]);
+  section("forms", "Formats and codecs", null, stack(formShares), formTable);
   const kinds = [
     ["keyBytes", "Keys"],
     ["valueBytes", "Values"],
     ["headerBytes", "Headers"],
     ["framingBytes", "Framing of records"],
     ["batchHeaderBytes", "Batch headers"],
-  ].map(([field, label]) => [field, label, rows.reduce((sum, row) => sum + row[field], 0)]);
+  ].map(([field, label]) => [field, label, total(rows, field)]);
   const decompressed = (row) => kinds.reduce((sum, [field]) => sum + row[field], 0);
-  section(
-    "bytes",
-    "Decompressed bytes",
-    bytes(rows.reduce((sum, row) => sum + decompressed(row), 0)),
-    stack(kinds.map(([, label, size]) => [label, size, bytes(size)])),
-    table(
-      [
-        PARTITION,
-        ...kinds.map(([field, label]) => [field, label, bytes, 1]),
-        ...numbers({ nullValues: "Null values", emptyValues: "Empty values" }),
-        ["recordsPerHour", "Records an hour", (v) => number(v === null || v < 10 ? v : Math.round(v)), 1],
-      ],
-      [...rows].sort((a, b) => decompressed(b) - decompressed(a)),
-      "decompressed bytes",
-    ),
-  );
+  const mostFirst = [...rows].sort((a, b) => decompressed(b) - decompressed(a));
+  const kindTable = table("decompressed bytes", mostFirst, [
+    PARTITION,
+    ...kinds.map(([field, label]) => [field, label, bytes, 1]),
+    ...numbers({ nullValues: "Null values", emptyValues: "Empty values" }),
+    ["recordsPerHour", "Records an hour", (v) => number(v === null || v < 10 ? v : Math.round(v)), 1],
+  ]);
+  const all = kinds.reduce((sum, [, , size]) => sum + size, 0);
+  const kindShares = kinds.map(([, label, size]) => [label, size, bytes(size)]);
+  section("bytes", "Decompressed bytes", bytes(all), stack(kindShares), kindTable);
   const bySize = (some) => some.sort((a, b) => b.bytes - a.bytes);
   const within = (row, some) => some.map((each) => ({ ...each, path: row.path }));
-  const listed = (field) => rows.flatMap((row) => within(row, row[field]));
-  tableSection(
-    "header-keys",
-    "Header keys",
-    [PARTITION, ["key", "Key", name], ["count", "Headers", number, 1], ["bytes", "Bytes", bytes, 1]],
-    bySize(listed("headerKeys")),
-    false,
-  );
-  const untold = rows.reduce((sum, row) => sum + row.otherHeaders, 0);
+  const listed = (field) => bySize(rows.flatMap((row) => within(row, row[field])));
+  tableSection("header-keys", "Header keys", false, listed("headerKeys"), [
+    PARTITION,
+    ["key", "Key", name],
+    ["count", "Headers", number, 1],
+    ["bytes", "Bytes", bytes, 1],
+  ]);
+  const untold = total(rows, "otherHeaders");
   if (untold) app.append(el("p", "soft", `${number(untold)} headers with further keys were only counted.`));
-  const largestOf = (field, title) =>
-    tableSection(field, title, [PARTITION, ["offset", "Offset", number, 1], SIZE], bySize(listed(field)), false);
-  largestOf("largestRecords", "Largest records");
-  largestOf("largestKeys", "Largest keys");
+  const offset = ["offset", "Offset", number, 1];
+  tableSection("largestRecords", "Largest records", false, listed("largestRecords"), [PARTITION, offset, SIZE]);
+  tableSection("largestKeys", "Largest keys", false, listed("largestKeys"), [PARTITION, offset, SIZE]);
   const share = (row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1);
-  tableSection(
-    "what-if",
-    "Recompressed",
-    [
-      PARTITION,
-      ["compression", "Codec", name],
-      ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
-      ["bytesBefore", "Now", bytes, 1],
-      ["bytesAfter", "Then", bytes, 1],
-      [share, "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
-      ["megabytesPerSecond", "Speed", (v) => (v == null ? "–" : `${number(v)} MB/s`), 1],
-    ],
-    rows.flatMap((row) => (row.whatIf ? within(row, [row.whatIfs ?? row.whatIf].flat()) : [])),
-    false,
-  );
+  const tries = rows.flatMap((row) => (row.whatIf ? within(row, [row.whatIfs ?? row.whatIf].flat()) : []));
+  tableSection("what-if", "Recompressed", false, tries, [
+    PARTITION,
+    ["compression", "Codec", name],
+    ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
+    ["bytesBefore", "Now", bytes, 1],
+    ["bytesAfter", "Then", bytes, 1],
+    [share, "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
+    ["megabytesPerSecond", "Speed", (v) => (v == null ? "–" : `${number(v)} MB/s`), 1],
+  ]);
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
   const bar = (size) => el("div", "sizes", piece("before", size / largest));
-  section(
-    "partitions",
-    "Partitions",
-    number(rows.length),
-    table(
-      [
-        ["path", "Partition", (v) => Object.assign(el("span", "", base(v)), { title: name(v) }), "place"],
-        SIZE,
-        [(row) => row.bytes, "Of largest", bar],
-        ...numbers({ files: "Segments", records: "Records" }),
-        [formats, "Formats", name, "wide"],
-        [harm, "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
-        ["leastBaseTimestamp", "Oldest", minute],
-        ["maxTimestamp", "Newest", minute],
-        [(row) => row.cleaner?.state ?? null, "Cleaner", (v) => (v === null ? "–" : name(v)), "wide"],
-        [ratio, "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],
-        ["batches", "Batches", number, 1],
-      ],
-      [...rows].sort((a, b) => harm(b) - harm(a)),
-      "partitions",
-    ),
-  );
+  const worstFirst = [...rows].sort((a, b) => harm(b) - harm(a));
+  const partitions = table("partitions", worstFirst, [
+    ["path", "Partition", (v) => Object.assign(el("span", "", base(v)), { title: name(v) }), "place"],
+    SIZE,
+    [(row) => row.bytes, "Of largest", bar],
+    ...numbers({ files: "Segments", records: "Records" }),
+    [formats, "Formats", name, "wide"],
+    [harm, "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
+    ["leastBaseTimestamp", "Oldest", minute],
+    ["maxTimestamp", "Newest", minute],
+    [(row) => row.cleaner?.state ?? null, "Cleaner", (v) => (v === null ? "–" : name(v)), "wide"],
+    [ratio, "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],
+    ["batches", "Batches", number, 1],
+  ]);
+  section("partitions", "Partitions", number(rows.length), partitions);
 };
 // Columns of several tables.
 const PARTITION = ["path", "Partition", base],
@@ -147,14 +119,13 @@ const image = () => {
       name,
       isNumber ? 1 : "wide",
     ]);
-    tableSection(`table-${at}`, row.title + place, columns, row.rows);
+    tableSection(`table-${at}`, row.title + place, true, row.rows, columns);
   });
-  const columns = [
+  tableSection("changes", "Changes", true, ofType("imageChange"), [
     ["change", "Change", name],
     ["recordType", "Record", name],
     ["data", "Fields", name, "wide"],
-  ];
-  tableSection("changes", "Changes", columns, ofType("imageChange"));
+  ]);
 };
 
 const retention = () => {
@@ -212,7 +183,7 @@ const retention = () => {
       [(segment) => segment.rule ?? "", "Decision", (v, segment) => verdict(segment)],
     ];
     const text = `${bytes(row.bytes)} now, ${bytes(row.bytesAfter)} after; ` + texts.join(", ");
-    return [name(row.directory), el("p", "soft", text), table(columns, segments, name(row.directory))];
+    return [name(row.directory), el("p", "soft", text), table(name(row.directory), segments, columns)];
   };
   const marks = legend(["seg-a", "stays"], ["lost", "is deleted"], ["hw", "now", true]);
   groupSection("partitions", "Partitions", groups.length, marks, groups, group, "No partition.");
@@ -246,70 +217,51 @@ const removals = (row) =>
 const plan = () => {
   const actions = ofType("action");
   const compactions = ofType("compaction");
-  tableSection(
-    "compactions",
-    "Records before and after",
-    [
-      DIRECTORY,
-      ...numbers({ records: "Records now", kept: "Records after" }),
-      [removals, "Removed", name, "wide"],
-      ["bytesBefore", "Size now", bytes, 1],
-      ["bytesAfter", "Size after", bytes, 1],
-    ],
-    compactions
-      .filter((row) => row.records > row.kept)
-      .sort((a, b) => b.bytesBefore - b.bytesAfter - (a.bytesBefore - a.bytesAfter)),
-  );
+  const freed = (row) => row.bytesBefore - row.bytesAfter;
+  const removing = compactions.filter((row) => row.records > row.kept).sort((a, b) => freed(b) - freed(a));
+  tableSection("compactions", "Records before and after", true, removing, [
+    DIRECTORY,
+    ...numbers({ records: "Records now", kept: "Records after" }),
+    [removals, "Removed", name, "wide"],
+    ["bytesBefore", "Size now", bytes, 1],
+    ["bytesAfter", "Size after", bytes, 1],
+  ]);
   const stops = compactions.flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
-  tableSection("stops", "Not cleaned", [DIRECTORY, ["reason", "Reason", name, "wide"]], stops);
+  tableSection("stops", "Not cleaned", true, stops, [DIRECTORY, ["reason", "Reason", name, "wide"]]);
   const groups = Map.groupBy(actions, (row) => holder(row.file));
-  tableSection(
-    "cuts",
-    "Where logs are truncated",
-    [
-      ["file", "File", name],
-      POSITION,
-      ["code", "Reason", name],
-      ["length", "Bytes removed", bytes, 1],
-      ["intactBatches", "Valid batches in them", number, 1],
-      ["intactRecords", "Valid records in them", number, 1],
-      ["nextOffset", "Log ends at offset", number, 1],
-    ],
-    ofType("cut"),
-  );
+  tableSection("cuts", "Where logs are truncated", true, ofType("cut"), [
+    ["file", "File", name],
+    POSITION,
+    ["code", "Reason", name],
+    ["length", "Bytes removed", bytes, 1],
+    ["intactBatches", "Valid batches in them", number, 1],
+    ["intactRecords", "Valid records in them", number, 1],
+    ["nextOffset", "Log ends at offset", number, 1],
+  ]);
   const damages = ofType("damage");
-  tableSection(
-    "damage",
-    "Damaged ranges",
-    [FILE, POSITION, ["length", "Bytes", bytes, 1], ["code", "Code", name], ["message", "What is wrong", name]],
-    damages,
-  );
-  tableSection(
-    "left-out",
-    "Intact batches left out",
-    [
-      FILE,
-      POSITION,
-      ["length", "Bytes", bytes, 1],
-      ["intactRecords", "Records", number, 1],
-      FIRST_OFFSET,
-      LAST_OFFSET,
-      ["message", "Why", name],
-    ],
-    ofType("leftOut"),
-  );
+  tableSection("damage", "Damaged ranges", true, damages, [
+    FILE,
+    POSITION,
+    ["length", "Bytes", bytes, 1],
+    ["code", "Code", name],
+    ["message", "What is wrong", name],
+  ]);
+  tableSection("left-out", "Intact batches left out", true, ofType("leftOut"), [
+    FILE,
+    POSITION,
+    ["length", "Bytes", bytes, 1],
+    ["intactRecords", "Records", number, 1],
+    FIRST_OFFSET,
+    LAST_OFFSET,
+    ["message", "Why", name],
+  ]);
   const gaps = data.rows.findLast((row) => row.type === "summary")?.gaps ?? [];
-  tableSection(
-    "gaps",
-    "Offsets that stay missing",
-    [
-      ["directory", "Partition", name, "place"],
-      FIRST_OFFSET,
-      LAST_OFFSET,
-      [(row) => BigInt(row.lastOffset) - BigInt(row.firstOffset) + 1n, "Offsets", number, 1],
-    ],
-    gaps,
-  );
+  tableSection("gaps", "Offsets that stay missing", true, gaps, [
+    ["directory", "Partition", name, "place"],
+    FIRST_OFFSET,
+    LAST_OFFSET,
+    [(row) => BigInt(row.lastOffset) - BigInt(row.firstOffset) + 1n, "Offsets", number, 1],
+  ]);
   const tones = { delete: "error", truncate: "warning", replace: "info", create: "good" };
   const harmed = new Set([...damages.map((row) => holder(row.file)), ...gaps.map((row) => name(row.directory))]);
   const lost = (rows) => rows.reduce((sum, row) => sum + row.removedBytes, 0);
@@ -330,7 +282,7 @@ const plan = () => {
       ["reason", "Reason", name],
       [(row) => row.removed.map(removed).slice(0, 5).join("; "), "Removed", (v) => v],
     ];
-    return [place, table(columns, folded(rows), place)];
+    return [place, table(place, folded(rows), columns)];
   };
   const worst = (a, b) => harmed.has(b[0]) - harmed.has(a[0]) || lost(b[1]) - lost(a[1]);
   const marks = legend(["before", "size before"], ["after", "size after"]);

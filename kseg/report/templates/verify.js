@@ -210,16 +210,10 @@ const verify = () => {
     app.append(
       el("p", "soft", `${number(hidden)} further findings were counted; kseg verify --format json prints them.`),
     );
-  tableSection(
-    "replicas",
-    "Replicas",
-    [
-      ["file", "Path", name],
-      ["against", "Compared with", name],
-      ...numbers({ same: "Equal", different: "Different", onlyHere: "Only here", onlyThere: "Only there" }),
-      ["divergeAt", "Diverge at", number, 1],
-    ],
-    data.comparisons,
-    false,
-  );
+  tableSection("replicas", "Replicas", false, data.comparisons, [
+    ["file", "Path", name],
+    ["against", "Compared with", name],
+    ...numbers({ same: "Equal", different: "Different", onlyHere: "Only here", onlyThere: "Only there" }),
+    ["divergeAt", "Diverge at", number, 1],
+  ]);
 };

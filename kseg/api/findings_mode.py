@@ -21,7 +21,7 @@ from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.log_directories import judge_nodes
-from kseg.verification.partition import Advance, CheckSettings
+from kseg.verification.partition import CheckSettings
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file
@@ -66,9 +66,7 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     tasks: list[Task] = []
     report = Report(planned.append)
 
-    def postpone(
-        some: list[Task], _settings: CheckSettings, _report: Report, _progress: Advance
-    ) -> Iterator[CheckedPartition]:
+    def postpone(some: list[Task], _settings: CheckSettings, _report: Report) -> Iterator[CheckedPartition]:
         for task in some:
             tasks.append(task)
             extent = _extent(task) if settings.level == DEEP else None  # commits are compared with it
@@ -79,7 +77,7 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
             if request.keeps(segment_file(path)):
                 yield trees.size_of(path), FileTask(path)
             continue
-        judge_path(path, settings, report, lambda _: None, postpone)
+        judge_path(path, settings, report, postpone)
         if report.failures:
             raise KsegError(report.failures[0])
         yield 0, FoundFindings(tuple(planned))
@@ -129,8 +127,8 @@ def _judged(work: Task | FileTask, settings: CheckSettings, buffers: Buffers) ->
     found: list[Finding] = []
     report = Report(found.append)
     if isinstance(work, FileTask):
-        judge_file(work.path, settings, report, lambda _: None)
-    elif failure := judge_task(work, settings, report, lambda _: None, buffers).failure:
+        judge_file(work.path, settings, report)
+    elif failure := judge_task(work, settings, report, buffers).failure:
         report.failures.append(failure)
     if report.failures:
         raise KsegError(report.failures[0])

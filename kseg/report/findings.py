@@ -239,7 +239,6 @@ class FindingsPage(FindingsPrinter):
         return found
 
 
-
 def _holder(file: str) -> str:
     """Returns the partition or log directory of a finding, or the directory that holds the file."""
     own = os.path.basename(os.path.abspath(file))

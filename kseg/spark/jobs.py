@@ -48,7 +48,7 @@ from kseg.spark.session import for_workers, reason_of
 from kseg.stores.source import STANDARD_INPUT, open_source
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
-from kseg.verification.partition import Advance, CheckSettings
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 
 T = TypeVar("T")
@@ -163,14 +163,12 @@ def collected(spark: Any, make_rdd: Callable[[Any], Any], watch: Callable[[], No
 def judging(spark: Any) -> PartitionChecker:
     """Returns the function with which `kseg.verification.run.judge_path` verifies partitions on Spark."""
 
-    def check_partitions(
-        tasks: list[Task], settings: CheckSettings, report: Report, progress: Advance
-    ) -> Iterator[CheckedPartition]:
+    def check_partitions(tasks: list[Task], settings: CheckSettings, report: Report) -> Iterator[CheckedPartition]:
         done, reported = spark.sparkContext.accumulator(0), 0
 
         def watch() -> None:
             nonlocal reported
-            progress(done.value - reported)
+            report.advance(done.value - reported)
             reported = done.value
 
         work = partial(_judged, replace(settings, jobs=1), report.ignored, done)
@@ -188,7 +186,7 @@ def _judged(settings: CheckSettings, ignored: frozenset[str], done: Any, task: T
     """Verifies a partition; ``done`` counts its bytes."""
     found: list[Finding] = []
     report = Report(found.append, ignored)
-    outcome = judge_task(task, settings, report, lambda _: None, buffers)
+    outcome = judge_task(task, settings, report, buffers)
     done.add(outcome.totals.bytes)
     return found, outcome, report.unshown()
 

@@ -50,7 +50,6 @@ from kseg.stores.windows import Buffers
 from kseg.verification import log_directories
 from kseg.verification.batches import BatchRule
 from kseg.verification.partition import (
-    Advance,
     CheckedSegment,
     CheckSettings,
     Partition,
@@ -98,7 +97,7 @@ class CheckedPartition(NamedTuple):
 
 _Place = tuple[str, str, int | None]
 """Code, file and position of a finding."""
-PartitionChecker = Callable[[list[Task], CheckSettings, Report, Advance], Iterator[CheckedPartition]]
+PartitionChecker = Callable[[list[Task], CheckSettings, Report], Iterator[CheckedPartition]]
 """Checks partitions in other processes or on Spark. Yields outcomes in the order of the tasks, each after its findings
 were reported."""
 
@@ -113,7 +112,6 @@ class DirectoryCheck:
 
     settings: CheckSettings
     report: Report
-    progress: Advance
     checker: PartitionChecker | None = None
     uses_processes: bool = False
 
@@ -175,15 +173,15 @@ class DirectoryCheck:
 
     def _outcomes(self, tasks: list[Task]) -> Iterator[CheckedPartition]:
         if self.checker is not None:
-            return self.checker(tasks, self.settings, self.report, self.progress)
+            return self.checker(tasks, self.settings, self.report)
         buffers = Buffers(self.settings.max_batch_bytes)
-        return (judge_task(task, self.settings, self.report, self.progress, buffers) for task in tasks)
+        return (judge_task(task, self.settings, self.report, buffers) for task in tasks)
 
     def _other_entries(self, path: str, files: list[str], others: list[str]) -> None:
         """Checks entries of a log directory that are neither partitions nor files of a broker."""
         names = [name for name in files if name not in log_directories.KNOWN_FILES and not name.startswith(OWN_PREFIX)]
         self._loose_files(path, names)
-        inside = DirectoryCheck(self.settings, self.report, self.progress)
+        inside = DirectoryCheck(self.settings, self.report)
         for name in sorted(others):
             is_known = parse_partition_name(name) is not None or name == REMOTE_INDEX_CACHE
             if not is_known and _is_directory_of_others(path, name):
@@ -208,7 +206,7 @@ class DirectoryCheck:
         """Like `judge_misnamed_files`, outside of a partition."""
         settings, buffers = replace(self.settings, is_live=False), Buffers(self.settings.max_batch_bytes)
         no_partition = Partition(directory, None, None, False, settings, self.report, BrokerState(), buffers)
-        return judge_misnamed_files(no_partition, names, self.progress)
+        return judge_misnamed_files(no_partition, names)
 
     def _side_files(self, directory: str, judged: Collection[str] = ()) -> bool:
         """Checks each side file of a directory without segments, except indexes of the ``judged`` stems. Returns
@@ -218,7 +216,7 @@ class DirectoryCheck:
             if file.stem in judged and file.kind in INDEX_SUFFIXES:
                 continue
             try:
-                judge_file(file.path, self.settings, self.report, self.progress)
+                judge_file(file.path, self.settings, self.report)
             except PathError as error:
                 if not self.settings.is_live or trees.lexists(file.path):
                     self.report.failures.append(str(error))
@@ -239,7 +237,7 @@ class DirectoryCheck:
         for done in range(len(tasks)):
             left = len(tasks) - done
             if may_share and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
-                outcomes, may_share = judge_in_processes(tasks[done:], settings, report, self.progress), False
+                outcomes, may_share = judge_in_processes(tasks[done:], settings, report), False
             outcome = next(outcomes)
             if outcome.failure is not None:
                 report.failures.append(outcome.failure)
@@ -276,7 +274,7 @@ def _has_names_of_kafka(files: list[str]) -> bool:
 
 
 def judge_partition(
-    directory: str, settings: CheckSettings, report: Report, broker: BrokerState, progress: Advance, buffers: Buffers
+    directory: str, settings: CheckSettings, report: Report, broker: BrokerState, buffers: Buffers
 ) -> Partition:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     files_in, others = regular_and_other_names(directory)
@@ -290,7 +288,7 @@ def judge_partition(
     partition = Partition(
         directory, topic, number, True, settings, report, broker, buffers, names, others, own_name=own_name
     )
-    inside = DirectoryCheck(settings, report, progress)
+    inside = DirectoryCheck(settings, report)
     if others and not files:
         if inside.if_log_directory(directory, files_in, others):
             return partition
@@ -302,7 +300,7 @@ def judge_partition(
     if settings.takes_census:
         census = Census(partition)
         rules.append(census)
-    judge_segments(partition, files, rules, progress)
+    judge_segments(partition, files, rules)
     if others or not files or partition.odd_names:
         _judge_misnamed(partition, inside)
     if census is not None:
@@ -393,7 +391,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
     partition without segments."""
     directory = partition.directory or ""
     names = [name for name in misnamed_files(partition) if not name.startswith(OWN_PREFIX)]
-    found = judge_misnamed_files(partition, names, inside.progress)
+    found = judge_misnamed_files(partition, names)
     for name in partition.others or ():
         path = os.path.join(directory, name)
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
@@ -426,7 +424,7 @@ def _add_missing(partition: Partition, found: list[str]) -> None:
     partition.report.add("segments-missing", partition.name, text, offset=partition.broker.high_watermark)
 
 
-def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Advance) -> list[str]:
+def judge_misnamed_files(around: Partition, names: Iterable[str]) -> list[str]:
     """Checks files with batches, and reports compressed ones. Returns the names of both."""
     by_stem: dict[str, set[str]] = defaultdict(set)
     for name in names:
@@ -444,21 +442,21 @@ def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Adva
         if file is None:
             continue
         found.append(name)
-        partition = partition_for_file(around, frozenset(by_stem[name.partition(".")[0]]))
+        partition = partition_for_file(around, frozenset(by_stem[name.partition(".")[0]]), counts_bytes=True)
         if file.kind:
-            _judge_as_segment(partition, file, progress)
+            _judge_as_segment(partition, file)
         else:
-            _judge_packed(partition, file, progress)
+            _judge_packed(partition, file)
     return found
 
 
-def _judge_as_segment(partition: Partition, file: SegmentFile, progress: Advance) -> None:
+def _judge_as_segment(partition: Partition, file: SegmentFile) -> None:
     # A .swap that will replace segments is no log of its own.
     rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(SWAP) else rules_of(partition)
-    judge_segments(partition, [file], rules, progress)
+    judge_segments(partition, [file], rules)
 
 
-def _judge_packed(partition: Partition, file: SegmentFile, progress: Advance) -> None:
+def _judge_packed(partition: Partition, file: SegmentFile) -> None:
     """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
     path, report = file.path, partition.report
     try:
@@ -474,7 +472,7 @@ def _judge_packed(partition: Partition, file: SegmentFile, progress: Advance) ->
                 with open_source(path) as source:
                     base_offset = paths.first_base_offset(source)
             inside = named._replace(kind=kind, leftover="", base_offset=base_offset)
-            _judge_as_segment(partition, inside, progress)
+            _judge_as_segment(partition, inside)
             add_archive(path, tree, report)
     except (KsegError, OSError) as error:
         add_unread_for(path, error, report)
@@ -497,23 +495,21 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
         return named._replace(kind=kind, leftover="", base_offset=base_offset)
 
 
-def judge_task(
-    task: Task, settings: CheckSettings, report: Report, progress: Advance, buffers: Buffers
-) -> CheckedPartition:
+def judge_task(task: Task, settings: CheckSettings, report: Report, buffers: Buffers) -> CheckedPartition:
     """Checks one partition. An unreadable one is a failure in the outcome, and does not stop the others.
 
     The totals of the outcome are those of ``report``. Beside a running broker, which renames and deletes files
     meanwhile, only what two checks in a row find is reported, and nothing of a partition that has gone.
     """
     if not settings.is_live:
-        return _judge_once(task, settings, report, progress, buffers)
+        return _judge_once(task, settings, report, buffers)
     confirmed: set[_Place] = set()
     before: set[_Place] | None = None
     for _ in range(LIVE_CHECKS):
         found: list[Finding] = []
-        trial = Report(found.append, report.ignored)
-        outcome = _judge_once(task, settings, trial, progress, buffers)
-        progress = _no_progress  # the bytes of a further check were counted already
+        # The bytes of a further check were counted already.
+        trial = Report(found.append, report.ignored, report.advance if before is None else lambda _: None)
+        outcome = _judge_once(task, settings, trial, buffers)
         if not trees.isdir(task.directory):
             return CheckedPartition(task.directory, report.totals, None, None)
         serious = {_place_of(each) for each in found if each.severity != INFO}
@@ -532,20 +528,14 @@ def judge_task(
     return outcome._replace(totals=report.totals)
 
 
-def _no_progress(_: int) -> None:
-    """Counts nothing."""
-
-
 def _place_of(finding: Finding) -> _Place:
     return finding.code, finding.file, finding.position
 
 
-def _judge_once(
-    task: Task, settings: CheckSettings, report: Report, progress: Advance, buffers: Buffers
-) -> CheckedPartition:
+def _judge_once(task: Task, settings: CheckSettings, report: Report, buffers: Buffers) -> CheckedPartition:
     before, topic_id, extent = len(report.failures), None, None
     try:
-        partition = judge_partition(task.directory, settings, report, task.broker, progress, buffers)
+        partition = judge_partition(task.directory, settings, report, task.broker, buffers)
         topic_id, extent = partition.topic_id, partition.extent
     except (KsegError, OSError) as error:
         report.failures.append(str(error))
@@ -581,9 +571,7 @@ LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
-def judge_in_processes(
-    tasks: list[Task], settings: CheckSettings, report: Report, progress: Advance
-) -> Iterator[CheckedPartition]:
+def judge_in_processes(tasks: list[Task], settings: CheckSettings, report: Report) -> Iterator[CheckedPartition]:
     """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
     processes. Raises KsegError if one ended early, and the error of one that failed."""
     count = min(settings.jobs, len(tasks))
@@ -594,7 +582,7 @@ def judge_in_processes(
     def report_progress() -> None:
         nonlocal reported
         total = sum(done)
-        progress(total - reported)
+        report.advance(total - reported)
         reported = total
 
     begin = partial(_judging, tasks, chunk_size, settings, report.ignored, done)
@@ -630,8 +618,8 @@ def _judging(
         # If fewer partitions than processes are left, each process gets several cores.
         jobs = max(1, settings.jobs // min(len(done), len(tasks) - first))
         for task in tasks[first : first + chunk_size]:
-            report = Report(put, ignored)
-            outcome = judge_task(task, replace(settings, jobs=jobs), report, progress, buffers)
+            report = Report(put, ignored, progress)
+            outcome = judge_task(task, replace(settings, jobs=jobs), report, buffers)
             put((outcome, report.unshown()))
 
     return judge

@@ -42,8 +42,8 @@ from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
-from kseg.verification.partition import Advance, CheckSettings
-from kseg.verification.report import Report
+from kseg.verification.partition import CheckSettings
+from kseg.verification.report import Advance, Report
 
 VERSION = 1
 MAX_LINE_BYTES = 1 << 20
@@ -476,9 +476,7 @@ def write_manifest(
     return files, size, batches
 
 
-def check_manifest(
-    path: str, paths: Iterable[str], settings: CheckSettings, report: Report, advance: Advance = lambda _: None
-) -> int:
+def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, report: Report) -> int:
     """Reports differences between the segments below ``paths`` and the manifest at ``path``. Returns the number of
     segments that are in the manifest. Raises PathError.
     """
@@ -498,7 +496,7 @@ def check_manifest(
             compared += 1
             is_07 = settings.is_07 or found.file.is_07
             SegmentCheck(found.file, is_07, settings.max_batch_bytes, pipeline, report).run(entry)
-            advance(entry.size)
+            report.advance(entry.size)
     if known and not compared:
         raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
     root = next(iter(paths), "")
@@ -584,19 +582,14 @@ def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
 
 
 def keep_manifest(
-    manifest: str,
-    paths: Sequence[str],
-    settings: CheckSettings,
-    report: Report,
-    advance: Advance,
-    open_output: OpenOutput,
+    manifest: str, paths: Sequence[str], settings: CheckSettings, report: Report, open_output: OpenOutput
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""
     if os.path.lexists(manifest):
-        compared = check_manifest(manifest, paths, settings, report, advance)
+        compared = check_manifest(manifest, paths, settings, report)
         differing = sum(count for code, count in report.totals.codes.items() if code.startswith("manifest-"))
         result = "they match" if not differing else f"differences: {differing}"
         return f"{manifest}: compared, {compared} files; {result}"
     with open_output(manifest) as output:
-        files, size, batches = write_manifest(paths, settings, output.write, advance)
+        files, size, batches = write_manifest(paths, settings, output.write, report.advance)
     return f"{manifest}: written, {files} files ({shown_bytes(size)}), {batches} batches"

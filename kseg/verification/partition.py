@@ -4,7 +4,7 @@
 """
 
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -29,10 +29,6 @@ from kseg.verification.report import Report
 
 if TYPE_CHECKING:
     from kseg.verification.gaps import Outlook
-
-
-Advance = Callable[[int], None]
-"""Receives numbers of bytes read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +213,15 @@ class Partition:
     """Whether no broker appends to the segments any more, even to the last."""
     own_name: str = ""
     """The base name of ``directory``."""
+    counts_bytes: bool = True
+    """Whether the report gets the numbers of bytes read."""
     outlook: "Outlook | None" = None
     """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
+
+    def advance(self, count: int) -> None:
+        """Receives numbers of bytes read."""
+        if self.counts_bytes:
+            self.report.advance(count)
 
     @property
     def name(self) -> str:
@@ -268,17 +271,18 @@ class Partition:
         return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
 
 
-def partition_for_file(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
+def partition_for_file(
+    partition: Partition, listed: frozenset[str] | None = None, counts_bytes: bool = False
+) -> Partition:
     """Returns a context for one file of a partition. ``listed``: the names of other files to consider."""
     return Partition(
         partition.directory, partition.topic, partition.number, False, replace(partition.settings, is_live=False),
         partition.report, partition.broker, partition.buffers, listed, holds_gaps=partition.holds_gaps,
+        counts_bytes=counts_bytes,
     )  # fmt: skip
 
 
-def judge_segments(
-    partition: Partition, files: Iterable[SegmentFile], rules: list[Rule], progress: Advance = lambda _: None
-) -> None:
+def judge_segments(partition: Partition, files: Iterable[SegmentFile], rules: list[Rule]) -> None:
     """Applies the rules to the segments. A segment that cannot be opened is reported for a whole partition; otherwise
     PathError is raised."""
     files = list(files)
@@ -299,7 +303,7 @@ def judge_segments(
         else:
             with source:
                 segment.size, segment.source = source.size, source
-                _judge(partition, segment, source, rules, progress)
+                _judge(partition, segment, source, rules)
                 segment.source = None
             continue
         for rule in rules:
@@ -308,7 +312,7 @@ def judge_segments(
         rule.finish()
 
 
-def _judge(partition: Partition, segment: CheckedSegment, source: Source, rules: list[Rule], progress: Advance) -> None:
+def _judge(partition: Partition, segment: CheckedSegment, source: Source, rules: list[Rule]) -> None:
     settings = partition.settings
     survey = open_survey(
         segment.file, settings.level, partition.buffers, settings.jobs, source=source,
@@ -331,11 +335,11 @@ def _judge(partition: Partition, segment: CheckedSegment, source: Source, rules:
         elif isinstance(item, BatchProblem):
             for rule in rules:
                 rule.problem(segment, item)
-        progress(segment.end - reported)
+        partition.advance(segment.end - reported)
         reported = segment.end
     for rule in rules:
         rule.end(segment)
-    progress(segment.size - reported)
+    partition.advance(segment.size - reported)
     if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == LOG:
         partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
     totals = partition.report.totals

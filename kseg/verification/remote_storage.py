@@ -24,7 +24,7 @@ from kseg.stores.remote.segment import (
 )
 from kseg.stores.trees import VirtualLog, VirtualSideFile
 from kseg.stores.windows import Buffers
-from kseg.verification.partition import Advance, CheckSettings, Partition, judge_segments, partition_for_file
+from kseg.verification.partition import CheckSettings, Partition, judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
 from kseg.verification.side_files import judge_side_file
@@ -72,7 +72,6 @@ def _missing(segment: RemoteSegment) -> tuple[str, str, str]:
 
 def judge_segment(
     segment: RemoteSegment, remote: RemotePartition, settings: CheckSettings, report: Report, buffers: Buffers,
-    progress: Advance,
 ) -> None:  # fmt: skip
     """Checks log and side files of a whole segment. Raises KeyMissingError, PathError, UnsupportedError."""
     path = segment.path()
@@ -88,11 +87,11 @@ def judge_segment(
         )
         partition.are_closed = True
         file = SegmentFile(path, LOG, "", segment.start_offset, None, remote.topic, remote.number)
-        judge_segments(partition, [file], rules_of(partition), progress)
+        judge_segments(partition, [file], rules_of(partition))
         for suffix in _OTHERS:
             found = side_file(stem + suffix) if suffix in contents else None
             if found is not None:
-                judge_side_file(partition_for_file(partition, names), found, lambda _: None)
+                judge_side_file(partition_for_file(partition, names), found)
     positions = segment.chunks.positions
     for number, reason in sorted(source.failures.items()):
         start, size = positions[number], positions[number + 1] - positions[number]
@@ -123,7 +122,7 @@ def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
     return found
 
 
-def judge_storage(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
+def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
     """Checks all partitions of wanted topics at a path. Raises PathError if there is no remote storage.
 
     Segments that cannot be decrypted are added to ``report.failures``, once for each reason.
@@ -131,7 +130,7 @@ def judge_storage(path: str, settings: CheckSettings, report: Report, progress: 
     storage = open_storage(path, settings.remote.keys)
     others = [other for other in settings.remote.log_directories if os.path.isdir(other)]
     logs = [LocalLogs(other) for other in others if read_log_directory(other) is not None]
-    judge = _Judge(settings, report, progress, logs)
+    judge = _Judge(settings, report, logs)
     for partition in storage.partitions:
         if settings.remote.wants(partition.topic):
             judge.partition(partition)
@@ -146,8 +145,8 @@ def judge_storage(path: str, settings: CheckSettings, report: Report, progress: 
 class _Judge:
     """Checks partitions of a storage; see `judge_storage`."""
 
-    def __init__(self, settings: CheckSettings, report: Report, progress: Advance, logs: list[LocalLogs]) -> None:
-        self._settings, self._report, self._progress, self._logs = settings, report, progress, logs
+    def __init__(self, settings: CheckSettings, report: Report, logs: list[LocalLogs]) -> None:
+        self._settings, self._report, self._logs = settings, report, logs
         self._buffers = Buffers(settings.max_batch_bytes)
         self._unreadable: dict[str, list[str]] = {}
 
@@ -166,7 +165,7 @@ class _Judge:
             try:
                 if not judge_objects(segment, self._report):
                     continue
-                judge_segment(segment, partition, self._settings, self._report, self._buffers, self._progress)
+                judge_segment(segment, partition, self._settings, self._report, self._buffers)
                 try:
                     candidates.append(remote_partitions.candidate_of(segment))
                 except (ManifestError, ChunkError):

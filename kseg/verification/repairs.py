@@ -568,7 +568,7 @@ class RecoveryChecks:
             self._roots[root] = directory_around(partition)
         found: list[Finding] = []
         (task,) = tasks_of(self._roots[root], [partition])
-        outcome = judge_task(task, settings, Report(found.append), lambda _: None, self._buffers)
+        outcome = judge_task(task, settings, Report(found.append), self._buffers)
         return found, outcome.failure
 
 
@@ -583,7 +583,7 @@ class ReindexCheck(ReindexPlanner):
         if plan:
             found: list[Finding] = []
             settings = CheckSettings(FULL, int(time.time() * 1000), self._start.jobs)
-            DirectoryCheck(settings, Report(found.append), lambda _: None).judge(plan.directory)
+            DirectoryCheck(settings, Report(found.append)).judge(plan.directory)
             wrong = {finding.file: finding.message for finding in reversed(found) if finding.severity != INFO}
             # Brokers up to 0.10.0 wrote no time indexes.
             is_old = any(finding.code == "time-index-missing" and finding.severity == INFO for finding in found)

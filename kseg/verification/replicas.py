@@ -31,7 +31,7 @@ from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
 from kseg.stores import trees
 from kseg.stores.source import Source
 from kseg.stores.windows import WINDOW_BYTES, equal_bytes
-from kseg.verification.partition import Advance, CheckSettings
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
 # Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
@@ -432,12 +432,7 @@ def _listed(names: list[str]) -> str:
 
 
 def compare_path(
-    path: str,
-    against: str,
-    settings: CheckSettings,
-    report: Report,
-    compared: Callable[[Comparison], None],
-    advance: Advance = lambda _: None,
+    path: str, against: str, settings: CheckSettings, report: Report, compared: Callable[[Comparison], None]
 ) -> None:
     """Compares the files at ``path`` and ``against``: of log directories the partitions of topics that the settings
     want. Raises PathError if there are no files of Kafka."""
@@ -446,7 +441,7 @@ def compare_path(
             ours, theirs = _opened(here, settings, stack), _opened(there, settings, stack)
             is_compacted = _is_compacted(here) or _is_compacted(there)
             compared(ReplicaComparison((here, there), ours, theirs, is_compacted, report).run())
-            advance(ours.bytes)
+            report.advance(ours.bytes)
 
 
 def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]) -> list[tuple[str, str]]:

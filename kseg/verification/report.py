@@ -10,6 +10,8 @@ from kseg.findings.table import DOUBTFUL, ERROR, INFO, KINDS, OFFLINE, REFUSED, 
 SHOWN_PER_FILE = 100
 """Limit of findings of one code shown for one file; all are counted."""
 
+Advance = Callable[[int], None]
+"""Receives numbers of bytes read."""
 Details = dict[str, Any]
 NO_DETAILS: Details = {}
 
@@ -144,7 +146,8 @@ def effect_of(finding: Finding) -> str:
 
 
 class Report:
-    """Counts all findings, and passes those within the limits to ``show``, in order.
+    """Counts all findings, and passes those within the limits to ``show``, in order; passes numbers of bytes read to
+    ``advance``.
 
     ``failures``: sentences about parts that could not be checked; the report is then not whole, as after
     ``was_interrupted``. ``steps``: the commands to run next; ``needs``: findings that no command alone repairs;
@@ -153,7 +156,9 @@ class Report:
     at the end.
     """
 
-    def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
+    def __init__(
+        self, show: Callable[[Finding], None], ignored: Collection[str] = (), advance: Advance = lambda _: None
+    ) -> None:
         self.totals = Totals()
         self.failures: list[str] = []
         self.was_interrupted = False
@@ -165,7 +170,7 @@ class Report:
         self.effects: dict[tuple[str, str], Finding] = {}
         """The first finding of each effect (`Kind.start`) on a file."""
         self.starts: list[NodeStart] = []
-        self.show = show
+        self.show, self.advance = show, advance
         self.ignored = frozenset(ignored)
         self._shown: Counter[tuple[str, str]] = Counter()
         self._unshown: Counter[tuple[str, str]] = Counter()

@@ -12,7 +12,7 @@ from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.gaps import CleanerRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.partition import Advance, CheckSettings, Partition, Rule, judge_segments
+from kseg.verification.partition import CheckSettings, Partition, Rule, judge_segments
 from kseg.verification.report import Report
 from kseg.verification.transactions import ProducerRule
 
@@ -35,7 +35,7 @@ def _of_whole_partitions() -> tuple[type[Rule], ...]:
     )  # fmt: skip
 
 
-def judge_file(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
+def judge_file(path: str, settings: CheckSettings, report: Report) -> None:
     """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
     expect_named(path)
     refuse_empty_pack(path)
@@ -58,6 +58,6 @@ def judge_file(path: str, settings: CheckSettings, report: Report, progress: Adv
         from kseg.verification.side_files import judge_side_file
 
         if (side := side_file(path)) is not None:
-            judge_side_file(partition, side, progress)
+            judge_side_file(partition, side)
             return
-    judge_segments(partition, [file], rules_of(partition), progress)
+    judge_segments(partition, [file], rules_of(partition))

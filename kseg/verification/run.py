@@ -22,7 +22,7 @@ from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import is_disk_error
-from kseg.verification.partition import Advance, CheckSettings, add_archive
+from kseg.verification.partition import CheckSettings, add_archive
 from kseg.verification.report import CheckReporter, Comparison, Finding, Report, Totals, effect_of
 from kseg.verification.rules import judge_file
 
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from kseg.verification.repairs import Repairs
 
 
-def judge_path(
-    path: str, settings: CheckSettings, report: Report, progress: Advance, checker: "PartitionChecker | None" = None
-) -> None:
+def judge_path(path: str, settings: CheckSettings, report: Report, checker: "PartitionChecker | None" = None) -> None:
     """Checks a PATH. Raises PathError if there are no files of Kafka.
 
     Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``checker``
@@ -43,7 +41,7 @@ def judge_path(
     if is_remote_storage(path):
         from kseg.verification.remote_storage import judge_storage
 
-        judge_storage(path, settings, report, progress)
+        judge_storage(path, settings, report)
         return
     trees.check(path)
     with archives_at([path], current_spool()):
@@ -54,11 +52,11 @@ def judge_path(
 
                 # Trees are mounted in this process; only forked processes have them, too.
                 may_fork = settings.may_fork and trees.are_forkable()
-                DirectoryCheck(settings, report, progress, checker, may_fork).judge(path)
+                DirectoryCheck(settings, report, checker, may_fork).judge(path)
             elif path != "-" and not trees.lexists(path):
                 raise PathError(f"{path or repr(path)}: no such file or directory")
             else:
-                judge_file(path, settings, report, progress)
+                judge_file(path, settings, report)
         finally:
             found = trees.find(path)
             if found is not None:
@@ -83,7 +81,7 @@ class Check:
         checker: "PartitionChecker | None" = None,
     ) -> None:  # fmt: skip
         self.settings = settings
-        self.report = Report(self._hold, ignored)
+        self.report = Report(self._hold, ignored, reporter.advance)
         self._reporter, self._checker = reporter, checker
         self._paths = paths
         self._held: list[Finding] = []
@@ -104,7 +102,7 @@ class Check:
 
             if judge_absent(path, settings, report):
                 return
-        self._attempt(path, lambda: judge_path(path, settings, report, self._reporter.advance, self._checker))
+        self._attempt(path, lambda: judge_path(path, settings, report, self._checker))
 
     def compare(self, path: str, other: str) -> None:
         """Compares one path with another replica."""
@@ -114,16 +112,14 @@ class Check:
             self._show_held()
             self._reporter.compared(comparison)
 
-        advance = self._reporter.advance
-        self._attempt(path, lambda: compare_path(path, other, self.settings, self.report, show, advance))
+        self._attempt(path, lambda: compare_path(path, other, self.settings, self.report, show))
 
     def keep_manifest(self, path: str, open_output: "OpenOutput") -> None:
         """Compares all paths with a manifest, or writes it."""
         from kseg.verification.manifest import keep_manifest  # few checks have a manifest
 
-        paths, noted, advance = tuple(self._paths), self._reporter.noted, self._reporter.advance
-        keep = partial(keep_manifest, path, paths, self.settings, self.report, advance, open_output)
-        self._attempt(path, lambda: noted(keep()))
+        keep = partial(keep_manifest, path, tuple(self._paths), self.settings, self.report, open_output)
+        self._attempt(path, lambda: self._reporter.noted(keep()))
 
     def _attempt(self, path: str, work: Callable[[], None]) -> None:
         """Runs a part of the check; an error does not end the check."""

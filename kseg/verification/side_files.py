@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -149,7 +149,7 @@ class LeftoverRule(Rule):
             text = f"a start renames it to {name.removesuffix('.swap')}"
             self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
             try:
-                judge_side_file(partition_for_file(self.partition), side, lambda _: None)
+                judge_side_file(partition_for_file(self.partition), side)
             except PathError as error:
                 add_unread_for(side.path, error, self.report)
 
@@ -235,10 +235,10 @@ _CODES = {
 _OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
 
 
-def judge_side_file(partition: Partition, side: SideFile, progress: Callable[[int], None]) -> None:
+def judge_side_file(partition: Partition, side: SideFile) -> None:
     """Checks one side file of any kind. Raises PathError if it cannot be opened."""
     if side.kind in SUFFIXES:
-        _judge_index(partition, side, progress)
+        _judge_index(partition, side)
         return
     code, count = _CODES[side.kind], 0
     with open_source(side.path) as source:
@@ -256,14 +256,13 @@ def judge_side_file(partition: Partition, side: SideFile, progress: Callable[[in
             first, behind = source.unreadable[0][0], source.unreadable[-1][1]
             partition.report.add("unreadable-bytes", side.path, named(source.unreadable), first, behind - first)
         _count(partition, source.size)
-        progress(source.size)
 
 
-def _judge_index(partition: Partition, side: SideFile, progress: Callable[[int], None]) -> None:
+def _judge_index(partition: Partition, side: SideFile) -> None:
     rule = IndexRule(partition, {side.kind: side.path})
     log = side.beside(suffixes.LOG)
     if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
-        judge_segments(partition, [segment_files.segment_file(log)], [rule], progress)
+        judge_segments(partition, [segment_files.segment_file(log)], [rule])
         return
     with open_source(side.path) as source:
         size = source.size
@@ -273,12 +272,12 @@ def _judge_index(partition: Partition, side: SideFile, progress: Callable[[int],
     rule.begin(segment)
     rule.end(segment)
     _count(partition, size)
-    progress(size)
 
 
 def _count(partition: Partition, size: int) -> None:
     partition.report.totals.files += 1
     partition.report.totals.bytes += size
+    partition.advance(size)
 
 
 # Reports segments whose batches belong to another partition (`kseg.logdir.belonging`).

@@ -273,7 +273,7 @@ def test_entries_are_those_of_dump() -> None:
 def test_findings_are_those_of_verify(path: Path) -> None:
     expected: list[Any] = []
     report = Report(expected.append)
-    judge_path(str(path), CheckSettings(2, 1_790_000_000_000), report, lambda _: None)
+    judge_path(str(path), CheckSettings(2, 1_790_000_000_000), report)
     rows = rows_of(path, mode="findings", level="deep", now="1790000000000")
     keys = ("code", "severity", "file", "position", "length", "offset", "message")
     assert sorted(str([row[key] for key in keys]) for row in rows if row["count"] == 1) == sorted(

@@ -33,7 +33,7 @@ def findings(
     found: list[Finding] = []
     report = Report(found.append)
     if broker is None and not live:
-        judge_path(str(partition), CheckSettings(level, NOW_MS), report, lambda _: None)
+        judge_path(str(partition), CheckSettings(level, NOW_MS), report)
     else:
         from kseg.segment.files import list_segments
 

@@ -43,7 +43,7 @@ class Checked:
 def check(path: Path | str, level: int = FULL, jobs: int = 1, ignored: tuple[str, ...] = ()) -> Checked:
     found: list[Finding] = []
     report = Report(found.append, ignored)
-    judge_path(str(path), CheckSettings(level, NOW_MS, jobs), report, lambda _: None)
+    judge_path(str(path), CheckSettings(level, NOW_MS, jobs), report)
     return Checked(found, report)
 
 

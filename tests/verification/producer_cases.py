@@ -41,9 +41,8 @@ def findings(
     )  # fmt: skip
     batches = BatchRule(judged)
     judged.report = Report(found.append)
-    judge_segments(
-        judged, files, [batches, ProducerRule(judged), EpochRule(judged)], lambda done: progress(done) and None
-    )
+    judged.report.advance = lambda done: progress(done) and None
+    judge_segments(judged, files, [batches, ProducerRule(judged), EpochRule(judged)])
     return found
 
 

@@ -155,7 +155,7 @@ def test_a_timestamp_may_be_a_day_ahead(ahead_ms: int, codes: list[str], tmp_pat
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=10 * DAY_MS + ahead_ms))
     found: list[Finding] = []
-    judge_path(str(path), CheckSettings(FULL, 10 * DAY_MS, 1), Report(found.append), lambda _: None)
+    judge_path(str(path), CheckSettings(FULL, 10 * DAY_MS, 1), Report(found.append))
     shown = [finding for finding in found if finding.severity == "warning"]
     assert [finding.code for finding in shown] == codes
     assert all(finding.message.endswith(" is 1 d 0 h ahead of the current time") for finding in shown)
@@ -165,6 +165,6 @@ def test_a_timestamp_in_microseconds_is_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=1_790_000_000_000_000))
     found: list[Finding] = []
-    judge_path(str(path), CheckSettings(FULL, 1_790_000_000_000, 1), Report(found.append), lambda _: None)
+    judge_path(str(path), CheckSettings(FULL, 1_790_000_000_000, 1), Report(found.append))
     (shown,) = [finding for finding in found if finding.code == "future-timestamp"]
     assert shown.message.endswith("; in microseconds it would be 2026-09-21T14:13:20.000Z")

@@ -42,7 +42,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
         remote = RemoteChoice(PrivateKeys(keys), log_directories=logs)
         now, limit = case.get("nowMs", NOW_MS), case.get("maxBatchBytes", 1 << 28)
         settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote)
-        judge_path(judged, settings, found.report, lambda _: None)
+        judge_path(judged, settings, found.report)
         judge_nodes([judged], settings, found.report)
     return in_order(
         {
@@ -94,7 +94,7 @@ ODD = {"tsedge-0": {"future-timestamp"}, "attribute-bits-0": {"unused-attributes
 def test_nothing_is_wrong_with_what_brokers_wrote(partition: Path, level: int) -> None:
     """0.7 to 4.4, compacted or not, of leaders and followers: batches, indexes, snapshots, epochs."""
     found = Found()
-    judge_path(str(partition), CheckSettings(level, LATER_MS), found.report, lambda _: None)
+    judge_path(str(partition), CheckSettings(level, LATER_MS), found.report)
     assert {finding.code for finding in found.findings if finding.severity != INFO} == ODD.get(partition.name, set())
     assert not any("index" in code for code in found.codes)
 

@@ -31,7 +31,7 @@ DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"
 
 def judged(path: Path) -> Found:
     found = Found()
-    judge_path(str(path), SETTINGS, found.report, lambda _: None)
+    judge_path(str(path), SETTINGS, found.report)
     return found
 
 

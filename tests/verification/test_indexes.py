@@ -372,9 +372,9 @@ def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
     log = partition / f"{STEM}.log"
     os.truncate(log, entries(partition / f"{STEM}.index")[-1][1])
     told: list[Finding] = []
-    report = Report(told.append, ("gap-truncated",))
     whole = (MIX / log.name).read_bytes()
-    judge_path(str(partition), CheckSettings(FULL, NOW_MS), report, lambda _: log.write_bytes(whole) and None)
+    report = Report(told.append, ("gap-truncated",), lambda _: log.write_bytes(whole) and None)
+    judge_path(str(partition), CheckSettings(FULL, NOW_MS), report)
     assert [finding for finding in told if "beyond" in finding.code] == []
     assert log.read_bytes() == whole
 

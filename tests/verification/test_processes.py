@@ -47,7 +47,7 @@ def damaged(tmp_path: Path, partitions: int) -> Path:
 
 def together(tasks: list[Task], shown: list[Finding] | None = None) -> list[CheckedPartition]:
     report = Report(([] if shown is None else shown).append)
-    return list(judge_in_processes(tasks, SETTINGS, report, lambda _: None))
+    return list(judge_in_processes(tasks, SETTINGS, report))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
 
 def test_progress_is_told_of_all_bytes() -> None:
     told: list[int] = []
-    outcomes = list(judge_in_processes(TASKS, SETTINGS, Report(lambda _: None), told.append))
+    outcomes = list(judge_in_processes(TASKS, SETTINGS, Report(lambda _: None, (), told.append)))
     assert sum(told) == sum(outcome.totals.bytes for outcome in outcomes) > 0
 
 
@@ -227,7 +227,7 @@ def test_no_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
 
 
 def test_processes_end_with_whoever_stops_asking(made: list[int]) -> None:
-    outcomes = judge_in_processes(TASKS * 50, replace(SETTINGS, jobs=2), Report(lambda _: None), lambda _: None)
+    outcomes = judge_in_processes(TASKS * 50, replace(SETTINGS, jobs=2), Report(lambda _: None))
     next(outcomes)
     assert len(made) == 2
     assert all(map(is_there, made))
@@ -283,6 +283,7 @@ def test_a_partition_beside_a_broker_is_checked_again(tmp_path: Path, monkeypatc
     partition, found, judge = damaged(tmp_path, 1) / "dplain-0", Found(), directory_tree.judge_partition
     calls: list[str] = []
     progress: list[int] = []
+    found.report.advance = progress.append
 
     def judged(directory: str, settings: CheckSettings, report: Report, *rest: Any) -> Any:
         calls.append(directory)
@@ -293,7 +294,7 @@ def test_a_partition_beside_a_broker_is_checked_again(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(directory_tree, "judge_partition", judged)
     task = Task(str(partition), BrokerState())
-    outcome = directory_tree.judge_task(task, LIVE, found.report, progress.append, Buffers())
+    outcome = directory_tree.judge_task(task, LIVE, found.report, Buffers())
     assert sum(progress) == outcome.totals.bytes  # not counted again
     assert (outcome.failure, found.codes, len(calls)) == (None, ["crc-mismatch"], 2)
     assert (outcome.totals.errors, dict(+Counter(outcome.totals.codes))) == (1, {"crc-mismatch": 1})
@@ -303,5 +304,5 @@ def test_a_partition_beside_a_broker_is_checked_again(tmp_path: Path, monkeypatc
 def test_a_partition_that_a_broker_deletes_meanwhile(tmp_path: Path) -> None:
     found = Found()
     task = Task(str(tmp_path / "gone-0"), BrokerState())
-    outcome = directory_tree.judge_task(task, LIVE, found.report, lambda _: None, Buffers())
+    outcome = directory_tree.judge_task(task, LIVE, found.report, Buffers())
     assert (outcome.failure, found.codes) == (None, [])

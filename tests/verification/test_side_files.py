@@ -202,7 +202,7 @@ MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 def judged(path: Path, level: int = FULL) -> tuple[list[Finding], Report]:
     found: list[Finding] = []
     report = Report(found.append)
-    judge_path(str(path), CheckSettings(level, NOW_MS), report, lambda _: None)
+    judge_path(str(path), CheckSettings(level, NOW_MS), report)
     return found, report
 
 

@@ -65,7 +65,7 @@ def copied(partition: Path) -> Iterator[Path]:
 
 def errors_of(directory: Path) -> list[Finding]:
     findings: list[Finding] = []
-    judge_path(str(directory), CheckSettings(DEEP, NOW_MS), Report(findings.append), lambda _: None)
+    judge_path(str(directory), CheckSettings(DEEP, NOW_MS), Report(findings.append))
     return [found for found in findings if found.severity == ERROR]
 
 

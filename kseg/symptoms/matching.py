@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.sink import Sink
@@ -279,7 +279,8 @@ _MAX_COMMANDS = 12
 def print_symptoms(symptoms: list[Found], form: str, sink: Sink, color: str) -> None:
     """Writes the symptoms found; ``form`` is text or json."""
     if form == "json":
-        _print_json(symptoms, sink)
+        for found in symptoms:
+            sink.put_row(_row(found))
         return
     paint = Paint(color, sink.is_terminal)
     width = min(shutil.get_terminal_size().columns, _MAX_WIDTH) if sink.is_terminal else _PIPED_WIDTH
@@ -312,23 +313,21 @@ def _text(found: Found, paint: Paint, width: int) -> list[str]:
     return lines
 
 
-def _print_json(symptoms: list[Found], sink: Sink) -> None:
-    from kseg.formats.json_values import name_value
+def _row(found: Found) -> dict[str, Any]:
+    from kseg.formats.json_values import camel_case, fields_of, name_value
 
-    for found in symptoms:
-        symptom = found.symptom
-        row = {
-            "type": "symptom", "name": symptom.name, "speaker": symptom.speaker, "lines": found.lines,
-            "lineNumber": found.line_number, "line": found.line, "cause": symptom.cause,
-            "isConsequence": symptom.is_consequence, "findings": list(symptom.findings),
-            "places": [
-                {
-                    "logDirectory": name_value(place.log_directory), "partition": name_value(place.partition),
-                    "file": name_value(place.file), "name": name_value(place.name), "position": place.position,
-                    "offset": place.offset,
-                }
-                for place in found.places.values()
-            ],
-            "commands": [{"argv": argv, "purpose": purpose} for argv, purpose in commands_of(found)],
-        }  # fmt: skip
-        sink.put_row(row)
+    places = [
+        {
+            camel_case(name): name_value(each) if isinstance(each, str) else each
+            for name, each in place._asdict().items()
+        }
+        for place in found.places.values()
+    ]
+    return {
+        "type": "symptom",
+        **fields_of(found.symptom, "name", "speaker"),
+        **fields_of(found, "lines", "line_number", "line"),
+        **fields_of(found.symptom, "cause", "is_consequence", "findings"),
+        "places": places,
+        "commands": [{"argv": argv, "purpose": purpose} for argv, purpose in commands_of(found)],
+    }

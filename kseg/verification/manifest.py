@@ -361,18 +361,15 @@ class SegmentCheck:
                 # Bytes were removed or inserted before the end.
                 self._align(source, kept, differences, left > 0)
                 return
-            self._report_in_place(source, differences)
+            for batch in differences.batches:
+                if batch.end > source.size:
+                    self._add("manifest-missing", batch, "the batch is cut off or gone")
+                else:
+                    self._add("manifest-changed", batch, _CHANGED)
+            self.report.more("manifest-changed", self.file.path, differences.more)
             if source.size > entry.size:
                 text = f"{source.size - entry.size} bytes follow those of the manifest"
                 self.report.add("manifest-grown", self.file.path, text, entry.size, source.size - entry.size)
-
-    def _report_in_place(self, source: Source, differences: _Differences) -> None:
-        for batch in differences.batches:
-            if batch.end > source.size:
-                self._add("manifest-missing", batch, "the batch is cut off or gone")
-            else:
-                self._add("manifest-changed", batch, _CHANGED)
-        self.report.more("manifest-changed", self.file.path, differences.more)
 
     def _align(self, source: Source, kept: list[Block], differences: _Differences, is_all: bool) -> None:
         start = differences.batches[0].position

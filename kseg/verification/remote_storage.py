@@ -139,7 +139,9 @@ def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
         text = f"{len(storage.others)} objects; the first: {first}"
         report.add("remote-other-objects", path, text, details={"count": len(storage.others)})
         report.totals.not_judged += len(storage.others)
-    report.failures += judge.failures
+    # One message for each key or object that cannot be used, with the number of segments.
+    for first, *more in judge.unreadable.values():
+        report.failures.append(first + (f" (so are {len(more)} more segments)" if more else ""))
 
 
 class _Judge:
@@ -148,15 +150,8 @@ class _Judge:
     def __init__(self, settings: CheckSettings, report: Report, logs: list[LocalLogs]) -> None:
         self._settings, self._report, self._logs = settings, report, logs
         self._buffers = Buffers(settings.max_batch_bytes)
-        self._unreadable: dict[str, list[str]] = {}
-
-    @property
-    def failures(self) -> list[str]:
-        """One message for each key or object that cannot be used, with the number of segments."""
-        return [
-            texts[0] + (f" (so are {len(texts) - 1} more segments)" if len(texts) > 1 else "")
-            for texts in self._unreadable.values()
-        ]
+        self.unreadable: dict[str, list[str]] = {}
+        """Messages about unreadable segments, by the key or object that cannot be used."""
 
     def partition(self, partition: RemotePartition) -> None:
         candidates: list[Candidate] = []
@@ -180,7 +175,7 @@ class _Judge:
         self._report.totals.not_judged += 1
         encryption = segment.manifest.encryption if isinstance(error, KeyMissingError) else None
         key = str(error) if encryption is None else f"key {encryption.key_id}"
-        self._unreadable.setdefault(key, []).append(str(error))
+        self.unreadable.setdefault(key, []).append(str(error))
 
     def _lineage(self, partition: RemotePartition, candidates: list[Candidate]) -> None:
         lineage, local = remote_partitions.lineage_of(candidates), self._local(partition)

@@ -308,19 +308,15 @@ class Repairs:
             if finding.code == _FOREIGN and (target := self.target_of(finding.file)) is not None:
                 self._foreign.add(target.path)
         repaired = [self.with_repair(finding) for finding in findings]
-        of_log = next(
-            (
-                each.repair
-                for each in repaired
-                if each.repair and not each.needs and each.severity != INFO and KINDS[each.code].repair == SALVAGE
-            ),
-            None,
-        )
-        if of_log is None:
-            return repaired
-        return [
-            each._replace(repair=of_log) if each.repair and each.repair[1] == "reindex" else each for each in repaired
+        of_log = [
+            each.repair
+            for each in repaired
+            if each.repair and not each.needs and each.severity != INFO and KINDS[each.code].repair == SALVAGE
         ]
+        for i, each in enumerate(repaired) if of_log else ():
+            if each.repair and each.repair[1] == "reindex":
+                repaired[i] = each._replace(repair=of_log[0])
+        return repaired
 
     def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""

@@ -4,14 +4,10 @@ const showTip = (event, text) => {
   tip.textContent = text;
   tip.hidden = false;
   tip.style.left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
-  tip.style.top =
-    (event.clientY + 22 + tip.offsetHeight > innerHeight
-      ? event.clientY - tip.offsetHeight - 10
-      : event.clientY + 18) + "px";
+  const isLow = event.clientY + 22 + tip.offsetHeight > innerHeight;
+  tip.style.top = event.clientY + (isLow ? -tip.offsetHeight - 10 : 18) + "px";
 };
-const hideTip = () => {
-  tip.hidden = true;
-};
+const hideTip = () => (tip.hidden = true);
 
 // The arrow keys move over a strip as a pointer does, Home and End to its ends.
 const withKeys = (box, showAt) => {
@@ -79,8 +75,8 @@ const stripOf = (partition, findings) => {
     add("aborted", at(first), at(last), `aborted transaction, offsets ${first} to ${last}`);
   const codes = new Set();
   for (const finding of findings) {
-    const segment =
-      finding.position !== null && map.segments.find((each) => name(each.name) === base(finding.file));
+    const isHere = (each) => finding.position !== null && name(each.name) === base(finding.file);
+    const segment = map.segments.find(isHere);
     const place = segment && segment.start + Number(finding.position);
     if (finding.code.startsWith("gap-")) {
       const first = Number(finding.details.firstMissing ?? finding.offset ?? 0),
@@ -100,10 +96,8 @@ const stripOf = (partition, findings) => {
     add("open", at(firstOpenOffset), map.total, `open transaction from offset ${firstOpenOffset}`);
     add("mark lso", at(firstOpenOffset), null, `last stable offset ${firstOpenOffset}`);
   }
-  if (logStartOffset)
-    add("mark start", at(logStartOffset), null, `log start offset ${logStartOffset}`);
-  if (highWatermark !== null)
-    add("mark hw", at(highWatermark), null, `high watermark ${highWatermark}`);
+  if (logStartOffset) add("mark start", at(logStartOffset), null, `log start offset ${logStartOffset}`);
+  if (highWatermark !== null) add("mark hw", at(highWatermark), null, `high watermark ${highWatermark}`);
   const also = codes.size ? "; " + [...codes].join(", ") : "";
   described(box, "img", `${map.segments.length} segments, ${bytes(map.total)}` + also);
   const showAt = (event) => {

@@ -89,16 +89,10 @@ const verify = () => {
     );
     chosen.hidden = wanted.place === null;
     if (wanted.place !== null) chosen.textContent = "Only " + name(partitions[wanted.place].name) + " ✕";
-    counted.textContent =
-      rows.length === findings.length
-        ? number(rows.length)
-        : `${number(rows.length)} of ${number(findings.length)}`;
-    lazy(
-      list,
-      rows,
-      (finding) => findingRow(finding, partitions),
-      findings.length ? "No finding fits the filters." : "No findings.",
-    );
+    const all = rows.length === findings.length ? "" : ` of ${number(findings.length)}`;
+    counted.textContent = number(rows.length) + all;
+    const whenEmpty = findings.length ? "No finding fits the filters." : "No findings.";
+    lazy(list, rows, (finding) => findingRow(finding, partitions), whenEmpty);
   };
   const counted = el("span", "count soft", "");
 
@@ -149,32 +143,23 @@ const verify = () => {
   });
   press(bad, false);
   if (partitions.length) {
-    section(
-      "partitions",
-      "Partitions",
-      number(partitions.length),
-      el(
-        "div",
-        "tools",
-        search("Name", (text) => {
-          filter = text;
-          showPartitions();
-        }),
-        bad,
-      ),
-      legend(
-        ["seg-a", "segments"],
-        ["damage", "damage"],
-        ["lost", "lost offsets"],
-        ["harmless", "gaps of compaction and transactions"],
-        ["aborted", "aborted"],
-        ["open", "open transaction"],
-        ["start", "log start", true],
-        ["hw", "high watermark", true],
-        ["lso", "last stable offset", true],
-      ),
-      shownPartitions,
+    const named = search("Name", (text) => {
+      filter = text;
+      showPartitions();
+    });
+    const marks = legend(
+      ["seg-a", "segments"],
+      ["damage", "damage"],
+      ["lost", "lost offsets"],
+      ["harmless", "gaps of compaction and transactions"],
+      ["aborted", "aborted"],
+      ["open", "open transaction"],
+      ["start", "log start", true],
+      ["hw", "high watermark", true],
+      ["lso", "last stable offset", true],
     );
+    const tools = el("div", "tools", named, bad);
+    section("partitions", "Partitions", number(partitions.length), tools, marks, shownPartitions);
     showPartitions();
   }
   const chips = severities.map((severity) => {
@@ -195,21 +180,13 @@ const verify = () => {
   for (const code of [...new Set(findings.map((finding) => finding.code))].sort())
     codes.append(el("option", "", code));
   codes.addEventListener("change", () => want({ code: codes.value }));
-  const heading = section(
-    "findings",
-    "Findings",
-    null,
-    el("div", "tools", ...chips, el("label", "soft small", "Code", codes), found, chosen),
-    list,
-  );
-  heading.append(counted);
+  const tools = el("div", "tools", ...chips, el("label", "soft small", "Code", codes), found, chosen);
+  section("findings", "Findings", null, tools, list).append(counted);
   findings.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
   show();
   const hidden = data.findingsLeftOut + data.omitted.reduce((sum, each) => sum + each[2], 0);
-  if (hidden)
-    app.append(
-      el("p", "soft", `${number(hidden)} further findings were counted; kseg verify --format json prints them.`),
-    );
+  const where = "further findings were counted; kseg verify --format json prints them.";
+  if (hidden) app.append(el("p", "soft", `${number(hidden)} ${where}`));
   tableSection("replicas", "Replicas", false, data.comparisons, [
     ["file", "Path", name],
     ["against", "Compared with", name],

@@ -5,21 +5,17 @@ const hexLines = (finding) => {
   box.tabIndex = 0;
   box.setAttribute("aria-label", "bytes around position " + finding.position);
   const end = finding.position + Math.max(1, finding.length ?? 1);
-  for (let at = 0; at < digits.length; at += 32) {
-    const line = el("div", "", el("span", "soft", String(start + at / 2).padStart(10) + "  "));
-    let ascii = "";
-    for (let i = at; i < at + 32; i += 2) {
-      const two = digits.slice(i, i + 2);
-      if (!two) {
-        line.append("   ");
-        continue;
-      }
-      const position = start + i / 2,
-        code = parseInt(two, 16);
-      line.append(finding.position <= position && position < end ? el("mark", "", two) : two, " ");
-      ascii += code >= 32 && code < 127 ? String.fromCharCode(code) : ".";
-    }
-    line.append(" " + ascii);
+  const pairs = digits.match(/../g) ?? [];
+  const shown = (code) => (code >= 32 && code < 127 ? String.fromCharCode(code) : ".");
+  for (let at = 0; at < pairs.length; at += 16) {
+    const line = el("div", "", el("span", "soft", String(start + at).padStart(10) + "  "));
+    const row = pairs.slice(at, at + 16);
+    row.forEach((two, i) => {
+      const isMeant = finding.position <= start + at + i && start + at + i < end;
+      line.append(isMeant ? el("mark", "", two) : two, " ");
+    });
+    const ascii = row.map((two) => shown(parseInt(two, 16))).join("");
+    line.append("   ".repeat(16 - row.length) + " " + ascii);
     box.append(line);
   }
   return box;

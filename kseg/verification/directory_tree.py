@@ -366,10 +366,7 @@ class Census(Rule):
         is_cleaned = broker.is_compacted or broker.cleaner_offset is not None
         if partition.directory is None or not partition.segments or not is_cleaned:
             return None
-        from kseg.cleaner.log import (
-            Producers,
-            backlog_of,  # few partitions are compacted
-        )
+        from kseg.cleaner.log import Producers, backlog_of  # few partitions are compacted
 
         producers, last = None, partition.segments[-1]
         if partition.settings.level != QUICK and not last.is_damaged and last.next_offset is not None:

@@ -81,7 +81,7 @@ class SideFiles:
     leader-epoch-checkpoint; ``indexes``, ``time_indexes``: those of each .index and .timeindex, whose offsets are
     relative to an unknown base offset; ``told``: by offset, the partitions of which a checkpoint or a directory tells
     that a segment or the log begins or ends there, and which of the two does; ``topic_ids`` of partition.metadata;
-    ``nodes``: cluster and node of each meta.properties.
+    ``nodes``: cluster and node of each meta.properties; ``left``: how many entries more are held.
     """
 
     def __init__(self) -> None:
@@ -92,22 +92,17 @@ class SideFiles:
         self.told: dict[int, dict[Partition, str]] = defaultdict(dict)
         self.topic_ids: set[str] = set()
         self.nodes: set[tuple[str, int]] = set()
-        self._left = MOST_ENTRIES
+        self.left = MOST_ENTRIES
 
     def tell(self, partition: Partition, offset: int, kind: str) -> None:
         """Adds an offset of a partition, whose name becomes that of a directory."""
         if offset >= 0 and partition[1] >= 0 and is_topic(partition[0]):
             self.told[offset].setdefault(partition, kind)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether less than MOST_ENTRIES are held."""
-        return self._left > 0
-
     def take(self, entries: int) -> bool:
         """Whether so many entries more are held."""
-        self._left -= entries
-        return self._left >= 0
+        self.left -= entries
+        return self.left >= 0
 
 
 class SideFileSearch:
@@ -133,7 +128,7 @@ class SideFileSearch:
         """Reads what stands at blocks that begin in [start, stop)."""
         step, source = self._step, self._source
         start += (self._shift - start) % step
-        while start < stop and self._found.has_room:
+        while start < stop and self._found.left > 0:
             start += (next_data(source.extent, start, stop) - start) // step * step
             size = min(_WINDOW_BYTES, stop - start)
             window = source.buffer[start : start + size + BLOCK_BYTES]
@@ -155,7 +150,7 @@ class SideFileSearch:
 
     def _read(self, at: int, size: int) -> bytes:
         self._effort -= size
-        return bytes(self._source.buffer[at : at + size]) if self._effort > 0 and self._found.has_room else b""
+        return bytes(self._source.buffer[at : at + size]) if self._effort > 0 and self._found.left > 0 else b""
 
     def _is_new(self, content: bytes) -> bool:
         """Whether this was not read before: journals and old blocks have many copies."""

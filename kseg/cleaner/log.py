@@ -25,16 +25,8 @@ from kseg.formats.suffixes import (
     TRANSACTION_INDEX,
 )
 from kseg.kernel import COMPILED
+from kseg.kernel.layout import headers as fields
 from kseg.kernel.layout import rows as layout
-from kseg.kernel.layout.headers import (
-    CODEC,
-    CONTROL,
-    ENTRY_MAGIC,
-    MAGIC_V2,
-    OFFSET_ENTRY_BYTES,
-    TIME_ENTRY_BYTES,
-    TRANSACTIONAL,
-)
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
@@ -174,8 +166,8 @@ def _fits(
     together = [*group, segment]
     return (
         sum(part.size for part in together) <= settings.segment_bytes
-        and _entry_bytes(together, INDEX, OFFSET_ENTRY_BYTES) <= settings.index_bytes
-        and _entry_bytes(together, TIME_INDEX, TIME_ENTRY_BYTES) <= settings.index_bytes
+        and _entry_bytes(together, INDEX, fields.OFFSET_ENTRY_BYTES) <= settings.index_bytes
+        and _entry_bytes(together, TIME_INDEX, fields.TIME_ENTRY_BYTES) <= settings.index_bytes
         and (segment.size == 0 or last_offset - group[0].base_offset <= LARGEST_DELTA)
     )
 
@@ -303,7 +295,7 @@ def batch_bytes(window: Window, i: int) -> memoryview:
 
 def open_batch(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview | Message:
     """Returns the records of a v2 batch that the kernel does not open, or a v0 or v1 message. Raises DamagedError."""
-    if window[i].magic < MAGIC_V2:
+    if window[i].magic < fields.MAGIC_V2:
         return open_message(window, i, buffers)
     records = open_records(window, i, buffers)
     if problems := record_batch.survey_records(records, 0, record_batch.parse_header(batch_bytes(window, i)))[0]:
@@ -326,7 +318,7 @@ def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memo
 def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
     """Returns message i (v0 or v1). Raises DamagedError if an inner message is not intact."""
     data = batch_bytes(window, i)
-    message = Message(data, 0, len(data), data[ENTRY_MAGIC], True, buffers.scratch)
+    message = Message(data, 0, len(data), data[fields.ENTRY_MAGIC], True, buffers.scratch)
     if problems := [problem for problem in message.check() if problem.code not in HARMLESS_CODES]:
         raise window.damage(i, problems[0].message)
     return message
@@ -422,16 +414,16 @@ class CleanedTransactions:
         A marker is removable if no data of its transaction is left. An empty list stands for all zeros.
         """
         attributes = headers.attributes
-        if not any(found & (TRANSACTIONAL | CONTROL) for found in attributes):
+        if not any(found & (fields.TRANSACTIONAL | fields.CONTROL) for found in attributes):
             return []
         columns = attributes, headers.lasts, headers.producer_ids, headers.markers, headers.records
         return [self._judge(*row) for row in zip(*columns, strict=True)]
 
     def _judge(self, attributes: int, last_offset: int, producer: int, marker: int, records: int) -> int:
-        if not attributes & (TRANSACTIONAL | CONTROL):
+        if not attributes & (fields.TRANSACTIONAL | fields.CONTROL):
             return 0
         self._consume(last_offset)
-        if attributes & CONTROL:
+        if attributes & fields.CONTROL:
             return int(self._end(producer, marker, records))
         if producer in self._aborted:
             self._observed.add(producer)
@@ -503,10 +495,10 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
     for window in windows(path, buffers, skips_checksums=True):
         last_offset = window[-1].last_offset
         for i, found in enumerate(window.attributes):
-            if not found & (TRANSACTIONAL | CONTROL):
+            if not found & (fields.TRANSACTIONAL | fields.CONTROL):
                 continue
             producer, row = window[i].producer_id, (window[i].last_offset, window.part(i, i + 1).rows.tobytes())
-            if found & CONTROL:
+            if found & fields.CONTROL:
                 kept += [latest.pop(producer, None), row]
             elif producer in latest:
                 latest[producer] = row
@@ -545,7 +537,7 @@ class Producers:
                 continue
             if offset in self.last_offsets:
                 found += [i] * (self.last_offsets[offset] == producer)
-            elif producer in self.last_epochs and headers[i].attributes & CONTROL:
+            elif producer in self.last_epochs and headers[i].attributes & fields.CONTROL:
                 found += [i] * (self.last_epochs[producer] == headers[i].producer_epoch)
         return found
 
@@ -630,10 +622,8 @@ class CleanableRange:
     kept_end: int | None = None
 
 
-_UNSTABLE = {
-    TRANSACTION: ("open transaction at", "an open transaction begins there"),
-    WATERMARK: ("high watermark", "above the high watermark: replicas may not have it"),
-}
+_OPEN = TRANSACTION, "open transaction at", "an open transaction begins there"
+_UNREPLICATED = WATERMARK, "high watermark", "above the high watermark: replicas may not have it"
 
 
 def cleanable_range(
@@ -644,11 +634,11 @@ def cleanable_range(
     if known.cleaner_offset is not None and start <= known.cleaner_offset <= log_end:
         start = known.cleaner_offset
     # The first offset that is unstable, and what makes it so.
-    last_stable, code = log_end, TRANSACTION
+    last_stable, (code, short, why) = log_end, _OPEN
     if settings.heeds_high_watermark and known.high_watermark is not None and known.high_watermark < last_stable:
-        last_stable, code = known.high_watermark, WATERMARK
+        last_stable, (code, short, why) = known.high_watermark, _UNREPLICATED
     if producers.first_unstable is not None and producers.first_unstable < last_stable:
-        last_stable, code = producers.first_unstable, TRANSACTION
+        last_stable, (code, short, why) = producers.first_unstable, _OPEN
     inactive = list(segments) if settings.includes_active else list(segments[:-1])
     active_base = log_end if settings.includes_active else segments[-1].base_offset
     dirty = [s for s in segments_between(segments, start, 1 << 63) if s.base_offset < active_base]
@@ -658,7 +648,6 @@ def cleanable_range(
         stops.append(Stop(ACTIVE, "segment roll", text))
     if last_stable < uncleanable:
         uncleanable = last_stable
-        short, why = _UNSTABLE[code]
         stops.append(Stop(code, f"{short} {uncleanable}", f"offset {uncleanable} and above: {why}"))
     if settings.min_lag_ms > 0:
         for segment in dirty:
@@ -711,7 +700,7 @@ def _first_timestamp(segment: CleanerSegment) -> int:
         head = stream.read(record_batch.HEADER_BYTES)
     if len(head) < message_set.MIN_BYTES:
         return -1
-    if head[ENTRY_MAGIC] >= MAGIC_V2:
+    if head[fields.ENTRY_MAGIC] >= fields.MAGIC_V2:
         return record_batch.parse_header(head).max_timestamp if len(head) == record_batch.HEADER_BYTES else -1
     return message_set.parse_header(head).timestamp
 
@@ -733,14 +722,6 @@ class LargeRecord(NamedTuple):
     last_offset: int
     size: int
     is_dirty: bool
-
-    def stop(self, limit_bytes: int) -> Stop:
-        """Returns the reason why the partition is not cleaned."""
-        text = (
-            f"a record of {self.size} bytes in the batch that ends at offset {self.last_offset} is above "
-            f"max.decompressed.message.bytes {limit_bytes}: brokers give up cleaning this partition"
-        )
-        return Stop(RECORD_SIZE, f"record above {limit_bytes} bytes", text)
 
 
 def large_record(
@@ -770,10 +751,10 @@ def large_record(
 
 def _record_sizes(window: Window, i: int, limit_bytes: int, buffers: RecordBuffers) -> Iterator[int]:
     """Yields the sizes of the records in batch i; none if it is not compressed or too small for a large record."""
-    if not window[i].attributes & CODEC:
+    if not window[i].attributes & fields.CODEC:
         return
     magic = window[i].magic
-    if magic < MAGIC_V2:
+    if magic < fields.MAGIC_V2:
         for found in open_message(window, i, buffers).rows():
             for at in range(0, found.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
                 sizes = found.rows[at + layout.ROW_KEY_SIZE], found.rows[at + layout.ROW_VALUE_SIZE]

@@ -19,11 +19,13 @@ from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topi
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import Staging, staging
 from kseg.cleaner.log import (
+    RECORD_SIZE,
     CleanableRange,
     CleanerSegment,
     DamagedError,
     LargeRecord,
     Producers,
+    Stop,
     cleanable_range,
     group_segments,
     large_record,
@@ -201,10 +203,7 @@ class Compaction:
     @property
     def counts(self) -> Counter[str]:
         """The counts of all rounds together."""
-        total: Counter[str] = Counter()
-        for group in self.groups:
-            total.update(group.counts)
-        return total
+        return sum((group.counts for group in self.groups), Counter[str]())
 
 
 RoundMaker = Callable[..., Round]
@@ -283,7 +282,11 @@ class Compactor:
         limit_bytes = self._settings.record_limit_bytes
         if limit_bytes is None or not (large := large_record(self._segments, found, limit_bytes, buffers)):
             return False
-        found.stops.append(large.stop(limit_bytes))
+        text = (
+            f"a record of {large.size} bytes in the batch that ends at offset {large.last_offset} is above "
+            f"max.decompressed.message.bytes {limit_bytes}: brokers give up cleaning this partition"
+        )
+        found.stops.append(Stop(RECORD_SIZE, f"record above {limit_bytes} bytes", text))
         self._large, self.result.end = large, found.start
         return large.is_dirty
 
@@ -442,11 +445,8 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
     return True
 
 
-# Results as JSON objects: one for the partition, and one for each new segment.
-
-
 def _partition_row(result: Compaction, found: CleanableRange, seconds: float) -> dict[str, Any]:
-    """Returns the object of type ``compaction``. ``found``: the range of the first round."""
+    """Returns the result as JSON. ``found``: the range of the first round."""
     counts, stops = result.counts, [stop.text for stop in found.stops]
     if result.rounds and not result.is_whole and not result.later:
         stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
@@ -479,23 +479,6 @@ def _partition_row(result: Compaction, found: CleanableRange, seconds: float) ->
         "seconds": round(seconds, 3),
         "stops": stops,
     }
-
-
-def _segment_rows(result: Compaction) -> list[dict[str, Any]]:
-    """Returns objects of type ``cleanedSegment``."""
-    return [
-        {
-            "type": "cleanedSegment",
-            "directory": result.directory,
-            "baseOffset": group.segment.base_offset,
-            "sources": [source.base_offset for source in group.sources],
-            "bytesBefore": group.bytes_before,
-            "bytesAfter": group.segment.size,
-            "records": group.counts["records"],
-            "kept": group.counts["kept"],
-        }
-        for group in result.groups
-    ]
 
 
 # Plans the compaction of the partitions that a command names.
@@ -650,7 +633,20 @@ class CompactionPlanner(Planner):
     def _report(self, result: Compaction, seconds: float) -> None:
         if result.found is None:
             return
-        self.reporter.summary(_partition_row(result, result.found, seconds), _segment_rows(result))
+        segments = [
+            {
+                "type": "cleanedSegment",
+                "directory": result.directory,
+                "baseOffset": group.segment.base_offset,
+                "sources": [source.base_offset for source in group.sources],
+                "bytesBefore": group.bytes_before,
+                "bytesAfter": group.segment.size,
+                "records": group.counts["records"],
+                "kept": group.counts["kept"],
+            }
+            for group in result.groups
+        ]
+        self.reporter.summary(_partition_row(result, result.found, seconds), segments)
         without_key = result.counts["no_key"]
         if without_key and self._change.is_dry and not self._options.drops_null_keys:
             self.reporter.warning(

@@ -65,10 +65,6 @@ def memory_for(keys: int) -> int:
     return math.ceil((keys + 1) / LOAD_FACTOR) * ENTRY_BYTES
 
 
-def new_secret() -> bytes:
-    return os.urandom(SECRET_BYTES)
-
-
 class OffsetMap:
     """A `KeyMap` (``keys``) whose table grows with its keys.
 
@@ -77,7 +73,7 @@ class OffsetMap:
 
     def __init__(self, memory_bytes: int, secret: bytes | None = None) -> None:
         self._max_slots = max(min(memory_bytes // ENTRY_BYTES, _MAX_SLOTS), 2)
-        self.keys = KeyMap(Secret(secret or new_secret()))
+        self.keys = KeyMap(Secret(secret or os.urandom(SECRET_BYTES)))
         self._memory, self._table = self._allocated(min(self._max_slots, _FIRST_SLOTS))
 
     def _allocated(self, slots: int) -> tuple[mmap.mmap, memoryview]:

@@ -109,12 +109,9 @@ class CompactOptions:
     index_bytes: int | None = option("--max-index-bytes", RULES, "Merge segments up to this size of an index.", BYTES)
     interval_bytes: int | None = values.index_interval()
     memory_bytes: int | None = option(
-        "--memory",
-        RESOURCES,
-        "Size of the key map; default: a quarter of the available memory.",
-        BYTES,
+        "--memory", RESOURCES, "Size of the key map; default: a quarter of the available memory.", BYTES,
         in_python="memory_bytes",
-    )
+    )  # fmt: skip
     now_ms: int | None = values.now()
     until_clean: bool = option(
         "--until-clean", RULES, "Clean in several rounds if the key map is too small for all keys.", bool

@@ -337,7 +337,15 @@ class _Partition:
 
     def _of_side_files(self, segment: WeighedSegment) -> Iterator[Evidence]:
         yield from _weighed(SNAPSHOTS, segment.snapshots, 5, _CERTAIN, "producer snapshots have")
-        yield from self._of_producers(segment)
+        behind = segment.behind
+        if behind is not None and segment.lasts and not segment.snapshots.fits:
+            # Whether the snapshot of the segment's end has producers with batches in it, but none of those in the file.
+            listed = self._listed.get(behind, {})
+            here = [producer for producer, last in listed.items() if segment.base <= last < behind]
+            if here and not segment.lasts.keys() & listed.keys():
+                one = here[0]
+                text = f"the producer snapshot of offset {behind} has producer {one}, and none of those in the segment"
+                yield Evidence(SNAPSHOTS, 2, text)
         stem = segment.file.name.removesuffix(LOG)
         yield from _weighed(INDEXES, segment.offsets, 2, 2, f"{stem}{INDEX} has")
         yield from _weighed(INDEXES, segment.times, 2, 4, f"{stem}{TIME_INDEX} has")
@@ -348,18 +356,6 @@ class _Partition:
             yield Evidence(SEQUENCES, 1, segment.sequences.example)
         if segment.epochs.misfits > segment.epochs.fits:
             yield Evidence(EPOCHS, 1, f"{LEADER_EPOCHS} has {segment.epochs.example}")
-
-    def _of_producers(self, segment: WeighedSegment) -> Iterator[Evidence]:
-        """Yields evidence if the snapshot of the segment's end has producers with batches in it, but none of those in
-        the file."""
-        behind = segment.behind
-        if behind is None or segment.snapshots.fits or not segment.lasts:
-            return
-        listed = self._listed.get(behind, {})
-        here = [producer for producer, last in listed.items() if segment.base <= last < behind]
-        if here and not segment.lasts.keys() & listed.keys():
-            text = f"the producer snapshot of offset {behind} has producer {here[0]}, and none of those in the segment"
-            yield Evidence(SNAPSHOTS, 2, text)
 
     def _of_neighbours(self, segment: WeighedSegment) -> Iterator[Evidence]:
         """Yields what names and ends of adjacent segments, and the checkpoints, say about the segment's offsets."""

@@ -38,15 +38,7 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
-from kseg.sidefiles.text_files import (
-    MAX_PROPERTIES_BYTES,
-    MAX_TEXT_BYTES,
-    META_PROPERTIES,
-    MetaProperties,
-    QuorumState,
-    read_meta_properties,
-    read_quorum_state,
-)
+from kseg.sidefiles import text_files
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
 
@@ -432,10 +424,6 @@ class TopicSettings:
     """The same with partitions, if it was loaded."""
 
     @property
-    def is_complete(self) -> bool:
-        return not self.lacking
-
-    @property
     def ids(self) -> Mapping[str, str]:
         """Topic ids by name."""
         return self.image.topic_ids
@@ -457,7 +445,7 @@ class TopicSettings:
     @property
     def knows_partitions(self) -> bool:
         """Whether no record of a topic or partition is missing or unreadable."""
-        return self.is_complete and not self._of_partitions[1]
+        return not self.lacking and not self._of_partitions[1]
 
     @cached_property
     def partitions(self) -> dict[tuple[str, int], PartitionImage]:
@@ -543,13 +531,14 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
     return Raft(offset, epoch, timestamp, version, voters)
 
 
-def quorum_state_in(directory: str) -> QuorumState:
+def quorum_state_in(directory: str) -> text_files.QuorumState:
     """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
     with suppress(KsegError, OSError):
-        state = next(read_quorum_state(read_regular(os.path.join(directory, QUORUM_STATE), MAX_TEXT_BYTES)))
-        if isinstance(state, QuorumState):
+        content = read_regular(os.path.join(directory, QUORUM_STATE), text_files.MAX_TEXT_BYTES)
+        state = next(text_files.read_quorum_state(content))
+        if isinstance(state, text_files.QuorumState):
             return state
-    return QuorumState(*(None for _ in QuorumState._fields))
+    return text_files.QuorumState(*(None for _ in text_files.QuorumState._fields))
 
 
 def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
@@ -578,11 +567,11 @@ def is_only_voter(directory: str, server: ServerProperties | None = None) -> boo
     return True if len(ids) < 2 else None  # of the voter under another directory.id nobody has a copy for sure
 
 
-def properties_of(directory: str) -> MetaProperties:
+def properties_of(directory: str) -> text_files.MetaProperties:
     """Reads the meta.properties of a log directory. Raises PathError."""
-    path = os.path.join(directory, META_PROPERTIES)
+    path = os.path.join(directory, text_files.META_PROPERTIES)
     with errors_at(path):
-        found = next(read_meta_properties(read_regular(path, MAX_PROPERTIES_BYTES)))
-    if not isinstance(found, MetaProperties):
+        found = next(text_files.read_meta_properties(read_regular(path, text_files.MAX_PROPERTIES_BYTES)))
+    if not isinstance(found, text_files.MetaProperties):
         raise PathError(f"{path}: cannot be read")
     return found

@@ -16,15 +16,7 @@ from kseg.segment.files import (
     leads_to_directory,
     parse_partition_name,
 )
-from kseg.sidefiles.checkpoints import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    OFFSET_CHECKPOINTS,
-    RECOVERY_POINTS,
-    offsets_of,
-    read_offset_checkpoint,
-)
+from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, integer, read_meta_properties
 from kseg.stores import trees
@@ -84,12 +76,9 @@ def is_compacted(policy: str | None) -> bool:
     return policy is not None and "compact" in {part.strip() for part in policy.split(",")}
 
 
-_UNKNOWN, _COMPACTED = BrokerState(), BrokerState(is_compacted=True)
-
-
 def state_by_name(topic: str | None) -> BrokerState:
     """Returns the state of a partition outside of a log directory: only the topic's name is known."""
-    return _COMPACTED if topic in COMPACTED_TOPICS else _UNKNOWN
+    return BrokerState(is_compacted=True if topic in COMPACTED_TOPICS else None)
 
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
@@ -145,13 +134,14 @@ class LogDirectory:
             return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
         policy, topics = self._setting(topic, "cleanup.policy"), self.topics
         limit, retention = self._setting(topic, "max.message.bytes"), self._setting(topic, "retention.ms")
-        topic_id = None if topics is None else topics.ids.get(topic, "" if topics.is_complete else None)
+        topic_id = None if topics is None else topics.ids.get(topic, None if topics.lacking else "")
 
         def at(name: str) -> int | None:
             return self.offsets.get(name, {}).get(place)
 
         return BrokerState(
-            at(RECOVERY_POINTS), at(HIGH_WATERMARKS), at(LOG_STARTS), at(CLEANER_OFFSETS),
+            at(checkpoints.RECOVERY_POINTS), at(checkpoints.HIGH_WATERMARKS),
+            at(checkpoints.LOG_STARTS), at(checkpoints.CLEANER_OFFSETS),
             None if policy is None else is_compacted(policy),
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
@@ -205,9 +195,9 @@ def read_log_directory(path: str) -> LogDirectory | None:
     found = LogDirectory(path, frozenset(files), tuple(sorted(directories)))
     if not found.files & LOG_DIRECTORY_FILES:
         return None
-    for name in OFFSET_CHECKPOINTS:
-        if (offsets := _items(found, name, read_offset_checkpoint)) is not None:
-            found.offsets[name] = {} if name in found.problems else offsets_of(offsets)
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:
+            found.offsets[name] = {} if name in found.problems else checkpoints.offsets_of(offsets)
     items = _items(found, META_PROPERTIES, read_meta_properties) or []
     found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
     if METADATA_PARTITION in found.directories:
@@ -228,7 +218,7 @@ def directory_around(partition: str) -> LogDirectory | None:
 def checkpoint_offsets(path: str) -> OffsetsByPartition:
     """Returns the entries of an offset checkpoint; none if it is missing or cannot be read."""
     with suppress(OSError), open_regular(path) as stream:
-        return offsets_of(read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
+        return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
     return {}
 
 

@@ -204,23 +204,20 @@ class MetadataImage:
             self.topic_ids.pop(name, None)
         for topic_id in delta.changed_topics:
             self.topic_ids[self.topics[topic_id].name] = topic_id
-        for mechanism, users in delta.scram.items():
-            self._apply_scram(mechanism, users)
+        for mechanism, changes in delta.scram.items():
+            # In the order of a HashMap. What follows the removal of the last user is lost.
+            credentials = self.scram.setdefault(mechanism, {})
+            for name in hash_map_order(changes, spread_of=string_spread):
+                change = changes[name]
+                if change is not None:
+                    credentials[name] = change
+                else:
+                    credentials.pop(name, None)
+                    if not credentials:
+                        self.scram.pop(mechanism, None)
         for of, key, _ in delta.before.values():
             if (of is self.configs or of is self.quotas) and not of.get(key, True):
                 del of[key]
-
-    def _apply_scram(self, mechanism: int, changes: dict[str, Fields | None]) -> None:
-        # In the order of a HashMap. What follows the removal of the last user is lost.
-        credentials = self.scram.setdefault(mechanism, {})
-        for name in hash_map_order(changes, spread_of=string_spread):
-            change = changes[name]
-            if change is not None:
-                credentials[name] = change
-            else:
-                credentials.pop(name, None)
-                if not credentials:
-                    self.scram.pop(mechanism, None)
 
     def discard(self) -> None:
         """Takes back what the records since the last delta changed."""
@@ -313,17 +310,14 @@ class MetadataImage:
             topic = self._before(self.topics, topic_id)
             if topic is _MISSING:
                 raise ReplayError(f"there is no topic with id {topic_id}")
-            partitions = {n: self._before(topic.partitions, n) for n in self._numbers_before(topic)}
+            here = id(topic.partitions)
+            numbers = {*topic.partitions, *(key for of, key in self._delta.before if of == here)}
+            before = {number: self._before(topic.partitions, number) for number in numbers}
+            partitions = {number: found for number, found in before.items() if found is not _MISSING}
             topic = replace(topic, partitions=partitions)
             self._set(self.topics, topic_id, topic)
         self._delta.changed_topics[topic_id] = None
         return topic
-
-    def _numbers_before(self, topic: TopicImage) -> list[int]:
-        """The numbers of its partitions before this delta."""
-        here = id(topic.partitions)
-        touched = {key for (of, key) in self._delta.before if of == here}
-        return [n for n in {*topic.partitions, *touched} if self._before(topic.partitions, n) is not _MISSING]
 
     def _partition(self, fields: Fields) -> None:
         topic = self._changed_topic(fields["topicId"])

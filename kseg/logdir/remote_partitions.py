@@ -34,15 +34,7 @@ from kseg.segment.files import (
     segment_stem,
 )
 from kseg.segment.reader import SegmentReader, open_segment
-from kseg.sidefiles.checkpoints import (
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    EpochEntry,
-    build_leader_epochs,
-    offsets_of,
-    plain_epochs,
-    read_offset_checkpoint,
-)
+from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores import trees
 from kseg.stores.archives.spool import current_spool
@@ -70,7 +62,7 @@ from kseg.stores.trees import DIRECTORY, FILE, Node, Tree, VirtualSideFile
 # Segments that hold the same offsets of the same epoch have the same records; of these the one with the highest end
 # offset is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
 
-Lineage = Sequence[EpochEntry]
+Lineage = Sequence[checkpoints.EpochEntry]
 
 
 class Candidate(NamedTuple):
@@ -108,10 +100,6 @@ class LiveSegments(NamedTuple):
     pieces: list[SegmentOffsets]
     abandoned: list[Candidate]
     superseded: list[Candidate]
-
-    @property
-    def holes(self) -> list[MissingOffsets]:
-        return holes_between(self.pieces)
 
 
 def holes_between(pieces: Sequence[SegmentOffsets], end: int | None = None) -> list[MissingOffsets]:
@@ -260,9 +248,9 @@ def candidate_of(segment: RemoteSegment) -> Candidate:
     end = metadata.end_offset if metadata is not None else _last_offset(segment)
     if end < segment.start_offset:
         raise ManifestError(f"it ends at offset {end}, below its start")
-    epochs = plain_epochs(segment.side_file(EPOCHS) or b"")
+    epochs = checkpoints.plain_epochs(segment.side_file(EPOCHS) or b"")
     if not epochs and metadata is not None:
-        epochs = [EpochEntry(epoch, start) for epoch, start in sorted(metadata.epochs.items())]
+        epochs = [checkpoints.EpochEntry(epoch, start) for epoch, start in sorted(metadata.epochs.items())]
     if not epochs:
         raise ManifestError("its leader epochs cannot be read")
     return Candidate(segment, segment.start_offset, end, epochs)
@@ -307,8 +295,8 @@ class LocalLogs:
 
     @cached_property
     def log_starts(self) -> dict[tuple[str, int], int]:
-        content = self._read(os.path.join(self.directory, LOG_STARTS))
-        return offsets_of(read_offset_checkpoint(content))
+        content = self._read(os.path.join(self.directory, checkpoints.LOG_STARTS))
+        return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
 
     @cached_property
     def deleted(self) -> set[tuple[str, int, str]]:
@@ -334,7 +322,7 @@ class LocalLogs:
         path = os.path.join(self.directory, remote.name)
         if not os.path.isdir(path) or os.path.islink(path):
             return None
-        lineage = plain_epochs(self._read(os.path.join(path, LEADER_EPOCHS))) or []
+        lineage = checkpoints.plain_epochs(self._read(os.path.join(path, checkpoints.LEADER_EPOCHS))) or []
         segments = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
         topic_id = topic_id_in(self._read(os.path.join(path, PARTITION_METADATA)))
         return LocalPartition(path, lineage, segments) if topic_id in (None, remote.topic_id) else None
@@ -464,7 +452,7 @@ class RemoteTree(Tree):
         lineage = lineage_of(candidates)
         log_start = lineage[0].start_offset if lineage else 0
         found = live_segments(candidates, lineage, log_start)
-        for hole in found.holes:
+        for hole in holes_between(found.pieces):
             _warn("%s: no segment has offsets %s to %s", self._store.path(name), hole.first, hole.last)
         for piece in found.pieces:
             segment, base = piece.candidate.segment, max(piece.first, piece.candidate.start_offset)
@@ -473,7 +461,9 @@ class RemoteTree(Tree):
             self._add(f"{name}/{segment_stem(base)}{LOG}", live, segment)
             if piece.is_whole:
                 self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = segment.virtual_side_file(SNAPSHOT)
-        self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(lineage))
+        self._files[f"{name}/{checkpoints.LEADER_EPOCHS}"] = VirtualSideFile(
+            lambda: checkpoints.build_leader_epochs(lineage)
+        )
 
     def _add(self, inner: str, live: LiveSegment, segment: RemoteSegment) -> None:
         self._live[inner] = live

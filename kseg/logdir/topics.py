@@ -99,14 +99,14 @@ class Topics:
     def topic_id(self, directory: str, topic: str) -> str | None:
         """Returns the id of a topic; None if it is unknown or the metadata are incomplete."""
         found = self.settings(directory)
-        return found.ids.get(topic) if found is not None and found.is_complete else None
+        return found.ids.get(topic) if found is not None and not found.lacking else None
 
     def check(self, directory: str) -> None:
         """Raises KsegError if neither --topic nor metadata select the partitions of a log directory."""
         if self._globs or self._takes_unknown:
             return
         found = self.settings(directory)
-        if found is None or not found.is_complete:
+        if found is None or found.lacking:
             why = "is not there" if found is None else "cannot be read to its end"
             raise KsegError(
                 f"{directory}: {METADATA_TOPIC}-0, which has the settings of topics, {why}: name them with --topic"
@@ -129,7 +129,7 @@ class Topics:
         found = self.settings(directory)
         if found is None:
             return "" if self._takes_unknown else UNKNOWN_TOPIC
-        is_selected = place[0] in found.ids or (self._takes_unknown and not found.is_complete)
+        is_selected = place[0] in found.ids or (self._takes_unknown and bool(found.lacking))
         return "" if is_selected else UNKNOWN_TOPIC
 
     def is_named(self, path: str) -> bool:

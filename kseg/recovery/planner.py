@@ -509,7 +509,7 @@ class RecoveryPlanner(Planner):
         """Warns if the cluster has no topic of a restored directory's name."""
         root, partition = os.path.dirname(os.path.abspath(path)), partition_of(path)
         known = self._topics.settings(root)
-        if partition is not None and known is not None and known.is_complete and partition[0] not in known.ids:
+        if partition is not None and known is not None and not known.lacking and partition[0] not in known.ids:
             self.reporter.warning(
                 f"{os.path.join(root, name)}: the cluster has no topic {partition[0]}: create it, stop the "
                 "broker, and repeat the command: a broker sets the directory aside as -stray until then"

@@ -10,6 +10,7 @@ A task may run more than once, even concurrently: each attempt writes to its own
 the driver become part of the partition, through the driver's plan.
 """
 
+import os
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,7 +31,7 @@ from kseg.cleaner.log import (
     read_trace,
     segments_between,
 )
-from kseg.cleaner.rounds import CleanedGroup, OffsetMap, Round, map_keys, new_secret
+from kseg.cleaner.rounds import CleanedGroup, OffsetMap, Round, map_keys
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
@@ -163,7 +164,7 @@ class SparkRound(Round):
     def _share(
         self, groups: list[list[CleanerSegment]], sources: list[CleanerSegment], first_dirty: CleanerSegment
     ) -> _Shared:
-        secret, size = new_secret(), sum(segment.size for segment in sources)
+        secret, size = os.urandom(key_map.SECRET_BYTES), sum(segment.size for segment in sources)
         parallelism = self._spark.sparkContext.defaultParallelism
         return _Shared(
             list(self._segments), self._range, self._producers, self._settings,

@@ -185,7 +185,7 @@ class _Judge:
             local = None
         live = remote_partitions.live_segments(candidates, lineage, lineage[0].start_offset)
         folder = os.path.dirname(candidates[0].segment.path())
-        for hole in live.holes:
+        for hole in remote_partitions.holes_between(live.pieces):
             text = f"{partition.name}: no segment holds offsets {hole.first} to {hole.last}"
             details = {"firstMissing": hole.first, "lastMissing": hole.last}
             self._report.add("remote-lineage-hole", folder, text, offset=hole.first, details=details)

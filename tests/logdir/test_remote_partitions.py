@@ -20,6 +20,7 @@ from kseg.logdir.remote_partitions import (
     RemoteTree,
     candidates_of,
     epochs_within,
+    holes_between,
     lineage_of,
     live_segment_at,
     live_segments,
@@ -67,7 +68,7 @@ def test_segments_that_follow_each_other() -> None:
     found = live_segments([candidate("b", 10, 19), candidate("a", 0, 9)], lineage((0, 0)))
     assert shown(found) == [("a", 0, 9), ("b", 10, 19)]
     assert all(piece.is_whole for piece in found.pieces)
-    assert (found.holes, found.abandoned, found.superseded) == ([], [], [])
+    assert (holes_between(found.pieces), found.abandoned, found.superseded) == ([], [], [])
 
 
 def test_an_abandoned_leader() -> None:
@@ -110,7 +111,7 @@ def test_holes_and_the_log_start() -> None:
     candidates = [candidate("a", 0, 9), candidate("b", 10, 29), candidate("c", 40, 49)]
     found = live_segments(candidates, lineage((0, 15)), 15)
     assert shown(found) == [("b", 10, 29), ("c", 40, 49)]
-    assert found.holes == [MissingOffsets(30, 39)]
+    assert holes_between(found.pieces) == [MissingOffsets(30, 39)]
 
 
 def test_epochs_below_the_first_entry_stay_in_a_segment_that_it_cuts() -> None:
@@ -168,7 +169,7 @@ def test_each_offset_is_taken_once_from_a_segment_that_has_its_epoch(places: lis
         assert piece.candidate.start_offset <= offset <= piece.candidate.end_offset
         assert epoch_of(piece.candidate.epochs, offset) == epoch_of(current, offset)
     missing = set(range(min(covered), max(covered) + 1)) - covered if covered else set()
-    assert {offset for hole in found.holes for offset in range(hole.first, hole.last + 1)} == missing
+    assert {offset for hole in holes_between(found.pieces) for offset in range(hole.first, hole.last + 1)} == missing
 
 
 BOTH = "t-txn-0"

@@ -1,11 +1,11 @@
 """``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -33,7 +33,7 @@ from kseg.stores.remote.recognition import is_topic
 from kseg.stores.stored_object import is_url, shown
 
 if TYPE_CHECKING:
-    from kseg.recovery.remote import RebuiltPartition, UnusedSegment
+    from kseg.recovery.remote import RebuiltPartition
 
 MAX_PAIRS = 5
 """Pairs of logs that messages name; JSON has all."""
@@ -139,7 +139,7 @@ def _recover_from_remote(
         printer = RebuildPrinter(
             sink, notices, facts | {"output": shown(output_name)}, change.is_dry, presentation.is_json
         )
-        printer.left_out(_left_out(rebuild.left_out, ""))
+        printer.left_out([left.row("") for left in rebuild.left_out])
         if change.is_dry:
             for outcome in rebuild.plans():
                 _show(outcome, shown(output_name), printer, failures)
@@ -166,12 +166,7 @@ def _show(outcome: "RebuiltPartition", output: str, printer: RebuildPrinter, fai
     if outcome.error is not None:
         failures.add(outcome.error, directory)
         return
-    from kseg.recovery.remote import Rebuilt
-
-    found, built = outcome.selection, outcome.rebuilt or Rebuilt()
-    if found is not None and outcome.rebuilt is None:
-        built.end = found.pieces[-1].last + 1 if found.pieces else found.log_start
-        built.last_epoch = found.lineage[-1].epoch if found.lineage else 0
+    found, built = outcome.selection, outcome.rebuilt
     row = {
         "directory": directory, "topicId": outcome.topic_id, "logStartOffset": outcome.log_start,
         "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch, "segments": built.segments,
@@ -182,18 +177,8 @@ def _show(outcome: "RebuiltPartition", output: str, printer: RebuildPrinter, fai
         return
     holes = [(hole.first, hole.last) for hole in found.holes]
     is_made = bool(found.pieces or found.local)
-    left_out = _left_out(found.left_out, directory)
+    left_out = [left.row(directory) for left in found.left_out]
     printer.show(row, is_made, found.is_deleted, left_out, found.remarks, holes, built.damage)
-
-
-def _left_out(found: "Iterable[UnusedSegment]", directory: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "directory": directory, "firstOffset": left.first_offset, "lastOffset": left.last_offset,
-            "from": left.path, "reason": left.reason,
-        }
-        for left in found
-    ]  # fmt: skip
 
 
 @click.command("recover", cls=Command)

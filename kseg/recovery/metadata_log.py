@@ -28,7 +28,7 @@ from kseg.changes.journal import Known
 from kseg.changes.lock import is_locked
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
-from kseg.decoders.framed import FramedRecord, framed
+from kseg.decoders.framed import framed
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import BrokerRunningError, KsegError, PathError, RequestError
 from kseg.formats.control import control_record
@@ -122,22 +122,15 @@ _MOVED = {
 _EMPTY = ", without records"
 
 
-class ReplicaEnd(NamedTuple):
-    """How far a replica's log reaches, and the largest producer id that its broker knows."""
-
-    epoch: int = 0
-    offset: int = 0
-    producer_id: int = -1
-
-
-@dataclass(slots=True)
-class PartitionReplica:
-    """A partition directory, and the broker and log directory that it belongs to."""
+class PartitionReplica(NamedTuple):
+    """A partition directory, and the broker and log directory that it belongs to; leader ``epoch`` and end ``offset``
+    of its log."""
 
     path: str
     node: int
     directory_id: str
-    end: ReplicaEnd
+    epoch: int
+    offset: int
 
 
 @dataclass(slots=True)
@@ -202,10 +195,10 @@ class DirectoryTopics:
             elif trees.islink(path):
                 self._leave(path, "is a link out of the log directory: give the log directory that holds its target")
             else:
-                end = replica_end(path, self._scratch)
-                self._highest_producer_id = max(self._highest_producer_id, end.producer_id)
+                epoch, offset, producer_id = replica_end(path, self._scratch)
+                self._highest_producer_id = max(self._highest_producer_id, producer_id)
                 partitions = self._topics.setdefault(topic, _Topic(topic)).by_id.setdefault(topic_id_at(path), {})
-                partitions.setdefault(number, []).append(PartitionReplica(path, node, directory_id, end))
+                partitions.setdefault(number, []).append(PartitionReplica(path, node, directory_id, epoch, offset))
         for suffix, count in sorted(moved.items()):
             if suffix not in _MOVED:
                 continue
@@ -216,13 +209,7 @@ class DirectoryTopics:
                 self.remarks.append(text)
         self._highest_producer_id = max([self._highest_producer_id, *_usable(transaction_states(directory))])
         self._compacted |= {topic for topic, _ in checkpoint_offsets(os.path.join(directory, CLEANER_OFFSETS))}
-        self._read_level(directory)
-
-    def _leave(self, path: str, why: str) -> None:
-        self.left_out.append(KsegError(f"{path}: {why}"))
-
-    def _read_level(self, directory: str) -> None:
-        """Takes metadata.version, with the features beside it, from a bootstrap snapshot."""
+        # A bootstrap snapshot has metadata.version, and the features beside it.
         for path in (
             os.path.join(directory, BOOTSTRAP),
             os.path.join(directory, METADATA_PARTITION, snapshot_name(0, 0)),
@@ -231,6 +218,9 @@ class DirectoryTopics:
                 image = load_snapshot(path).image
                 if image.metadata_version is not None and (not self._level or self._level[0] < image.metadata_version):
                     self._level = image.metadata_version, image.features
+
+    def _leave(self, path: str, why: str) -> None:
+        self.left_out.append(KsegError(f"{path}: {why}"))
 
     def add_to(self, image: MetadataImage) -> None:
         """Adds the topics and partitions that the image lacks. Raises KsegError if too many are in no directory."""
@@ -312,11 +302,12 @@ class DirectoryTopics:
         each partition takes another one."""
         by_node: dict[int, PartitionReplica] = {}
         first = number % len(replicas)
-        for replica in sorted([*replicas[first:], *replicas[:first]], key=lambda each: each.end[:2], reverse=True):
+        in_turn = [*replicas[first:], *replicas[:first]]
+        for replica in sorted(in_turn, key=lambda each: (each.epoch, each.offset), reverse=True):
             if (other := by_node.setdefault(replica.node, replica)) is not replica:
                 self._leave(replica.path, f"broker {replica.node} also has {other.path}, and does not start with both")
         nodes = tuple(by_node)
-        epoch = min(max(replica.end.epoch for replica in replicas), _LAST_NUMBER - 1)
+        epoch = min(max(replica.epoch for replica in replicas), _LAST_NUMBER - 1)
         directories = tuple(replica.directory_id for replica in by_node.values())
         return _led_by_first(nodes, directories, epoch)
 
@@ -327,9 +318,10 @@ def _led_by_first(nodes: tuple[int, ...], directories: tuple[str, ...], epoch: i
     return PartitionImage(nodes, directories, nodes[:1], (), (), _NO_LEADER, 0, epoch, 0, last_known_elr=nodes[:1])
 
 
-def replica_end(path: str, scratch: Scratch) -> ReplicaEnd:
-    """Returns how far the log of a partition directory reaches; damaged bytes at its end do not count. Reads no more
-    than a broker that starts after an unclean stop: what lies behind the newest producer snapshot."""
+def replica_end(path: str, scratch: Scratch) -> tuple[int, int, int]:
+    """Returns leader epoch and offset at which the log of a partition directory ends, and the largest producer id that
+    its broker knows, -1 for none; damaged bytes at its end do not count. Reads no more than a broker that starts after
+    an unclean stop: what lies behind the newest producer snapshot."""
     epoch = offset = 0
     snapshot, producer_id = -1, -1
     with suppress(OSError):
@@ -338,7 +330,10 @@ def replica_end(path: str, scratch: Scratch) -> ReplicaEnd:
     with suppress(KsegError):
         if newest := max(filter(_SNAPSHOT_NAME.fullmatch, file_names(path)), default=""):
             snapshot = int(newest.removesuffix(SNAPSHOT))
-            producer_id = max(_usable(_producers_in(os.path.join(path, newest))), default=-1)
+            with suppress(OSError):
+                state = ProducerSnapshot(read_regular(os.path.join(path, newest), MAX_TEXT_BYTES))
+                if state.kafka_refusal() is None:
+                    producer_id = max(_usable(entry.producer_id for entry in state), default=-1)
         logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
         for last in logs[-1:]:
             offset = last.base_offset or 0
@@ -350,15 +345,7 @@ def replica_end(path: str, scratch: Scratch) -> ReplicaEnd:
                         if row.has_right_crc:
                             epoch, offset = max(epoch, row.epoch), max(offset, row.last_offset + 1)
                             producer_id = max(producer_id, *_usable([row.producer_id]), -1)
-    return ReplicaEnd(epoch, min(offset, LAST_OFFSET), producer_id)
-
-
-def _producers_in(path: str) -> Iterator[int]:
-    """Yields the producer ids of a snapshot that a broker takes."""
-    with suppress(OSError):
-        snapshot = ProducerSnapshot(read_regular(path, MAX_TEXT_BYTES))
-        if snapshot.kafka_refusal() is None:
-            yield from (entry.producer_id for entry in snapshot)
+    return epoch, min(offset, LAST_OFFSET), producer_id
 
 
 def _usable(producer_ids: Iterable[int]) -> list[int]:
@@ -390,51 +377,34 @@ _BATCH_BYTES = 1 << 20
 def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes, int]:
     """Returns the contents of a snapshot, and its number of data records. Raises KsegError for records that
     metadata.version cannot hold."""
-    out, count, offset = bytearray(), 0, 0
-
-    def add(records: list[tuple[bytes | None, bytes]], is_control: bool = False) -> None:
-        nonlocal offset
-        out.extend(build_batch(offset, epoch, raft.timestamp, records, is_control))
-        offset += len(records)
-
     head: list[tuple[bytes | None, bytes]] = [
         control_record(SNAPSHOT_HEADER, {"lastContainedLogTimestamp": raft.timestamp})
     ]
     if raft.version:
         head.append(control_record(KRAFT_VERSION, {"kRaftVersion": raft.version}))
         head.append(control_record(KRAFT_VOTERS, {"voters": raft.voters}))
-    add(head, is_control=True)
-    pending, size = list[tuple[bytes | None, bytes]](), 0
-    for record in image.records():
-        value = _encoded(record)
-        pending.append((None, value))
-        count, size = count + 1, size + len(value)
-        if size >= _BATCH_BYTES:
-            add(pending)
-            pending, size = [], 0
-    if pending:
-        add(pending)
-    add([control_record(SNAPSHOT_FOOTER, {})], is_control=True)
-    return bytes(out), count
 
+    def batches() -> Iterator[tuple[list[tuple[bytes | None, bytes]], bool]]:
+        yield head, True
+        pending, size = list[tuple[bytes | None, bytes]](), 0
+        for record in image.records():
+            try:
+                pending.append((None, framed(record, CLUSTER_METADATA)))
+            except ValueError as error:
+                raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
+            size += len(pending[-1][1])
+            if size >= _BATCH_BYTES:
+                yield pending, False
+                pending, size = [], 0
+        if pending:
+            yield pending, False
+        yield [control_record(SNAPSHOT_FOOTER, {})], True
 
-def _encoded(record: FramedRecord) -> bytes:
-    try:
-        return framed(record, CLUSTER_METADATA)
-    except ValueError as error:
-        raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
-
-
-def _broker_id_remark(node: int, image: MetadataImage, raft: Raft) -> str:
-    """Returns the remark for a controller that takes the id of a broker. Raises KsegError if that broker is known to be
-    no controller."""
-    controllers = {*image.controllers, *(voter["voterId"] for voter in raft.voters)}
-    if node in image.brokers and controllers and node not in controllers:
-        raise KsegError(f"{node} is the id of a broker of this cluster: a controller needs an id of its own")
-    return (
-        f"{node} is also the id of a broker: it must be broker and controller in one process, with the new log "
-        f"directory as its metadata.log.dir and no {METADATA_PARTITION} in the others"
-    )
+    out, offset = bytearray(), 0
+    for records, is_control in batches():
+        out += build_batch(offset, epoch, raft.timestamp, records, is_control)
+        offset += len(records)
+    return bytes(out), offset - len(head) - 1
 
 
 @dataclass(slots=True)
@@ -503,7 +473,13 @@ def new_snapshot(
     if voters is not None:
         node = voters[0]["voterId"]
         if node in image.brokers or (topics is not None and node in topics.nodes):
-            remarks = [*remarks, _broker_id_remark(node, image, raft)]
+            controllers = {*image.controllers, *(voter["voterId"] for voter in raft.voters)}
+            if node in image.brokers and controllers and node not in controllers:
+                raise KsegError(f"{node} is the id of a broker of this cluster: a controller needs an id of its own")
+            remarks.append(
+                f"{node} is also the id of a broker: it must be broker and controller in one process, with the new log "
+                f"directory as its metadata.log.dir and no {METADATA_PARTITION} in the others"
+            )
         image.controllers.clear()
         raft = raft._replace(voters=voters)
     offset, epoch = raft.offset + MARGIN_OFFSETS, raft.epoch + 1

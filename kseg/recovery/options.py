@@ -204,7 +204,9 @@ class Destination:
         """
         starts: dict[TopicPartition, int] = {}
         if self.new_cluster is not None:
-            starts = _entries(os.path.join(self.new_cluster, LOG_STARTS))
+            path = os.path.join(self.new_cluster, LOG_STARTS)
+            with errors_at(path), suppress(FileNotFoundError):
+                starts = offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
         for partition, found in bounds.items():
             set_log_start(starts, partition, found.log_start, found.first_base)
         files = {LOG_STARTS: build_offset_checkpoint(dict(sorted(starts.items())))}
@@ -212,12 +214,6 @@ class Destination:
             ends = build_offset_checkpoint({partition: found.end for partition, found in sorted(bounds.items())})
             files |= {RECOVERY_POINTS: ends, HIGH_WATERMARKS: ends}
         return files
-
-
-def _entries(path: str) -> dict[TopicPartition, int]:
-    with errors_at(path), suppress(FileNotFoundError):
-        return offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
-    return {}
 
 
 # Segments that a broker has marked as deleted (`.deleted`) and that can be restored to their log.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Report
 from kseg.changes.journal import Known, TopicPartition
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG, LOGS
 from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.log_directory import METADATA_PARTITION
@@ -221,15 +222,14 @@ class RecoveryMessages:
     def _report_salvage(self, salvaged: "Salvage") -> None:
         for offset in salvaged.not_dropped:
             self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
-        for file, cut in salvaged.cuts[:MAX_DAMAGES]:
+        for (file, cut), loss in islice(zip(salvaged.cuts, salvaged.losses, strict=True), MAX_DAMAGES):
             location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
-            loss = salvaged.intact.get((file, cut.position))
-            intact = f"intact, left out ({plural(loss.records, 'record', 'records')}): " if loss else ""
+            intact = f"intact, left out ({plural(loss.records, 'record', 'records')}): " if loss.batches else ""
             self._warn(f"{location}: {intact}{cut.code}: {cut.message}")
         if more := max(len(salvaged.cuts) - MAX_DAMAGES, 0) + salvaged.more_cuts:
             self._warn(f"{salvaged.directory}: {more} more removed ranges")
-        if salvaged.intact:
-            records = sum(loss.records for loss in salvaged.intact.values())
+        if any(loss.batches for loss in salvaged.losses):
+            records = sum(loss.records for loss in salvaged.losses)
             self._warn(
                 f"{salvaged.directory}: intact batches are left out: {plural(records, 'record', 'records')}; their "
                 "bytes are kept in the quarantine"
@@ -265,9 +265,7 @@ def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
         "type": "cut",
         "code": loss.code or None,
         "file": _file(found.directory, cut.file),
-        "position": cut.position,
-        "length": cut.length,
-        "nextOffset": cut.next_offset,
+        **fields_of(cut, "position", "length", "next_offset"),
         "laterSegments": [_file(found.directory, name) for name in cut.dropped],
         **_intact(loss),
         "firstTimestamp": _known(loss.first_timestamp),
@@ -285,22 +283,19 @@ def _intact(loss: Loss) -> dict[str, Any]:
 
 
 def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
-    for file, cut in found.cuts:
-        loss = found.intact.get((file, cut.position))
-        row = {
-            "type": "damage" if loss is None else "leftOut",
+    for (file, cut), loss in zip(found.cuts, found.losses, strict=True):
+        yield {
+            "type": "leftOut" if loss.batches else "damage",
             "code": cut.code,
             "file": _file(found.directory, file),
-            "position": cut.position,
-            "length": cut.length,
-            "message": cut.message,
+            **fields_of(cut, "position", "length", "message"),
+            **(_intact(loss) if loss.batches else {}),
         }
-        yield row if loss is None else row | _intact(loss)
     if found.cuts or found.repaired or found.moved:
         yield {
             "type": "salvage",
             "directory": name_value(found.directory),
-            "damagedRanges": len(found.cuts) - len(found.intact) + found.more_cuts,
+            "damagedRanges": sum(not loss.batches for loss in found.losses) + found.more_cuts,
             "mendedHeaders": found.repaired,
             "movedStretches": found.moved,
             "ambiguousBatches": found.ambiguous,

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from typing import Any
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
@@ -12,6 +13,7 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE, Pieces
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
+from kseg.formats.json_values import fields_of
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.logdir.remote_partitions import (
     Candidate,
@@ -53,6 +55,11 @@ class UnusedSegment:
     first_offset: int
     last_offset: int
     reason: str
+
+    def row(self, directory: str) -> dict[str, Any]:
+        """Returns it as an object of JSON; ``directory``: of the rebuilt partition, "" for none."""
+        row = {"directory": directory, **fields_of(self, "first_offset", "last_offset")}
+        return row | {"from": self.path, "reason": self.reason}
 
 
 @dataclass(slots=True)
@@ -329,12 +336,13 @@ class PartitionBuilder:
 
 @dataclass(slots=True)
 class RebuiltPartition:
-    """The result for one partition. ``error``: why it was not rebuilt; ``was_done``: rebuilt by an earlier run."""
+    """The result for one partition. ``error``: why it was not rebuilt; ``was_done``: rebuilt by an earlier run;
+    ``rebuilt``: of a partition that is only planned, its end and last leader epoch."""
 
     topic_partition: tuple[str, int]
     topic_id: str = ""
     selection: RestoredSegments | None = None
-    rebuilt: Rebuilt | None = None
+    rebuilt: Rebuilt = field(default_factory=Rebuilt)
     error: KsegError | None = None
     was_done: bool = False
     log_start: int = 0
@@ -346,29 +354,24 @@ class RebuiltPartition:
 
 
 class Rebuild:
-    """One run. ``logs``: a log directory of the old cluster. Raises PathError if something that the options name cannot
-    be read."""
+    """One run. ``logs``: a log directory of the old cluster; ``partitions``: the requested ones, of several topics with
+    the same name those of the newest. Raises PathError if something that the options name cannot be read."""
 
     def __init__(self, storage: RemoteStorage, options: RecoverOptions, logs: str | None) -> None:
         self._options = options
         self._logs = None if logs is None else LocalLogs(logs)
         self._destination = Destination(options.name, options.new_cluster, options.topic_id)
         self.left_out: list[UnusedSegment] = []
-        self.partitions = self._chosen(storage)
-
-    def _chosen(self, storage: RemoteStorage) -> list[RemotePartition]:
-        """Returns the requested partitions; of several topics with the same name those of the newest."""
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:
             is_local = self._logs is not None and self._logs.partition(partition) is not None
             return is_local, last_event_ms(partition)
 
         wanted = [partition for partition in storage.partitions if is_wanted(partition.topic, self._options.topics)]
-        chosen, older = newest_partitions(wanted, rank)
+        self.partitions, older = newest_partitions(wanted, rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
             self.left_out += [UnusedSegment(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
-        return chosen
 
     def plans(self) -> Iterator[RebuiltPartition]:
         """Yields the results of a dry run."""
@@ -411,7 +414,11 @@ class Rebuild:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
         is_named = partition.topic in self._options.topics
         outcome.selection = select_segments(partition, self._logs, is_named)
-        outcome.log_start = outcome.selection.log_start
+        found = outcome.selection
+        outcome.log_start, outcome.rebuilt.end = found.log_start, found.log_start
+        if found.pieces:
+            outcome.rebuilt.end = found.pieces[-1].last + 1
+        outcome.rebuilt.last_epoch = found.lineage[-1].epoch if found.lineage else 0
 
     def _built(self, output: ResumableOutput, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         if outcome.name in output.done:

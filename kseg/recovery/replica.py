@@ -27,7 +27,7 @@ from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
-from kseg.recovery.salvage.salvage import Attempt, Filling, Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
@@ -467,20 +467,18 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
     return files
 
 
-class ReplicaFilling(Filling):
+class ReplicaFilling:
     """Fills gaps with batches of a replica's ``files`` in one attempt to salvage a partition. ``is_compacted``: gaps
     may come from the log cleaner."""
 
     def __init__(self, files: list[SegmentFile], is_compacted: bool, attempt: Attempt) -> None:
-        super().__init__()
         self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
-        self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
+        attempt.fill, attempt.known_offsets = self.fill, self.offsets_of
+        attempt.replica_bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
 
-    def has(self, path: str) -> bool:
-        return path in self._bases
-
     def offsets_of(self, prints: set[bytes]) -> dict[bytes, int]:
+        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
         return offsets_of(self._there(), prints)
 
     def fill(self, drafts: list[SegmentDraft]) -> None:
@@ -501,7 +499,8 @@ class ReplicaFilling(Filling):
                 else:
                     self._put(drafts, offer.part)
         # Snapshots after a hole may have been taken without its batches: the state is rebuilt.
-        firsts, workspace = [one.first_offset for one in self.offsets if not one.why], self._attempt.workspace
+        workspace = self._attempt.workspace
+        firsts = [one.first_offset for one in self._attempt.from_replica if not one.why]
         for name in workspace.names(SNAPSHOT) if firsts else ():
             offset = leading_offset(name)
             if offset is None or offset > min(firsts):
@@ -578,11 +577,11 @@ class ReplicaFilling(Filling):
         """
         if before.path == behind.path:
             return before.end == behind.start
-        is_whole = before.last < self._bases[offered.path]
+        is_whole = before.last < self._attempt.replica_bases[offered.path]
         return not is_whole and behind.start == 0 and trees.getsize(before.path) == before.end
 
     def _list(self, part: SalvagedBatches, why: str = "") -> None:
-        rows = self.offsets
+        rows = self._attempt.from_replica
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
@@ -590,7 +589,7 @@ class ReplicaFilling(Filling):
 
     def _put(self, drafts: list[SegmentDraft], part: SalvagedBatches) -> None:
         """Puts batches into their segment; a segment that only the replica has is created."""
-        base = self._bases[part.path]
+        base = self._attempt.replica_bases[part.path]
         while True:
             i = bisect_right(drafts, part.first, key=lambda draft: draft.base) - 1
             if i < 0 or (drafts[i].base < base and drafts[i].next_offset <= base):

@@ -304,24 +304,22 @@ class Workspace(FilesOnDisk):
         """Whether a real file already has the new content."""
         if self._sizes.get(name) != file.size:
             return False
+        path = os.path.join(self.directory, name)
         try:
-            return self._holds(name, file)
+            with open_regular(path) as stream:
+                for piece in file.pieces:
+                    if not isinstance(piece, Range):
+                        if stream.read(len(piece)) != piece:
+                            return False
+                    elif piece.file != name or piece.position != stream.tell():
+                        if not _same(stream, os.path.join(self.directory, piece.file), piece):
+                            return False
+                    else:
+                        stream.seek(piece.length, os.SEEK_CUR)
         except OSError as error:
             if is_disk_error(error):
                 return False  # unreadable bytes are written again
-            raise PathError(f"{os.path.join(self.directory, name)}: {error.strerror}") from error
-
-    def _holds(self, name: str, file: File) -> bool:
-        with open_regular(os.path.join(self.directory, name)) as stream:
-            for piece in file.pieces:
-                if not isinstance(piece, Range):
-                    if stream.read(len(piece)) != piece:
-                        return False
-                elif piece.file != name or piece.position != stream.tell():
-                    if not _same(stream, os.path.join(self.directory, piece.file), piece):
-                        return False
-                else:
-                    stream.seek(piece.length, os.SEEK_CUR)
+            raise PathError(f"{path}: {error.strerror}") from error
         return True
 
 

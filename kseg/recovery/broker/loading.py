@@ -76,8 +76,32 @@ def index_problem(segment: BrokerSegment, era: Era) -> str | None:
 
     Raises BrokerRefusesError for a transaction index that stops a broker.
     """
-    found = (offset_index_problem(segment, era) or _time_index_problem(segment, era)) if era.checks_indexes else None
-    return found or (_transaction_index_problem(segment, era) if era.has_producers else None)
+    workspace = segment.workspace
+    if era.checks_indexes:
+        if problem := offset_index_problem(segment, era):
+            return problem
+        name, width = segment.name(TIME_INDEX), TIME_ENTRY.size
+        if era.has_time_index and name in workspace:
+            size = workspace.size(name)
+            if size >= width:
+                first, _ = TIME_ENTRY.unpack(workspace.read_range(name, 0, width))
+                last, relative = TIME_ENTRY.unpack(workspace.read_range(name, (size // width - 1) * width, width))
+                if last < first or relative < 0:
+                    return f"{name}: the last entry is of {show_time(last)}"
+            if size % width:
+                return f"{name}: {size} bytes are no whole number of entries"
+    name = segment.name(TRANSACTION_INDEX)
+    if not era.has_producers or name not in workspace:
+        return None
+    for entry in TransactionIndex(workspace.read(name), segment.base_offset):
+        if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions):
+            raise BrokerRefusesError(
+                f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "
+                "kseg recover --mode salvage leaves one out that is still a .swap"
+            )
+        if entry.last_offset < segment.base_offset:
+            return f"{name}: an entry ends at offset {entry.last_offset}"
+    return None
 
 
 def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
@@ -92,19 +116,6 @@ def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     return f"{name}: {size} bytes are no whole number of entries" if size % OFFSET_ENTRY.size else None
 
 
-def _time_index_problem(segment: BrokerSegment, era: Era) -> str | None:
-    name, workspace, width = segment.name(TIME_INDEX), segment.workspace, TIME_ENTRY.size
-    if not era.has_time_index or name not in workspace:
-        return None
-    size = workspace.size(name)
-    if size >= width:
-        first, _ = TIME_ENTRY.unpack(workspace.read_range(name, 0, width))
-        last, relative = TIME_ENTRY.unpack(workspace.read_range(name, (size // width - 1) * width, width))
-        if last < first or relative < 0:
-            return f"{name}: the last entry is of {show_time(last)}"
-    return f"{name}: {size} bytes are no whole number of entries" if size % width else None
-
-
 def correct_index_versions(segment: BrokerSegment) -> None:
     """Rewrites a transaction index whose entries are right but for their versions."""
     name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
@@ -112,21 +123,6 @@ def correct_index_versions(segment: BrokerSegment) -> None:
         index = TransactionIndex(workspace.read(name), segment.base_offset)
         if any(entry.version for entry in index) and (right := index.with_right_versions()) is not None:
             workspace.write(name, [right], "with version 0, the only one on which a broker starts")
-
-
-def _transaction_index_problem(segment: BrokerSegment, era: Era) -> str | None:
-    name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
-    if name not in workspace:
-        return None
-    for entry in TransactionIndex(workspace.read(name), segment.base_offset):
-        if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions):
-            raise BrokerRefusesError(
-                f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "
-                "kseg recover --mode salvage leaves one out that is still a .swap"
-            )
-        if entry.last_offset < segment.base_offset:
-            return f"{name}: an entry ends at offset {entry.last_offset}"
-    return None
 
 
 # Leftovers: the first step of a load removes or renames the files of a crash (.deleted, .cleaned, .swap), by era.
@@ -145,25 +141,6 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     3.0, were renamed. Raises BrokerRefusesError for a name that stops a broker."""
     if not era.deletes_leftovers:
         return []
-    swaps = _remove_leftovers(workspace, era)
-    stems = [name.removesuffix(_LOG_SWAP) for name in swaps if name.endswith(_LOG_SWAP)]
-    if era.swap_handling == SWAP_LOG_RENAMED:
-        for name in swaps:
-            target = name.removesuffix(SWAP)
-            if target.endswith(INDEX):
-                workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
-            elif target.endswith(LOG):
-                workspace.delete(target.removesuffix(LOG) + INDEX, "is replaced by a cleaned segment")
-                workspace.rename(name, target, "completes an interrupted swap")
-        return []
-    if era.swap_handling == SWAP_RECOVERED:
-        return stems
-    _rename_all(workspace, swaps, era.searches_by_first_offset)
-    return stems
-
-
-def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
-    """Returns the .swap files that remain."""
     swaps, cleaned = [], []
     for name in workspace.names():
         if name.endswith(DELETED) and not name.endswith(CHECKPOINT_DELETED):
@@ -183,7 +160,20 @@ def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
                 workspace.delete(name, "is part of a split that was not finished")
     for name in cleaned:
         workspace.delete(name, "is output of a cleaning that was not finished")
-    return swaps
+    stems = [name.removesuffix(_LOG_SWAP) for name in swaps if name.endswith(_LOG_SWAP)]
+    if era.swap_handling == SWAP_LOG_RENAMED:
+        for name in swaps:
+            target = name.removesuffix(SWAP)
+            if target.endswith(INDEX):
+                workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
+            elif target.endswith(LOG):
+                workspace.delete(target.removesuffix(LOG) + INDEX, "is replaced by a cleaned segment")
+                workspace.rename(name, target, "completes an interrupted swap")
+        return []
+    if era.swap_handling == SWAP_RECOVERED:
+        return stems
+    _rename_all(workspace, swaps, era.searches_by_first_offset)
+    return stems
 
 
 def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) -> None:
@@ -608,7 +598,11 @@ class PartitionLoad:
         if self._rebuilds_epochs:
             self.epochs = LeaderEpochs(is_strict=era.has_strict_epochs)
         if self._rebuilds_all:
-            self._recover_all()
+            # From the first segment on: transactions that began below the log start may end above it.
+            self.start = replace(start, log_start_offset=min([start.log_start_offset, *self.segments]))
+            for segment in list(self.segments.values()):
+                self._recover(segment)
+            self.start = start
         elif not start.was_clean:
             self._recover_unflushed()
         elif self._rebuilds_epochs:
@@ -653,14 +647,6 @@ class PartitionLoad:
     @property
     def _last(self) -> BrokerSegment:
         return self.segments[max(self.segments)]
-
-    def _recover_all(self) -> None:
-        """Recovers from the first segment on: transactions that began below the log start may end above it."""
-        start = self.start
-        self.start = replace(start, log_start_offset=min([start.log_start_offset, *self.segments]))
-        for segment in list(self.segments.values()):
-            self._recover(segment)
-        self.start = start
 
     def _recover_unflushed(self) -> None:
         bases = sorted(self.segments)

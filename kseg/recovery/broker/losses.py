@@ -24,7 +24,7 @@ from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.batches import Message
 from kseg.segment.items import Damage
-from kseg.segment.reader import UNREADABLE, Run, SegmentReader, crc_holds, open_segment
+from kseg.segment.reader import UNREADABLE, crc_holds, open_segment
 from kseg.segment.survey import HeaderRows, inspect
 from kseg.stores.source import Source, open_source, unreadable_error
 
@@ -179,7 +179,13 @@ def lost_behind(path: str, position: int) -> Loss:
             chain.read(reader.buffer, item.rows, item.count, False, 0, rows)
             if number == 0 and not rows[BATCH_STATE] & CRC_RIGHT:
                 found.code = "crc-mismatch"
-            _open_message_sets(reader, item, rows)
+            for i, at in enumerate(range(0, item.count * BATCH_WIDTH, BATCH_WIDTH)):
+                # The headers of compressed messages of v0 and v1 lack their first offset and count.
+                if rows[at + BATCH_COUNT] < 0 and rows[at + BATCH_STATE] & CRC_RIGHT:
+                    seen = inspect(reader.batch(item, i, keep=False), reader.scratch)
+                    rows[at + BATCH_COUNT] = seen.count
+                    if seen.first_offset is not None:
+                        rows[at + BATCH_FIRST_OFFSET] = seen.first_offset
             chain.follow(rows, item.count, state)
     found.batches = state.v0 + state.v1 + state.v2
     found.records = state.records
@@ -219,14 +225,3 @@ def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
         found.add(Loss(1, max(records, 0), max(first, 0), max(last, 0)))
         start = end
     return found
-
-
-def _open_message_sets(reader: SegmentReader, run: Run, rows: memoryview) -> None:
-    """Fills in the first offset and count of compressed messages of v0 and v1, which their headers lack."""
-    for i in range(run.count):
-        at = i * BATCH_WIDTH
-        if rows[at + BATCH_COUNT] < 0 and rows[at + BATCH_STATE] & CRC_RIGHT:
-            seen = inspect(reader.batch(run, i, keep=False), reader.scratch)
-            rows[at + BATCH_COUNT] = seen.count
-            if seen.first_offset is not None:
-                rows[at + BATCH_FIRST_OFFSET] = seen.first_offset

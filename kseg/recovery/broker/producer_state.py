@@ -5,7 +5,6 @@ Snapshots are files of the workspace. When one is loaded, producers that have ex
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 from kseg.errors import UnsupportedError
 from kseg.formats.compression import DecompressionError
@@ -46,14 +45,6 @@ from kseg.sidefiles.producer_state import (
 _CREATE_TIME = TIMESTAMP_TYPES.index("CreateTime")
 
 
-class Marker(NamedTuple):
-    """``type`` is ABORT or COMMIT; ``timestamp`` in ms."""
-
-    type: int
-    coordinator_epoch: int
-    timestamp: int
-
-
 class BadMarkerError(Exception):
     """The first record of a control batch is no transaction marker.
 
@@ -66,8 +57,9 @@ class BadMarkerError(Exception):
         self.is_invalid_record = is_invalid_record
 
 
-def read_marker(data: bytes, scratch: Scratch) -> Marker:
-    """Returns the marker of a control batch, whose record count is at least one. Raises BadMarkerError."""
+def read_marker(data: bytes, scratch: Scratch) -> tuple[int, int, int]:
+    """Returns the type (ABORT or COMMIT), coordinator epoch and timestamp in ms of the marker in a control batch, whose
+    record count is at least one. Raises BadMarkerError."""
     batch = RecordBatch(data, 0, len(data), MAGIC_V2, True, scratch)
     count, is_compressed = batch.header.record_count, batch.header.codec != 0
     if count < 0:
@@ -90,7 +82,7 @@ def read_marker(data: bytes, scratch: Scratch) -> Marker:
         raise BadMarkerError(f"its type is {control.type_id}, which is neither ABORT nor COMMIT", False)
     if control.error is not None:
         raise BadMarkerError(control.error, value is not None and len(value) >= 2 and value[0] >= 128)
-    return Marker(control.type_id, control.fields["coordinatorEpoch"], first.timestamp or 0)
+    return control.type_id, control.fields["coordinatorEpoch"], first.timestamp or 0
 
 
 SNAPSHOT_REASON = "producer state at this offset"
@@ -200,10 +192,10 @@ class ProducerStateManager:
         record."""
         if row.size > MAX_BATCH_BYTES:
             raise BadMarkerError(f"it has {row.size} bytes", False)
-        marker = read_marker(read(row.position, row.size), self._scratch)
+        kind, coordinator_epoch, timestamp = read_marker(read(row.position, row.size), self._scratch)
         plain = row._replace(
-            state=CRC_RIGHT, size=PLAIN_MARKER_BYTES, records=1, marker=marker.type,
-            coordinator_epoch=marker.coordinator_epoch, base_timestamp=marker.timestamp, max_timestamp=marker.timestamp,
+            state=CRC_RIGHT, size=PLAIN_MARKER_BYTES, records=1, marker=kind, coordinator_epoch=coordinator_epoch,
+            base_timestamp=timestamp, max_timestamp=timestamp,
         )  # fmt: skip
         return HeaderRows.of([plain])
 

@@ -258,7 +258,7 @@ class CompressedMessages:
 def offsets_inside(source: Source, part: SalvagedBatches) -> tuple[int, int] | None:
     """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
     for all other batches."""
-    data = part.head + bytes(source.buffer[part.start + len(part.head) : part.end])
+    data = leading_bytes(source, part, part.size)
     if data[ENTRY_MAGIC] != 0 or not message_set.parse_header(data).codec:
         return None
     message = Message(data, 0, len(data), 0, True, Scratch())

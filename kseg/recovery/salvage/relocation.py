@@ -6,8 +6,8 @@ offsets, their own offsets, then the rules of `Relocation.rules`, of which the f
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
@@ -92,7 +92,7 @@ class Relocation:
             self._place_without_neighbours,
             self._place_by_time,
             self._place_by_neighbours,
-            self._place_where_free,
+            partial(self._place, is_last_try=True),  # its own offsets are free, and not far beyond all others
             self._displace,
         )
 
@@ -147,10 +147,6 @@ class Relocation:
         if is_free:
             own.put(_moved(own, run.part, first, last))
         return is_free
-
-    def _place_where_free(self, run: MisplacedRun) -> bool:
-        """Its own offsets are free, and not far beyond all others."""
-        return self._place(run, is_last_try=True)
 
     def _displace(self, run: MisplacedRun) -> bool:
         """It has its own offsets, and the batch that overlaps them moves next to it, if both together exactly fill a
@@ -252,11 +248,11 @@ class Relocation:
                 left.append(run)
                 continue
             first, last = offsets
-            home = self._segment_of(first)
+            home, is_remembered = self._segment_of(first), known_first is not None and mark not in known
             is_free = home is not None and last <= home.limit and home.around(first, last) is not None
             if home is not None and is_free and home.has_space(part):
                 home.put(part if offsets == (part.first, part.last) else _moved(run.own, part, first, last))
-            elif known_first is not None and mark not in known and home and not _holds(home, first, mark):
+            elif is_remembered and home and _fingerprints(home, [first]).get(first) != mark:
                 left.append(run)  # the batch there may be wrong instead
             else:
                 self._cut_out(run)
@@ -354,14 +350,8 @@ class Relocation:
                 wanted[i].add(run.part.first)
         found: dict[int, bytes] = {}
         for i, offsets in wanted.items():
-            draft = self.drafts[i]
-            self._load(draft)
-            with ExitStack() as stack:
-                for part in draft.holders(offsets):
-                    source = stack.enter_context(open_source(part.path or draft.path))
-                    batches = batches_of(source, part)
-                    found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
-                    stack.close()
+            self._load(self.drafts[i])
+            found |= _fingerprints(self.drafts[i], offsets)
         return found
 
 
@@ -378,9 +368,11 @@ def _moved(own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> S
     return part._replace(first=first, last=last, head=head)
 
 
-def _holds(home: SegmentDraft, first: int, mark: bytes) -> bool:
-    """Whether the batch with a `fingerprint` is in its place at an offset."""
-    for part in home.holders([first]):
-        with open_source(part.path or home.path) as source:
-            return any(one.first == first and fingerprint(source, one) == mark for one in batches_of(source, part))
-    return False
+def _fingerprints(draft: SegmentDraft, offsets: Collection[int]) -> dict[int, bytes]:
+    """Returns the fingerprints of the batches of a segment that have these first offsets, by offset."""
+    found: dict[int, bytes] = {}
+    for part in draft.holders(offsets):
+        with open_source(part.path or draft.path) as source:
+            batches = batches_of(source, part)
+            found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
+    return found

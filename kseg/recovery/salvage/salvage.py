@@ -51,7 +51,7 @@ _MISNAMED = "a segment is named by its base offset"
 @dataclass(slots=True)
 class Salvage:
     """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed;
-    ``intact``: the loss in those that hold intact batches, by file and position.
+    ``losses``: for each of ``cuts`` its intact batches.
 
     ``repaired``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
     removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
@@ -65,7 +65,7 @@ class Salvage:
     next_offset: int
     cuts: list[tuple[str, Damage]] = field(default_factory=list)
     more_cuts: int = 0
-    intact: dict[tuple[str, int], Loss] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
     repaired: int = 0
     moved: int = 0
     ambiguous: int = 0
@@ -86,7 +86,7 @@ def plan_salvage(
     start: BrokerStart,
     is_compacted: Callable[[], bool] = lambda: False,
     batch_filter: BatchFilter | None = None,
-    begin_filling: "Callable[[Attempt], Filling] | None" = None,
+    begin_filling: "Callable[[Attempt], object] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
     it; ``batch_filter``: the intact batches to drop; ``begin_filling``: for gaps, from another replica.
@@ -99,7 +99,8 @@ def plan_salvage(
     left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
     while True:
         attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots)
-        attempt.filling = begin_filling(attempt) if begin_filling else Filling()
+        if begin_filling is not None:
+            begin_filling(attempt)
         left -= 1
         try:
             return attempt.plan()
@@ -134,25 +135,6 @@ class SalvagedSegment(BrokerSegment):
 
     def read(self, position: int, length: int) -> bytes:
         return super().read(position, length) if self._draft is None else self._draft.read(position, length)
-
-
-class Filling:
-    """Fills gaps with batches from elsewhere: none, without another replica."""
-
-    def __init__(self) -> None:
-        self.offsets: list[ReplicaOffsets] = []
-        """Those that come from the replica, and those not taken."""
-
-    def has(self, path: str) -> bool:
-        """Whether a file is one of the replica."""
-        return False
-
-    def offsets_of(self, prints: set[bytes]) -> dict[bytes, int]:
-        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
-        return {}
-
-    def fill(self, drafts: list[SegmentDraft]) -> None:
-        """Puts batches that only the replica has into the segments."""
 
 
 class Attempt:
@@ -197,7 +179,14 @@ class Attempt:
         self._removed: dict[SegmentDraft, list[Removed]] = {}
         """The removed ranges of its file, for each segment: a new one may have the name of another's file."""
         self._result = Salvage(directory, Plan(directory), 0)
-        self.filling = Filling()
+        self.fill: Callable[[list[SegmentDraft]], None] = lambda _drafts: None
+        """Puts batches that only another replica has into the segments."""
+        self.known_offsets: Callable[[set[bytes]], dict[bytes, int]] = lambda _prints: {}
+        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
+        self.from_replica: list[ReplicaOffsets] = []
+        """The offsets that come from another replica, and those not taken."""
+        self.replica_bases: Mapping[str, int] = {}
+        """The base offsets of the replica's files, by path."""
 
     def plan(self) -> Salvage:
         """Returns the result. Raises TransactionConflictError if a broker's loader rejects batches."""
@@ -205,7 +194,7 @@ class Attempt:
         self._assemble()
         self._relocate()
         self._repair_epochs()
-        self.filling.fill(self.drafts)
+        self.fill(self.drafts)
         self.leave_out(self._rejected)
         self._lower_log_start()
         segments = self._without_stranded_end()
@@ -224,7 +213,7 @@ class Attempt:
             self._recorded(draft)
         holes = _gaps_of([draft for draft in self.drafts if draft in segments or draft.is_changed], False)
         next_offset = max((draft.next_offset for draft in segments), default=0)
-        return next_offset, holes, len(self._result.cuts) > len(self._result.intact)
+        return next_offset, holes, not all(loss.batches for loss in self._result.losses)
 
     # What a broker's start would stop at, and what it would remove
 
@@ -260,7 +249,7 @@ class Attempt:
 
     def _relocate(self) -> None:
         """Decides which batches each segment gets."""
-        Relocation(self.drafts, self.others, self.load_parts, self.filling.offsets_of, self._evidence).run()
+        Relocation(self.drafts, self.others, self.load_parts, self.known_offsets, self._evidence).run()
 
     def _repair_epochs(self) -> None:
         for draft in self.drafts:  # damage to a batch may have hit its epoch, too
@@ -389,7 +378,7 @@ class Attempt:
         self._written[draft.base] = draft
 
     def _reason(self, draft: SegmentDraft) -> str:
-        if any(self.filling.has(part.path) for part in draft.extra):
+        if any(part.path in self.replica_bases for part in draft.extra):
             return "filled from the replica" if draft.path else "copied from the replica"
         if draft.file in self._foreign:
             return _FOREIGN
@@ -405,12 +394,10 @@ class Attempt:
         found, listed = self._result, sorted(draft.cuts, key=lambda cut: cut.position)
         losses = intact_in(draft.path, listed, self.scratch)
         found.cuts += [(draft.file, cut) for cut in listed]
-        found.intact |= {
-            (draft.file, cut.position): loss for cut, loss in zip(listed, losses, strict=True) if loss.batches
-        }
+        found.losses += losses
         found.more_cuts += draft.more_cuts
         found.ambiguous += draft.ambiguous
-        found.moved += sum(not (part.head or self.filling.has(part.path)) for part in draft.extra)
+        found.moved += sum(not (part.head or part.path in self.replica_bases) for part in draft.extra)
         found.repaired += draft.repaired if draft.name else 0
         self._removed[draft] = [
             Removed(cut.position, cut.length, f"{cut.code}: {cut.message}", *loss.offsets, loss.records or None)
@@ -455,7 +442,7 @@ class Attempt:
         found.plan, found.next_offset = self.workspace.plan(), load.next_offset
         accepted = accepted_gaps(directory).among(gaps, min(load.segments, default=0))
         found.plan.gaps = [gap for gap in gaps if gap not in accepted]
-        found.plan.from_replica = self.filling.offsets
+        found.plan.from_replica = self.from_replica
         found.remains = [one for one in remaining(directory, load.segments, load.remains) if not one.missing]
         found.unrepaired = "; ".join(filter(None, (load.unrepaired, topic_problem)))
         found.not_dropped = sorted(self._filter.offsets - self._filter.dropped_offsets)
@@ -490,12 +477,8 @@ def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, in
             continue
         if reached < draft.base and not (is_cleaned and is_whole):  # its own bytes never contained these
             found.append((reached, draft.base - 1))
-        found += draft.gaps(is_cleaned and _may_be_cleaned(draft))
+        # The active segment was not cleaned, unless its gaps show it; misplaced runs show nothing.
+        may_be_cleaned = not draft.is_last or (draft.is_sparse and not draft.misplaced)
+        found += draft.gaps(is_cleaned and may_be_cleaned)
         reached, is_whole = max(reached, draft.next_offset), draft.ends_as_it_was
     return found
-
-
-def _may_be_cleaned(draft: SegmentDraft) -> bool:
-    """Whether a segment may have been cleaned. The active segment is not, unless its gaps show it; misplaced runs show
-    nothing."""
-    return not draft.is_last or (draft.is_sparse and not draft.misplaced)

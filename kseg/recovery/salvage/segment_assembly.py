@@ -40,7 +40,8 @@ class OffsetInterval(NamedTuple):
     """Batches at ``[start, end)`` of the file number ``source``, with offsets ``first`` to ``last``.
 
     ``preference`` decides between equal numbers of records: the higher one is kept. ``is_loose``: a single batch
-    outside the offsets of its file, with no neighbour that continues to it; its offset may be wrong.
+    outside the offsets of its file, with no neighbour that continues to it; its offset may be wrong. ``head``: as in
+    `SalvagedBatches`.
     """
 
     first: int
@@ -51,6 +52,7 @@ class OffsetInterval(NamedTuple):
     records: int
     preference: int = 0
     is_loose: bool = False
+    head: bytes = b""
 
 
 def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
@@ -214,7 +216,6 @@ class OffsetClaims:
 
     def __init__(self, kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
         self._kept, self._epochs = kept, epochs
-        self._repaired: dict[tuple[int, int], SalvagedBatches] = {}
         _expect_at_base(kept)
         _doubt_ends(kept, sources)
         ends = [one.parts[-1].last for one in kept if len(one.parts)]
@@ -251,16 +252,14 @@ class OffsetClaims:
                 found.append((run.part, run.records, is_far or _is_loose(run)))
         is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
         for part, records, is_loose in found:
-            if part.head:
-                self._repaired[number, part.start] = part
             preference = _CONTINUES * (not is_loose) + _IS_NAMED * is_named
             ends = (part.first, part.last, number, part.start, part.end)
-            yield OffsetInterval(*ends, records, preference, is_loose)
+            yield OffsetInterval(*ends, records, preference, is_loose, part.head)
 
     def _batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
-        plain = SalvagedBatches(piece.start, piece.end, piece.first, piece.last)
+        part = SalvagedBatches(piece.start, piece.end, piece.first, piece.last, piece.head)
         with open_source(self._kept[piece.source].path) as source:
-            for batch in batches_of(source, self._repaired.get((piece.source, piece.start), plain)):
+            for batch in batches_of(source, part):
                 head = leading_bytes(source, batch, HEADER_BYTES)
                 records = span = batch.last - batch.first + 1
                 preference = piece.preference & (_CONTINUES | _IS_NAMED)
@@ -269,7 +268,7 @@ class OffsetClaims:
                     records = count if 0 <= count <= span else span
                     preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == self._epoch_at(batch.first))
                 ends = (batch.first, batch.last, piece.source, batch.start, batch.end)
-                yield OffsetInterval(*ends, records, preference, piece.is_loose)
+                yield OffsetInterval(*ends, records, preference, piece.is_loose, batch.head)
 
     def _epoch_at(self, offset: int) -> int:
         """Returns the leader epoch of an offset by the checkpoint, -1 if unknown."""

@@ -62,14 +62,14 @@ class SalvagedBatches(NamedTuple):
 
 
 class Parts:
-    """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 28 bytes each, because there can be millions.
+    """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 36 bytes each, because there can be millions.
 
     ``records``: the record count of each; ``weights``: those used to choose among them.
     """
 
     def __init__(self, base: int) -> None:
         self.base = base
-        self._starts, self._ends = array("I"), array("I")
+        self._starts, self._ends = array("Q"), array("Q")
         self._firsts, self._lasts = array("I"), array("I")
         self.weights, self.records = array("I"), array("Q")
         self._special: dict[int, tuple[bytes, str]] = {}
@@ -94,7 +94,6 @@ class Parts:
         return sum(self._ends) - sum(self._starts)
 
     def append(self, part: SalvagedBatches, weight: int = 0, records: int = 0) -> None:
-        self._widen(part.end)
         if part.head or part.path:
             self._special[len(self)] = (part.head, part.path)
         self._starts.append(part.start)
@@ -106,7 +105,6 @@ class Parts:
 
     def lengthen(self, end: int, last: int, weight: int, records: int) -> None:
         """Extends the last part by the batches after it."""
-        self._widen(end)
         self._ends[-1], self._lasts[-1] = end, last - self.base
         self.weights[-1] = min(self.weights[-1] + weight, _MAX_UINT32)
         self.records[-1] += records
@@ -126,10 +124,6 @@ class Parts:
             if number not in numbers:
                 found.append(part, self.weights[number], self.records[number])
         return found
-
-    def _widen(self, end: int) -> None:
-        if end > _MAX_UINT32 and self._ends.typecode == "I":
-            self._starts, self._ends = array("Q", self._starts), array("Q", self._ends)
 
     def is_one_batch(self, i: int) -> bool:
         """Whether a part is a single unchanged batch of the file, by its weight."""
@@ -165,7 +159,7 @@ def leading_bytes(source: Source, part: SalvagedBatches, size: int) -> bytes:
 
 def batch_of(source: Source, part: SalvagedBatches, scratch: Scratch) -> RecordBatch | Message:
     """Returns the batch of a part of one batch."""
-    data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
+    data = leading_bytes(source, part, part.size)
     kind = RecordBatch if data[ENTRY_MAGIC] >= MAGIC_V2 else Message
     return kind(data, 0, len(data), data[ENTRY_MAGIC], True, scratch)
 

@@ -167,14 +167,16 @@ class OverlapResolution:
         for k, side in enumerate((one, two)):
             if (is_right[1 - k] and not is_right[k]) or (is_wrong[k] and not is_wrong[1 - k]):
                 offset = offsets[k]
-                return side.number, OverlapResult(self._only(side) if offset is None or not is_wrong[k] else offset)
+                if offset is None or not is_wrong[k]:
+                    offset = only_one_bit_away(self._source, side.part, side.low, side.high)
+                return side.number, OverlapResult(offset)
         return None
 
     def _by_bits(self, one: _Side, two: _Side) -> tuple[int, OverlapResult]:
         readings = [len(one_bit_away(self._source, side.part, side.low, side.high)) for side in (one, two)]
         for k, side in enumerate((one, two)):
             if readings[k] and not readings[1 - k]:
-                return side.number, OverlapResult(self._only(side))
+                return side.number, OverlapResult(only_one_bit_away(self._source, side.part, side.low, side.high))
         # More such offsets mean more ways in which the batch may have been damaged.
         ranks = [(self._records(side.part), -count) for side, count in zip((one, two), readings, strict=True)]
         winner, loser = (one, two) if ranks[0] >= ranks[1] else (two, one)
@@ -184,9 +186,6 @@ class OverlapResolution:
             "that batch has no fewer records"
         )
         return loser.number, OverlapResult(doubt=doubt)
-
-    def _only(self, side: _Side) -> int:
-        return only_one_bit_away(self._source, side.part, side.low, side.high)
 
     def _records(self, part: SalvagedBatches) -> int:
         try:

@@ -15,7 +15,7 @@ from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS,
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
-from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.kernel.scan.frames import WALK_RECORDS
 from kseg.recovery.broker.loading import CHECKPOINT_DELETED
 from kseg.recovery.broker.producer_state import BadMarkerError, produced, read_marker
@@ -25,7 +25,7 @@ from kseg.segment.batches import Batch
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SegmentFile, segment_file, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.paths import first_base_offset, has_intact_batch, holds_batches
-from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.segment.reader import open_segment
 from kseg.segment.survey import BatchProblem, BatchRow, HeaderRows
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import Source, open_source
@@ -202,18 +202,15 @@ def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
                 continue
             states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
             for i, state in enumerate(states):
-                if not state & RECORDS_RIGHT and (batch := _unproven(reader, item, i)) is not None:
+                if state & RECORDS_RIGHT:
+                    continue
+                batch = reader.batch(item, i)
+                if state & CRC_RIGHT:
+                    is_unproven = any(problem.code == "undecodable-records" for problem in batch.check())
+                else:
+                    is_unproven = with_right_magic(reader.source, batch.position, batch.size) is None
+                if is_unproven:
                     yield batch
-
-
-def _unproven(reader: SegmentReader, run: Run, i: int) -> Batch | None:
-    """Returns frame i if its records are unproven."""
-    at = i * FRAME_WIDTH
-    batch = reader.batch(run, i)
-    if run.rows[at + FRAME_STATE] & CRC_RIGHT:
-        return batch if any(problem.code == "undecodable-records" for problem in batch.check()) else None
-    repaired = with_right_magic(reader.source, run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE])
-    return batch if repaired is None else None
 
 
 class SegmentSource(NamedTuple):

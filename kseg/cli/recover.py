@@ -44,7 +44,13 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
     """Raises RequestError for options that contradict each other, or the kind of recovery."""
     given = given_in(options)
     if options.carves:
-        _check_carving(paths, change, given)
+        refuse(sorted(given - {"--carve", "--like", "--jobs"}), given, "excludes --carve")
+        if not paths:
+            raise RequestError("Missing argument 'PATH...'.")
+        if change.output is None:
+            raise RequestError("--carve needs --output: an image is only read")
+        if change.links:
+            raise RequestError("--link excludes --carve")
         return
     refuse(("--like",), given, "is for --carve")
     if options.metadata_snapshot or options.new_quorum is not None:
@@ -68,16 +74,6 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
         raise RequestError("--link excludes --from-remote")
     if len(paths) > 1:
         raise RequestError("--from-remote takes one log directory")
-
-
-def _check_carving(paths: tuple[str, ...], change: ChangeOptions, given: set[str]) -> None:
-    refuse(sorted(given - {"--carve", "--like", "--jobs"}), given, "excludes --carve")
-    if not paths:
-        raise RequestError("Missing argument 'PATH...'.")
-    if change.output is None:
-        raise RequestError("--carve needs --output: an image is only read")
-    if change.links:
-        raise RequestError("--link excludes --carve")
 
 
 def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions, given: set[str]) -> None:

@@ -469,7 +469,11 @@ def new_snapshot(
         del image.topics[topic.topic_id]
     if voters is None and raft.version and not raft.voters:
         raise KsegError(f"{where}: no record of the voters can be read: only --new-quorum can bring the log back")
-    remarks = [] if topics is None else [*topics.remarks, *_copies(topics.directories) * (not files)]
+    remarks = [] if topics is None else [*topics.remarks]
+    for path in topics.directories if topics is not None and not files else ():
+        copy = os.path.join(path, METADATA_PARTITION)
+        if trees.isdir(copy):
+            remarks.append(f"{copy}: if it can be read, give it as PATH, to keep settings")
     if voters is not None:
         node = voters[0]["voterId"]
         if node in image.brokers or (topics is not None and node in topics.nodes):
@@ -511,12 +515,6 @@ def _above_all(raft: Raft, directories: list[str], image: MetadataImage, has_cop
         return raft
     version = int((image.metadata_version or 0) >= SAFE_LEVEL)
     return raft._replace(offset=raft.offset + LOST_OFFSETS, epoch=raft.epoch + LOST_EPOCHS, version=version)
-
-
-def _copies(directories: list[str]) -> list[str]:
-    """Returns a sentence for each log directory that has a copy of the metadata log."""
-    paths = (os.path.join(directory, METADATA_PARTITION) for directory in directories)
-    return [f"{path}: if it can be read, give it as PATH, to keep settings" for path in paths if trees.isdir(path)]
 
 
 class MetadataSnapshotPlanner(Planner):

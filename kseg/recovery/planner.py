@@ -166,6 +166,7 @@ class RecoveryMessages:
 
     def report(self, found: "Recovery | Salvage") -> None:
         """Reports what was found in one partition."""
+        remains, directory = found.remains, found.directory
         if isinstance(found, Recovery):
             self._report_cuts(found)
             segments = {file.path for file in list_segments(found.directory) if file.kind in LOGS}
@@ -174,7 +175,16 @@ class RecoveryMessages:
             self._unscanned += len(segments.difference(os.path.join(found.directory, name) for name in scanned))
         else:
             self._report_salvage(found)
-        self._report_remains(found)
+        for one in remains[:MAX_REMAINS]:  # damage that a broker accepts and consumers do not
+            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
+            self._warn(
+                f"{directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
+                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
+            )
+        if len(remains) > MAX_REMAINS:
+            self._warn(f"{directory}: at least {len(remains) - MAX_REMAINS} more stay as they are")
+        if found.unrepaired:
+            self._warn(f"{directory}: {found.unrepaired}")
 
     def report_unscanned(self, directory: str) -> None:
         """Reports the segments that were not scanned since the last call: damage in them stays unnoticed."""
@@ -204,20 +214,6 @@ class RecoveryMessages:
                     f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
                     f"{times}; --mode salvage would keep them, an in-sync replica has them"
                 )
-
-    def _report_remains(self, recovered: "Recovery | Salvage") -> None:
-        """Reports damage that a broker accepts and consumers do not."""
-        remains = recovered.remains
-        for one in remains[:MAX_REMAINS]:
-            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
-            self._warn(
-                f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
-                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
-            )
-        if len(remains) > MAX_REMAINS:
-            self._warn(f"{recovered.directory}: at least {len(remains) - MAX_REMAINS} more stay as they are")
-        if recovered.unrepaired:
-            self._warn(f"{recovered.directory}: {recovered.unrepaired}")
 
     def _report_salvage(self, salvaged: "Salvage") -> None:
         for offset in salvaged.not_dropped:

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from typing import NamedTuple
@@ -63,8 +62,7 @@ class ReplicasDivergeError(KsegError):
         self.here = here
 
 
-@dataclass(frozen=True, slots=True)
-class Border:
+class Border(NamedTuple):
     """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has the same records; otherwise it
     has none of them."""
 
@@ -73,8 +71,7 @@ class Border:
     is_common: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """Intact batches of the other replica, and the leader epochs of the first and last, -1 if none."""
 
     part: SalvagedBatches
@@ -82,8 +79,7 @@ class Offer:
     last_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class MissingBatches:
+class MissingBatches(NamedTuple):
     """Batches that only the other replica has, between two batches of this one, before its first or after its last."""
 
     before: Border | None
@@ -237,7 +233,7 @@ class Agreement:
     def _pass_unmatched(self, part: SalvagedBatches) -> None:
         if len(self.unmatched) < _MAX_UNMATCHED:
             self.unmatched.append(Unmatched(part, self._is_joined(part)))
-        self._pass(part, False)
+        self._before, self._reached = (part, False), part.last
         self._a.skip(part.size, part.last + 1)
 
     def _is_joined(self, part: SalvagedBatches) -> bool:
@@ -245,9 +241,6 @@ class Agreement:
         follows = self._before is not None and self._reached + 1 == part.first
         behind = self._a.behind.first if self._a.behind else -1
         return follows or part.last < self._a.part.last or part.last + 1 == behind
-
-    def _pass(self, part: SalvagedBatches, is_common: bool) -> None:
-        self._before, self._reached = (part, is_common), part.last
 
     def _offer(self, part: SalvagedBatches) -> None:
         first = last = -1
@@ -315,7 +308,7 @@ class Agreement:
         else:
             part = a.part._replace(end=a.part.start + size)
             part = part._replace(last=_last_of(a.source, part).last)
-        self._pass(part, True)
+        self._before, self._reached = (part, True), part.last
         a.skip(size, part.last + 1)
         b.skip(size, part.last + 1)
 
@@ -342,7 +335,7 @@ class Agreement:
         mine, other = a.batch, b.batch
         if self._before is not None and self._before[0] == mine:
             is_common = is_common or self._before[1]
-        self._pass(mine, is_common)
+        self._before, self._reached = (mine, is_common), mine.last
         if mine.last <= other.last:
             a.step()
         if other.last <= mine.last:
@@ -448,11 +441,6 @@ def plan_from_replica(
     ``is_compacted``: whether gaps may come from the log cleaner. Raises ReplicasDivergeError if the two have different
     records at one offset, KsegError if they are no replicas of one partition, else as `plan_salvage`.
     """
-    begin = partial(ReplicaFilling, _replica_files(directory, replica_directory), is_compacted)
-    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, begin)
-
-
-def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
     if os.path.realpath(directory) == os.path.realpath(replica_directory):
         raise KsegError(f"{replica_directory}: is the partition itself, not a replica of it")
     names = [parse_partition_name(os.path.basename(os.path.abspath(path))) for path in (directory, replica_directory)]
@@ -464,7 +452,8 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
     files = [file for file in list_segments(replica_directory) if file.kind == LOG and file.base_offset is not None]
     if not files:
         raise PathError(f"{replica_directory}: holds no segment")
-    return files
+    begin = partial(ReplicaFilling, files, is_compacted)
+    return plan_salvage(directory, start, lambda: is_compacted, batch_filter, begin)
 
 
 class ReplicaFilling:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -121,24 +120,19 @@ class IndexBuilder(SegmentIndexes):
         ``read`` returns bytes of the .log by position and length. Raises BrokerRefusesError if a broker needs the first
         offset of a message and cannot decompress it.
         """
-        if self._era.uses_first_offset:
-            self._open_messages(headers, read)
+        if self._era.uses_first_offset and min(headers.firsts) < 0:
+            # The first offset of a compressed v0 or v1 message is inside; those that will be indexed are opened.
+            last, interval = self._state.last_position, self._state.interval
+            for i, position in enumerate(headers.positions):
+                if position - last <= interval:
+                    continue
+                last, row = position, headers[i]
+                if row.first_offset < 0 and row.magic < MAGIC_V2:
+                    self._scratch = self._scratch or [Scratch()]
+                    data = read(position, row.size)
+                    first = first_offset_of(data, position, row.magic, self._scratch[0], self._path)
+                    headers[i] = row._replace(first_offset=first)
         return self.take(headers.rows, headers.count)
-
-    def _open_messages(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> None:
-        """Finds the first offset of compressed v0 and v1 messages that will be indexed."""
-        if min(headers.firsts) >= 0:
-            return
-        last, interval = self._state.last_position, self._state.interval
-        for i, position in enumerate(headers.positions):
-            if position - last <= interval:
-                continue
-            last, row = position, headers[i]
-            if row.first_offset < 0 and row.magic < MAGIC_V2:
-                self._scratch = self._scratch or [Scratch()]
-                data = read(position, row.size)
-                first = first_offset_of(data, position, row.magic, self._scratch[0], self._path)
-                headers[i] = row._replace(first_offset=first)
 
 
 def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, path: str) -> int:
@@ -338,18 +332,12 @@ class BrokerSegment:
     def size(self) -> int:
         return self.workspace.size(self.log)
 
-    @contextmanager
-    def _opened(self) -> Iterator[tuple[Source, int]]:
-        """Yields the real file that contains the .log, and the position of the .log in it."""
-        path, start = self.workspace.location(self.log)
-        with open_source(path) as source:
-            yield source, start
-
     def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[HeaderRows]:
         """Yields header rows of the batches from a position up to the first that is not intact."""
         if not 0 <= position < self.size:
             return
-        with self._opened() as (source, start):
+        path, start = self.workspace.location(self.log)  # the real file that contains the .log, and where
+        with open_source(path) as source:
             batches = AcceptedBatches(source, start + self.size, start + position, max_size, self.workspace.jobs)
             try:
                 for found in batches:
@@ -487,7 +475,8 @@ class BrokerSegment:
         if position >= end - _UP_TO_MAGIC:
             return
         frame = int64s(FRAME_WIDTH)
-        with self._opened() as (source, start):
+        path, start = self.workspace.location(self.log)
+        with open_source(path) as source:
             for _ in range(max_frames):
                 if position >= end - _UP_TO_MAGIC:
                     return

@@ -65,7 +65,9 @@ def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
     best, before = [0], list[int]()
     for i, piece in enumerate(ordered):
         before.append(bisect_left(lasts, piece.first, 0, i))
-        best.append(max(best[i], _weight(piece) + best[before[i]]))
+        records = max(piece.records, 1)
+        weight = (records << _RECORD_BITS) + records * piece.preference
+        best.append(max(best[i], weight + best[before[i]]))
     chosen, i = list[OffsetInterval](), len(ordered)
     while i:
         if best[i] == best[i - 1]:
@@ -74,11 +76,6 @@ def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
             chosen.append(ordered[i - 1])
             i = before[i - 1]
     return chosen[::-1]
-
-
-def _weight(piece: OffsetInterval) -> int:
-    records = max(piece.records, 1)
-    return (records << _RECORD_BITS) + records * piece.preference
 
 
 def overlapping_clusters(pieces: Iterable[OffsetInterval]) -> Iterator[list[OffsetInterval]]:
@@ -264,15 +261,12 @@ class OffsetClaims:
                 records = span = batch.last - batch.first + 1
                 preference = piece.preference & (_CONTINUES | _IS_NAMED)
                 if head[ENTRY_MAGIC] >= MAGIC_V2:
-                    count = be32(head, V2_COUNT)
+                    starts = (one.epoch for one in reversed(self._epochs.entries) if one.start_offset <= batch.first)
+                    count, epoch = be32(head, V2_COUNT), next(starts, -1)
                     records = count if 0 <= count <= span else span
-                    preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == self._epoch_at(batch.first))
+                    preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == epoch)
                 ends = (batch.first, batch.last, piece.source, batch.start, batch.end)
                 yield OffsetInterval(*ends, records, preference, piece.is_loose, batch.head)
-
-    def _epoch_at(self, offset: int) -> int:
-        """Returns the leader epoch of an offset by the checkpoint, -1 if unknown."""
-        return next((one.epoch for one in reversed(self._epochs.entries) if one.start_offset <= offset), -1)
 
 
 # Determines the segments of a partition from the batches in its files, because a file name alone proves nothing.

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -556,11 +556,6 @@ class RecoverOptions:
     @property
     def is_salvage(self) -> bool:
         return self.mode == SALVAGE
-
-    @property
-    def rules(self) -> Era:
-        """The rules of the release, with the limit of message sizes."""
-        return replace(self.era, message_limit_bytes=self.max_message_bytes)
 
 
 @dataclass(frozen=True, slots=True)

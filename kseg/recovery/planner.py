@@ -22,9 +22,8 @@ from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.loading import Recovery, plan_partition
-from kseg.recovery.broker.losses import Cut, Loss, Remaining
 from kseg.recovery.broker.producer_state import ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, ReplayResult, replay_nothing
+from kseg.recovery.broker.segments import BrokerSegment, Cut, Loss, Remaining, ReplayResult, replay_nothing
 from kseg.recovery.options import (
     EPOCHS_KEPT,
     EPOCHS_REBUILT,
@@ -363,8 +362,9 @@ class RecoveryPlanner(Planner):
         # Salvage writes large files, and states exactly how much disk space that takes.
         self.at_once = 1 if options.is_salvage else CHANGED_TOGETHER
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
+        era = replace(options.era, message_limit_bytes=options.max_message_bytes)
         self._start = BrokerStart(
-            now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.rules, jobs=options.jobs or usable_cores()
+            now_ms=now_ms, interval_bytes=options.interval_bytes, era=era, jobs=options.jobs or usable_cores()
         )
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._topics = Topics(server=options.server)

@@ -35,15 +35,20 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.logdir.topics import Interval, interval_of
-from kseg.recovery.broker.losses import Cut, Loss, Remaining, SegmentRemains, lost_behind, remaining
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerReplay, ProducerStateManager
 from kseg.recovery.broker.segments import (
     BrokerSegment,
+    Cut,
     EpochChanges,
     LeaderEpochs,
     LogEnd,
+    Loss,
+    Remaining,
     ReplayResult,
+    SegmentRemains,
     first_offset_of,
+    lost_behind,
+    remaining,
     replay_nothing,
 )
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id

@@ -1,38 +1,39 @@
-"""Segments of a workspace: lookups and recovery as in Kafka's LogSegment."""
+"""Segments of a workspace: lookups and recovery as in Kafka's LogSegment, what a recovery removes and what it leaves:
+intact batches in removed bytes, and damage that stays in the log."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.errors import PathError, is_system_error
-from kseg.formats.message_set import MIN_SIZE
+from kseg.formats.message_set import MIN_BYTES, MIN_SIZE
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    DONE,
-    FRAME_MAGIC,
-    FRAME_SIZE,
-    FRAME_WIDTH,
-    ROW_OFFSET,
-    be32,
-    sum_of,
+from kseg.kernel.layout import rows as layout
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    MAGIC_V2,
+    V2_COUNT,
+    V2_LAST_OFFSET_DELTA,
 )
-from kseg.kernel.scan.headers import read as read_headers
+from kseg.kernel.scan import headers as chain
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.release import Era
 from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
-from kseg.segment.reader import crc_holds
+from kseg.segment.items import Damage
+from kseg.segment.reader import UNREADABLE, crc_holds, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
-from kseg.segment.survey import HeaderRows, headers_of
+from kseg.segment.survey import HeaderRows, headers_of, inspect
 from kseg.segment.writer import SegmentIndexes
 from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
@@ -142,7 +143,7 @@ def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, pa
         message = Message(data, position, len(data), magic, True, scratch)
         for found in message.rows():
             if found.count:
-                return int(found.rows[ROW_OFFSET])
+                return int(found.rows[layout.ROW_OFFSET])
     except UndecodableError:
         pass  # reported below, as a message without records is
     raise BrokerRefusesError(
@@ -225,7 +226,7 @@ class AcceptedBatches:
         head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
         if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > self._max_magic:
             return None
-        magic, size = head[ENTRY_MAGIC], be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
+        magic, size = head[ENTRY_MAGIC], layout.be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
         if size > self._size - self.position or (self._max_size is not None and size - ENTRY_OVERHEAD > self._max_size):
             return None
         if not (size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)):
@@ -442,7 +443,7 @@ class BrokerSegment:
             for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
                 is_found = is_found or any(each >= offset for each in self._searched_offsets(headers, by_first))
                 last = headers[-1].last_offset
-                end = sum_of(last, 1) if is_found or last >= offset else self.base_offset
+                end = layout.sum_of(last, 1) if is_found or last >= offset else self.base_offset
         except BadFrameError as error:
             return LogEnd(end, error.position)
         return LogEnd(end)
@@ -474,14 +475,14 @@ class BrokerSegment:
         """Yields the next batches one by one, without verifying checksums; ``max_frames``: their largest number."""
         if position >= end - _UP_TO_MAGIC:
             return
-        frame = int64s(FRAME_WIDTH)
+        frame = int64s(layout.FRAME_WIDTH)
         path, start = self.workspace.location(self.log)
         with open_source(path) as source:
             for _ in range(max_frames):
                 if position >= end - _UP_TO_MAGIC:
                     return
                 head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])
-                size, magic = be32(head, ENTRY_SIZE), head[ENTRY_MAGIC] - (head[ENTRY_MAGIC] >> 7 << 8)
+                size, magic = layout.be32(head, ENTRY_SIZE), head[ENTRY_MAGIC] - (head[ENTRY_MAGIC] >> 7 << 8)
                 is_whole = size + ENTRY_OVERHEAD <= end - position
                 if size < MIN_SIZE or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
                     if source.look_for_unreadable():
@@ -489,10 +490,10 @@ class BrokerSegment:
                     raise BadFrameError(position)
                 if not is_whole:
                     return
-                rows = int64s(BATCH_WIDTH)
-                frame[FRAME_SIZE], frame[FRAME_MAGIC] = min(size + ENTRY_OVERHEAD, len(head)), magic
-                read_headers(head, frame, 1, False, position, rows)
-                rows[BATCH_SIZE] = size + ENTRY_OVERHEAD
+                rows = int64s(layout.BATCH_WIDTH)
+                frame[layout.FRAME_SIZE], frame[layout.FRAME_MAGIC] = min(size + ENTRY_OVERHEAD, len(head)), magic
+                chain.read(head, frame, 1, False, position, rows)
+                rows[layout.BATCH_SIZE] = size + ENTRY_OVERHEAD
                 yield HeaderRows(rows, 1)
                 position += size + ENTRY_OVERHEAD
 
@@ -520,7 +521,7 @@ class BrokerSegment:
                     "a broker does not start on it"
                 )
             replayed = replay(headers)
-            status, taken = DONE, 0
+            status, taken = layout.DONE, 0
             if replayed.batches:
                 status, taken = builder.add(headers.first(replayed.batches), self.read)
             if status == indexing.OUTSIDE:
@@ -534,7 +535,7 @@ class BrokerSegment:
                 self._check_aborted(aborted, len(replayed.aborted))
                 found.valid_bytes = part.end
                 found.next_offset = part[-1].last_offset + 1
-            if status != DONE or replayed.is_cut:
+            if status != layout.DONE or replayed.is_cut:
                 break
             if replayed.refusal:
                 raise replayed.error(self.path, "a broker does not start on it; kseg recover --mode salvage")
@@ -572,3 +573,202 @@ class BrokerSegment:
             self.workspace.write(self.name(TRANSACTION_INDEX), [build_transaction_index(aborted)], reason)
         elif era.has_producers and self.name(TRANSACTION_INDEX) in self.workspace:
             self.workspace.write(self.name(TRANSACTION_INDEX), [b""], "no transaction was aborted in this segment")
+
+
+# Finds damage that a broker's recovery leaves in a log, from the headers of the kept batches.
+#
+# The headers come from the scan of segments; nothing more is read. Segments that are not scanned, and records under
+# right checksums, are not checked: `kseg.verification` does that.
+
+MAX_EVENTS_PER_KIND = 3
+"""Limit of listed problems of one kind per segment."""
+
+GAP = "gap-unexplained"
+_CODES = {
+    chain.GAP: (GAP, "does not go on from the one before it"),
+    chain.NOT_RISING: ("batch-out-of-order", "does not begin behind the one before it"),
+    chain.WRONG_OFFSET: ("wrong-base-offset", "has a base offset that does not fit its neighbours"),
+    chain.OUTSIDE: ("offset-outside-segment", "has an offset that its segment cannot hold"),
+    chain.COUNT: ("count-mismatch", "claims more records than it has offsets for"),
+}
+
+
+class Remaining(NamedTuple):
+    """A problem of the batch at ``position``, with the code of verify; ``offset`` is -1 if unknown.
+
+    ``missing``: first and last offset of a gap before the batch.
+    """
+
+    file: str
+    position: int
+    offset: int
+    code: str
+    text: str
+    missing: tuple[int, int] | None = None
+
+
+class SegmentRemains:
+    """The problems found by a scan of one segment."""
+
+    def __init__(self, segment: BrokerSegment) -> None:
+        self.file = segment.log
+        events = int64s(MAX_EVENTS_PER_KIND * chain.KINDS * chain.EVENT_WIDTH)
+        self._chain = chain.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
+        self.found: list[Remaining] = []
+
+    def add(self, headers: HeaderRows) -> None:
+        """Adds batches. Those that a broker reads as v2 despite their magic come one at a time (`AcceptedBatches`)."""
+        first = headers[0]
+        if first.magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:
+            text = f"names no format in its magic, which is {first.magic}"
+            self.found.append(Remaining(self.file, first.position, first.first_offset, "bad-magic", text))
+        chain.follow(headers.rows, headers.count, self._chain)
+        for kind, i, a, b, _ in self._chain.written():
+            if kind in _CODES:
+                row = headers[i]
+                offset = row.first_offset if row.first_offset >= 0 else row.last_offset
+                missing = (a, b - 1) if kind == chain.GAP else None
+                self.found.append(Remaining(self.file, row.position, offset, *_CODES[kind], missing))
+
+    @property
+    def last_offset(self) -> int:
+        return int(self._chain.last_offset)
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether batches have fewer records than offsets, as a log cleaner leaves them."""
+        return bool(self._chain.sparse > 0)
+
+
+def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:
+    """Returns the problems in the scanned segments among those with these bases, and between them.
+
+    Leaves out accepted gaps, and all gaps if the batches show that the log was compacted.
+    """
+    bases = sorted(bases)
+    found = [one for base in bases if base in scanned for one in scanned[base].found]
+    for before, base in pairwise(bases):  # between a scanned segment and the next one
+        if before in scanned and base in scanned:
+            last, file = max(scanned[before].last_offset, before - 1), scanned[base].file
+            if base <= last:
+                text = "starts below the end of the previous segment"
+                found.append(Remaining(file, 0, base, "segments-overlap", text))
+            elif base > last + 1:
+                found.append(Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1)))
+    if any(one.missing for one in found):
+        is_thinned = any(scanned[base].is_thinned for base in bases if base in scanned)
+        missing = sorted(one.missing for one in found if one.missing)
+        accepted = accepted_gaps(directory).among(missing, bases[0])
+        found = [one for one in found if not one.missing or not (is_thinned or one.missing in accepted)]
+    return sorted(found)
+
+
+@dataclass(slots=True)
+class Loss:
+    """The removed intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 if there are none.
+
+    ``code``: the damage at the start of the removed range, "" if an intact batch begins there.
+    """
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    first_timestamp: int = -1
+    last_timestamp: int = -1
+    code: str = ""
+
+    @property
+    def offsets(self) -> tuple[int | None, int | None]:
+        """The first and last lost offset, None if there are none."""
+        return (self.first_offset, self.last_offset) if self.first_offset >= 0 else (None, None)
+
+    def add(self, other: "Loss") -> None:
+        """Adds a loss that follows this one."""
+        self.batches += other.batches
+        self.records += other.records
+        if other.first_offset >= 0:
+            self.first_offset = other.first_offset if self.first_offset < 0 else self.first_offset
+            self.last_offset = max(self.last_offset, other.last_offset)
+        if other.first_timestamp >= 0:
+            known = self.first_timestamp if self.first_timestamp >= 0 else other.first_timestamp
+            self.first_timestamp = min(known, other.first_timestamp)
+        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
+
+
+@dataclass(slots=True)
+class Cut:
+    """``length`` bytes removed at the end of ``file``, from ``position`` on. ``next_offset``: the log end afterwards;
+    ``dropped``: the .log files of later segments, which are deleted; ``loss``: the intact batches in all of these."""
+
+    file: str
+    position: int
+    length: int
+    next_offset: int
+    dropped: list[str] = field(default_factory=list)
+    loss: Loss = field(default_factory=Loss)
+
+
+def lost_behind(path: str, position: int) -> Loss:
+    """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
+    read."""
+    found, state = Loss(), chain.Chain()
+    with open_segment(path) as reader:
+        if position:
+            reader.begin_at(position)
+        for number, item in enumerate(reader.runs()):
+            if isinstance(item, Damage):
+                if item.code == UNREADABLE:
+                    raise unreadable_error(path, reader.source.unreadable)
+                found.code = item.code if number == 0 else found.code
+                continue
+            rows = int64s(item.count * layout.BATCH_WIDTH)
+            chain.read(reader.buffer, item.rows, item.count, False, 0, rows)
+            if number == 0 and not rows[layout.BATCH_STATE] & layout.CRC_RIGHT:
+                found.code = "crc-mismatch"
+            for i, at in enumerate(range(0, item.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH)):
+                # The headers of compressed messages of v0 and v1 lack their first offset and count.
+                if rows[at + layout.BATCH_COUNT] < 0 and rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
+                    seen = inspect(reader.batch(item, i, keep=False), reader.scratch)
+                    rows[at + layout.BATCH_COUNT] = seen.count
+                    if seen.first_offset is not None:
+                        rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
+            chain.follow(rows, item.count, state)
+    found.batches = state.v0 + state.v1 + state.v2
+    found.records = state.records
+    if found.batches:
+        found.first_offset, found.last_offset = state.first_offset, state.last_offset
+    found.first_timestamp, found.last_timestamp = state.least_timestamp, state.largest_timestamp
+    return found
+
+
+def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Loss]:
+    """Returns the intact batches at the start of each of these ranges of a file. Raises PathError if the file cannot
+    be read."""
+    if not ranges:
+        return []
+    with open_source(path) as source:
+        proven_end = 0 if source.proven is None else source.proven.end
+        behind = source.behind_proven() if min(range_.position for range_ in ranges) >= proven_end else source
+        return [_intact_in(behind, range_, scratch) for range_ in ranges]
+
+
+def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
+    found, start = Loss(), range_.position
+    while start + MIN_BYTES <= range_.end:
+        head = bytes(source.buffer[start : start + HEADER_BYTES])
+        end = start + layout.be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
+        is_v2 = head[ENTRY_MAGIC] == MAGIC_V2
+        is_whole = start + (HEADER_BYTES if is_v2 else MIN_BYTES) <= end <= range_.end and head[ENTRY_MAGIC] <= MAGIC_V2
+        if not is_whole or not crc_holds(source.buffer, start, end):
+            break
+        first = last = layout.be64(head, ENTRY_OFFSET)
+        if is_v2:
+            last, records = first + layout.be32(head, V2_LAST_OFFSET_DELTA), layout.be32(head, V2_COUNT)
+        else:
+            data = bytes(source.buffer[start:end])
+            seen = inspect(Message(data, 0, len(data), data[ENTRY_MAGIC], True, scratch), scratch)
+            first, records = first if seen.first_offset is None else seen.first_offset, seen.count
+        found.add(Loss(1, max(records, 0), max(first, 0), max(last, 0)))
+        start = end
+    return found

@@ -18,8 +18,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, LOG_07, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.logdir.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad
-from kseg.recovery.broker.losses import Loss, Remaining, intact_in, remaining
-from kseg.recovery.broker.segments import BrokerSegment
+from kseg.recovery.broker.segments import BrokerSegment, Loss, Remaining, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
 from kseg.recovery.salvage.header_repair import OffsetEvidence
 from kseg.recovery.salvage.relocation import Relocation

@@ -11,7 +11,6 @@ from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import headers as chain
-from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.recovery.salvage.header_repair import (
     CompressedMessages,
@@ -272,7 +271,7 @@ class _Scan:
         self._known: list[int] = []
         """Positions of batches that producer snapshots may have an entry for."""
         self._draft = SegmentDraft(os.path.abspath(source.path), base, next_base)
-        self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * EVENT_WIDTH))
+        self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * chain.EVENT_WIDTH))
         self._is_joined = False
         self._plain_gaps = 0
         self._epoch: int | None = None

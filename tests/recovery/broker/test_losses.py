@@ -6,7 +6,7 @@ import pytest
 
 from kseg.changes.plan import Plan
 from kseg.recovery.broker.loading import Recovery
-from kseg.recovery.broker.losses import Loss, Remaining, lost_behind
+from kseg.recovery.broker.segments import Loss, Remaining, lost_behind
 from kseg.recovery.planner import MAX_REMAINS, RecoveryMessages
 from recovery.damages import last_offset
 from recovery.partitions import real_batches

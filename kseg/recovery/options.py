@@ -72,12 +72,7 @@ class TopicIds:
     """The topic ids of a log directory, by topic. The id ``given`` by the user comes first, then that of the cluster
     metadata (``by_metadata``), then that of other partitions of the topic."""
 
-    def __init__(
-        self,
-        root: str,
-        given: Callable[[str], str | None] = lambda _topic: None,
-        by_metadata: Callable[[str], str | None] = lambda _topic: None,
-    ) -> None:
+    def __init__(self, root: str, given: Callable[[str], str | None], by_metadata: Callable[[str], str | None]) -> None:
         self.given = given
         self._by_metadata = by_metadata
         self._root = root
@@ -165,35 +160,27 @@ class LogBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Destination:
-    """``name``: the new name of the topic, or for one partition TOPIC-N; ``new_cluster``: log directory of a broker;
-    ``topic_id``: the id given by the user.
-    """
+    """The topic and the cluster that the options name for recovered partitions."""
 
-    name: str | None = None
-    new_cluster: str | None = None
-    topic_id: str | None = None
+    options: "RecoverOptions"
     _topics: Topics = field(default_factory=Topics)
-
-    @property
-    def is_other(self) -> bool:
-        return self.name is not None or self.new_cluster is not None
 
     def rename(self, topic: str, partition: int, is_single: bool) -> TopicPartition:
         """Returns the new topic and number. ``is_single``: no other partition is recovered in the run."""
-        if self.name is None:
+        if self.options.name is None:
             return topic, partition
-        found = re.fullmatch(r"(.+)-(0|[1-9][0-9]{0,8})", self.name) if is_single else None
-        return (found[1], int(found[2])) if found else (self.name, partition)
+        found = re.fullmatch(r"(.+)-(0|[1-9][0-9]{0,8})", self.options.name) if is_single else None
+        return (found[1], int(found[2])) if found else (self.options.name, partition)
 
     def given_id(self, topic: str) -> str | None:
         """Returns the id that a topic must get, None for any. Raises PathError."""
-        if self.topic_id is not None or self.new_cluster is None:
-            return self.topic_id
-        settings = self._topics.settings(self.new_cluster)
+        if self.options.topic_id is not None or self.options.new_cluster is None:
+            return self.options.topic_id
+        settings = self._topics.settings(self.options.new_cluster)
         if settings is None:
-            raise PathError(f"{self.new_cluster}: holds no readable cluster metadata: give --topic-id")
+            raise PathError(f"{self.options.new_cluster}: holds no readable cluster metadata: give --topic-id")
         if topic not in settings.ids:
-            raise PathError(f"{self.new_cluster}: the cluster has no topic {topic}: create it first")
+            raise PathError(f"{self.options.new_cluster}: the cluster has no topic {topic}: create it first")
         return settings.ids[topic]
 
     def checkpoints(self, bounds: Mapping[TopicPartition, LogBounds]) -> dict[str, bytes]:
@@ -203,14 +190,14 @@ class Destination:
         Raises PathError.
         """
         starts: dict[TopicPartition, int] = {}
-        if self.new_cluster is not None:
-            path = os.path.join(self.new_cluster, LOG_STARTS)
+        if self.options.new_cluster is not None:
+            path = os.path.join(self.options.new_cluster, LOG_STARTS)
             with errors_at(path), suppress(FileNotFoundError):
                 starts = offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
         for partition, found in bounds.items():
             set_log_start(starts, partition, found.log_start, found.first_base)
         files = {LOG_STARTS: build_offset_checkpoint(dict(sorted(starts.items())))}
-        if self.new_cluster is None:
+        if self.options.new_cluster is None:
             ends = build_offset_checkpoint({partition: found.end for partition, found in sorted(bounds.items())})
             files |= {RECOVERY_POINTS: ends, HIGH_WATERMARKS: ends}
         return files
@@ -404,10 +391,10 @@ class RecoverOptions:
     batches that a salvage removes; ``scans_all``: segments below the recovery point are scanned as well; ``era``: the
     release of Kafka whose rules apply; ``interval_bytes``: index.interval.bytes; ``jobs``: threads that read a file.
     ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
-    partitions; ``name``: the topic's new name; ``new_cluster``: a log directory of the cluster that will serve the
-    partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``: the paths are images;
-    ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``, ``new_quorum``,
-    ``topics_from``: see `kseg.recovery.metadata_log`.
+    partitions; ``name``: the topic's new name, or for one partition TOPIC-N; ``new_cluster``: a log directory of the
+    cluster that will serve the partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``:
+    the paths are images; ``likes``: log directories that hold a part of the logs in them. ``metadata_snapshot``,
+    ``new_quorum``, ``topics_from``: see `kseg.recovery.metadata_log`.
     """
 
     mode: str = option(

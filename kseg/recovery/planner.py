@@ -372,7 +372,7 @@ class RecoveryPlanner(Planner):
         self._globs = Topics(options.topics)
         self._is_copy = change.output is not None
         """Whether partitions are written to an output."""
-        self._destination = Destination(options.name, options.new_cluster, options.topic_id)
+        self._destination = Destination(options)
         self._bounds: dict[TopicPartition, LogBounds] = {}
         """Those of all recovered partitions, under their new names."""
         self._begin([], False)
@@ -484,7 +484,7 @@ class RecoveryPlanner(Planner):
     def _moved_entries(self, checkpoint: str, entries: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Returns the entries of a checkpoint under the new names of partitions, and with new log starts."""
         entries = dict(entries)
-        if self._destination.name is not None and not (self._is_copy and self._names_partition):
+        if self._options.name is not None and not (self._is_copy and self._names_partition):
             sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
             entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
         for path in sorted(self._has_new_start) if checkpoint == LOG_STARTS else ():
@@ -522,14 +522,14 @@ class RecoveryPlanner(Planner):
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name that a partition directory gets."""
         partition = partition_of(directory)
-        if partition is not None and self._destination.name is not None:
+        if partition is not None and self._options.name is not None:
             topic, number = self._new_partition(partition)
             return f"{topic}-{number}"
         gets_own_name = directory in self._restores or (self._is_copy and self._is_single)
         return own_name(directory) if gets_own_name else os.path.basename(os.path.abspath(directory))
 
     def root_of_copy(self) -> dict[str, bytes] | None:
-        return None if self._destination.new_cluster is None else self._destination.checkpoints(self._bounds)
+        return None if self._options.new_cluster is None else self._destination.checkpoints(self._bounds)
 
     def _write_broken_records(self, directories: list[str]) -> None:
         if self._write_records is not None:
@@ -551,7 +551,8 @@ class RecoveryPlanner(Planner):
             log_start_offset=root.offset(LOG_STARTS, key) or 0,
             name=name if name != os.path.basename(os.path.abspath(directory)) else "",
         )
-        if not (start.name or options.undeletes or options.resets_epochs or self._destination.is_other):
+        is_elsewhere = options.name is not None or options.new_cluster is not None
+        if not (start.name or options.undeletes or options.resets_epochs or is_elsewhere):
             return start
         if start.name:
             self._warn_without_id(directory, start.name, ids)
@@ -563,7 +564,7 @@ class RecoveryPlanner(Planner):
             log_start = max(first_epoch_start(directory), first_base)
         if options.undeletes:
             start, log_start, first_base = self._with_deleted(directory, start, log_start, first_base)
-        if log_start != start.log_start_offset or is_renamed_directory(directory) or self._destination.name is not None:
+        if log_start != start.log_start_offset or is_renamed_directory(directory) or self._options.name is not None:
             self._has_new_start.add(directory)
         self._starts[directory] = log_start, first_base
         return replace(start, log_start_offset=log_start)

@@ -360,7 +360,7 @@ class Rebuild:
     def __init__(self, storage: RemoteStorage, options: RecoverOptions, logs: str | None) -> None:
         self._options = options
         self._logs = None if logs is None else LocalLogs(logs)
-        self._destination = Destination(options.name, options.new_cluster, options.topic_id)
+        self._destination = Destination(options)
         self.left_out: list[UnusedSegment] = []
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:

@@ -31,7 +31,7 @@ from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, b
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
 from kseg.recovery.workspace import leading_offset
-from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
+from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.segment.items import Record
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores import trees
@@ -274,12 +274,8 @@ class Agreement:
         if self._has_wrong_epoch():
             self.heads[a.batch.first] = first_bytes(b.source, b.batch)
             return a.batch.size
-        end = 0
-        for batch in batches_of(a.source, a.part):
-            if batch.end - a.part.start > size:
-                break
-            end = batch.end - a.part.start
-        return end
+        same = _fitting(a.source, a.part, size)
+        return same.size if same else 0
 
     def _has_wrong_epoch(self) -> bool:
         """Whether A has the batch of B with an impossible leader epoch: an invalid one, or one that does not fit its
@@ -340,6 +336,16 @@ class Agreement:
             a.step()
         if other.last <= mine.last:
             b.step()
+
+
+def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int = LAST_OFFSET) -> SalvagedBatches | None:
+    """Returns the first batches of a part within a size and up to an offset; None if there are none."""
+    fitting = None
+    for batch in batches_of(source, part):
+        if batch.end - part.start > max_bytes or batch.last > limit:
+            break
+        fitting = part._replace(end=batch.end, last=batch.last)
+    return fitting
 
 
 def _last_of(source: Source, part: SalvagedBatches) -> SalvagedBatches:
@@ -583,18 +589,18 @@ class ReplicaFilling:
             i = bisect_right(drafts, part.first, key=lambda draft: draft.base) - 1
             if i < 0 or (drafts[i].base < base and drafts[i].next_offset <= base):
                 i += 1
-                drafts.insert(i, self._begun(drafts, i, base))
+                behind = drafts[i].base if i < len(drafts) else None
+                if i:
+                    drafts[i - 1].limit = min(drafts[i - 1].limit, base - 1)
+                    drafts[i - 1].is_last = False
+                drafts.insert(i, SegmentDraft("", base, behind, segment_stem(base) + LOG))
             draft = drafts[i]
             free_bytes = LARGEST_POSITION - draft.size
             if part.size <= free_bytes and part.last <= draft.limit:
                 break
-            fitting = self._fitting(part, free_bytes, draft.limit)
-            if (
-                fitting is None
-                and part.first > draft.base
-                and part.first >= draft.next_offset
-                and free_bytes < part.size
-            ):
+            with open_source(part.path) as source:
+                fitting = _fitting(source, part, free_bytes, draft.limit)
+            if fitting is None and draft.base < part.first >= draft.next_offset and free_bytes < part.size:
                 base = part.first  # the segment is full
                 continue
             if fitting is None:
@@ -605,22 +611,3 @@ class ReplicaFilling:
             part = part._replace(start=fitting.end, first=fitting.last + 1)
         draft.put(part)
         self._list(part)
-
-    @staticmethod
-    def _fitting(part: SalvagedBatches, free_bytes: int, limit: int) -> SalvagedBatches | None:
-        """Returns the first batches of a part within a size and up to an offset; None if there are none."""
-        fitting = None
-        with open_source(part.path) as source:
-            for batch in batches_of(source, part):
-                if batch.end - part.start > free_bytes or batch.last > limit:
-                    break
-                fitting = part._replace(end=batch.end, last=batch.last)
-        return fitting
-
-    def _begun(self, drafts: list[SegmentDraft], i: int, base: int) -> SegmentDraft:
-        """Inserts an empty segment as number ``i``, and returns it."""
-        behind = drafts[i].base if i < len(drafts) else None
-        if i:
-            drafts[i - 1].limit = min(drafts[i - 1].limit, base - 1)
-            drafts[i - 1].is_last = False
-        return SegmentDraft("", base, behind, segment_stem(base) + LOG)

@@ -102,13 +102,11 @@ class _Side:
 
 
 class OverlapResolution:
-    """Resolves overlaps among the ``parts`` of a segment, which may hold offsets ``base`` to ``limit``."""
+    """Resolves overlaps among the parts of a segment."""
 
-    def __init__(
-        self, source: Source, parts: Parts, base: int, limit: int, evidence: OffsetEvidence | None, scratch: Scratch
-    ) -> None:
-        self._source, self._parts, self._evidence, self._scratch = source, parts, evidence, scratch
-        self._base, self._limit = base, limit
+    def __init__(self, source: Source, draft: SegmentDraft, evidence: OffsetEvidence | None, scratch: Scratch) -> None:
+        self._source, self._parts, self._evidence, self._scratch = source, draft.parts, evidence, scratch
+        self._base, self._limit = draft.base, draft.limit
 
     def resolve(self, chosen: list[int], verdicts: dict[int, OverlapResult]) -> dict[int, OverlapResult]:
         """Returns the verdicts on all parts that are not kept, by number; ``verdicts``: on the parts that were not
@@ -561,7 +559,7 @@ class _Scan:
             return kept
         verdicts = {number: OverlapResult() for number in set(range(len(kept.parts))).difference(chosen)}
         if kept.is_sparse:
-            overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
+            overlaps = OverlapResolution(self._source, kept, self._evidence, self._scratch)
             verdicts = overlaps.resolve(chosen, verdicts)
         self._set_misplaced(verdicts)
         return kept

@@ -12,7 +12,7 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage import segment_scan
 from kseg.recovery.salvage.segment_assembly import OffsetInterval, cut_at_conflicts, schedule
-from kseg.recovery.salvage.segment_draft import NO_OFFSET, Parts, SalvagedBatches, SegmentDraft
+from kseg.recovery.salvage.segment_draft import NO_OFFSET, SalvagedBatches, SegmentDraft
 from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
@@ -73,15 +73,16 @@ def test_pieces_in_dispute_are_cut_at_batches(found: list[OffsetInterval]) -> No
 
 def resolved(path: Path, claims: list[tuple[int, bytes]], last: int, chosen: list[int]) -> dict[int, OverlapResult]:
     """The verdict on batches, given by first offset and keys, that leave no offset free from 10 on."""
-    data, parts = b"", Parts(10)
+    data, draft = b"", SegmentDraft("", 10, last + 1)
     for first, keys in claims:
         batch = keyed_batch(first, keys)
-        parts.append(SalvagedBatches(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        part = SalvagedBatches(len(data), len(data) + len(batch), first, first + len(keys) - 1)
+        draft.parts.append(part, 1, len(keys))
         data += batch
     path.write_bytes(data)
     with open_source(str(path)) as source:
         others = {number: OverlapResult() for number in range(len(claims)) if number not in chosen}
-        return OverlapResolution(source, parts, 10, last, None, Scratch()).resolve(chosen, others)
+        return OverlapResolution(source, draft, None, Scratch()).resolve(chosen, others)
 
 
 @pytest.mark.parametrize("chosen", [0, 1])

@@ -23,7 +23,7 @@ from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, Cut, Loss, Remaining, ReplayResult, replay_nothing
+from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult, replay_nothing
 from kseg.recovery.options import (
     EPOCHS_KEPT,
     EPOCHS_REBUILT,
@@ -245,27 +245,54 @@ class RecoveryMessages:
             self._warn(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
 
 
-def facts(found: "Recovery | Salvage") -> list[dict[str, Any]]:
-    """Returns objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
-    rows = [_cut(found, cut) for cut in found.cuts] if isinstance(found, Recovery) else list(_salvage(found))
-    rows += [_remains(found.directory, one) for one in found.remains]
+def facts(found: "Recovery | Salvage") -> Iterator[dict[str, Any]]:
+    """Yields objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
+
+    def path_of(name: str) -> Any:
+        return name_value(os.path.join(found.directory, name))
+
+    for cut in found.cuts if isinstance(found, Recovery) else ():
+        yield {
+            "type": "cut",
+            "code": cut.loss.code or None,
+            "file": path_of(cut.file),
+            **fields_of(cut, "position", "length", "next_offset"),
+            "laterSegments": [path_of(name) for name in cut.dropped],
+            **_intact(cut.loss),
+            "firstTimestamp": _known(cut.loss.first_timestamp),
+            "lastTimestamp": _known(cut.loss.last_timestamp),
+        }
+    if not isinstance(found, Recovery):
+        for (file, damage), loss in zip(found.cuts, found.losses, strict=True):
+            yield {
+                "type": "leftOut" if loss.batches else "damage",
+                "code": damage.code,
+                "file": path_of(file),
+                **fields_of(damage, "position", "length", "message"),
+                **(_intact(loss) if loss.batches else {}),
+            }
+        if found.cuts or found.repaired or found.moved:
+            yield {
+                "type": "salvage",
+                "directory": name_value(found.directory),
+                "damagedRanges": sum(not loss.batches for loss in found.losses) + found.more_cuts,
+                "mendedHeaders": found.repaired,
+                "movedStretches": found.moved,
+                "ambiguousBatches": found.ambiguous,
+            }
+    for one in found.remains:
+        missing = {"firstMissing": one.missing[0], "lastMissing": one.missing[1]} if one.missing else {}
+        yield {
+            "type": "remains",
+            "code": one.code,
+            "file": path_of(one.file),
+            "position": one.position,
+            "offset": _known(one.offset),
+            "message": one.text,
+            **missing,
+        }
     if found.unrepaired:
-        rows.append({"type": "remains", "directory": name_value(found.directory), "message": found.unrepaired})
-    return rows
-
-
-def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
-    loss = cut.loss
-    return {
-        "type": "cut",
-        "code": loss.code or None,
-        "file": _file(found.directory, cut.file),
-        **fields_of(cut, "position", "length", "next_offset"),
-        "laterSegments": [_file(found.directory, name) for name in cut.dropped],
-        **_intact(loss),
-        "firstTimestamp": _known(loss.first_timestamp),
-        "lastTimestamp": _known(loss.last_timestamp),
-    }
+        yield {"type": "remains", "directory": name_value(found.directory), "message": found.unrepaired}
 
 
 def _intact(loss: Loss) -> dict[str, Any]:
@@ -275,43 +302,6 @@ def _intact(loss: Loss) -> dict[str, Any]:
         "firstOffset": _known(loss.first_offset),
         "lastOffset": _known(loss.last_offset),
     }
-
-
-def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
-    for (file, cut), loss in zip(found.cuts, found.losses, strict=True):
-        yield {
-            "type": "leftOut" if loss.batches else "damage",
-            "code": cut.code,
-            "file": _file(found.directory, file),
-            **fields_of(cut, "position", "length", "message"),
-            **(_intact(loss) if loss.batches else {}),
-        }
-    if found.cuts or found.repaired or found.moved:
-        yield {
-            "type": "salvage",
-            "directory": name_value(found.directory),
-            "damagedRanges": sum(not loss.batches for loss in found.losses) + found.more_cuts,
-            "mendedHeaders": found.repaired,
-            "movedStretches": found.moved,
-            "ambiguousBatches": found.ambiguous,
-        }
-
-
-def _remains(directory: str, one: Remaining) -> dict[str, Any]:
-    missing = {"firstMissing": one.missing[0], "lastMissing": one.missing[1]} if one.missing else {}
-    return {
-        "type": "remains",
-        "code": one.code,
-        "file": _file(directory, one.file),
-        "position": one.position,
-        "offset": _known(one.offset),
-        "message": one.text,
-        **missing,
-    }
-
-
-def _file(directory: str, name: str) -> Any:
-    return name_value(os.path.join(directory, name))
 
 
 def _known(number: int) -> int | None:
@@ -657,7 +647,7 @@ class RecoveryPlanner(Planner):
         self.damage_remains |= bool(found.remains or found.unrepaired)
         if isinstance(found, Recovery):
             self._intervals.report(found.directory, found.interval if found.plan else None)
-        found.plan.facts = facts(found)
+        found.plan.facts = list(facts(found))
         if key := partition_of(found.directory):
             self._ends[key] = found.next_offset
             if not isinstance(found, Recovery) and found.log_start is not None:

@@ -55,10 +55,6 @@ class LeaderEpochs:
         for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
 
-    @property
-    def latest(self) -> int | None:
-        return self.entries[-1].epoch if self.entries else None
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """Adds an entry, and removes those that it contradicts; if ``is_strict``, an entry that contradicts others is
         ignored instead. Does nothing if the latest entry has this epoch from this offset or a lower one on."""
@@ -75,7 +71,7 @@ class LeaderEpochs:
 
     def assign_from_batch(self, epoch: int, start_offset: int, lowest: int = 0) -> None:
         """Adds the epoch of a batch in a recovery: only if it is above the latest and at least ``lowest``."""
-        if epoch >= lowest and (self.latest is None or epoch > self.latest):
+        if epoch >= lowest and (not self.entries or epoch > self.entries[-1].epoch):
             self.assign(epoch, start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
@@ -608,12 +604,12 @@ class Remaining(NamedTuple):
 
 
 class SegmentRemains:
-    """The problems found by a scan of one segment."""
+    """The problems found by a scan of one segment, whose batches ``chain`` has followed."""
 
     def __init__(self, segment: BrokerSegment) -> None:
         self.file = segment.log
         events = int64s(MAX_EVENTS_PER_KIND * chain.KINDS * chain.EVENT_WIDTH)
-        self._chain = chain.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
+        self.chain = chain.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
         self.found: list[Remaining] = []
 
     def add(self, headers: HeaderRows) -> None:
@@ -622,22 +618,13 @@ class SegmentRemains:
         if first.magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:
             text = f"names no format in its magic, which is {first.magic}"
             self.found.append(Remaining(self.file, first.position, first.first_offset, "bad-magic", text))
-        chain.follow(headers.rows, headers.count, self._chain)
-        for kind, i, a, b, _ in self._chain.written():
+        chain.follow(headers.rows, headers.count, self.chain)
+        for kind, i, a, b, _ in self.chain.written():
             if kind in _CODES:
                 row = headers[i]
                 offset = row.first_offset if row.first_offset >= 0 else row.last_offset
                 missing = (a, b - 1) if kind == chain.GAP else None
                 self.found.append(Remaining(self.file, row.position, offset, *_CODES[kind], missing))
-
-    @property
-    def last_offset(self) -> int:
-        return int(self._chain.last_offset)
-
-    @property
-    def is_thinned(self) -> bool:
-        """Whether batches have fewer records than offsets, as a log cleaner leaves them."""
-        return bool(self._chain.sparse > 0)
 
 
 def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:
@@ -649,14 +636,15 @@ def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, Segmen
     found = [one for base in bases if base in scanned for one in scanned[base].found]
     for before, base in pairwise(bases):  # between a scanned segment and the next one
         if before in scanned and base in scanned:
-            last, file = max(scanned[before].last_offset, before - 1), scanned[base].file
+            last, file = max(scanned[before].chain.last_offset, before - 1), scanned[base].file
             if base <= last:
                 text = "starts below the end of the previous segment"
                 found.append(Remaining(file, 0, base, "segments-overlap", text))
             elif base > last + 1:
                 found.append(Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1)))
     if any(one.missing for one in found):
-        is_thinned = any(scanned[base].is_thinned for base in bases if base in scanned)
+        # A log cleaner leaves batches with fewer records than offsets.
+        is_thinned = any(scanned[base].chain.sparse > 0 for base in bases if base in scanned)
         missing = sorted(one.missing for one in found if one.missing)
         accepted = accepted_gaps(directory).among(missing, bases[0])
         found = [one for one in found if not one.missing or not (is_thinned or one.missing in accepted)]

@@ -229,17 +229,14 @@ class Relocation:
     def _place_proven(self, runs: list[MisplacedRun]) -> list[MisplacedRun]:
         """Puts batches at the offsets that their own records prove, else the other replica, else a producer snapshot.
         Returns the others."""
-        prints: list[bytes] = []
-        inside: list[tuple[int, int] | None] = []
-        remembered: list[int | None] = []
+        read: list[tuple[MisplacedRun, bytes, tuple[int, int] | None, int | None]] = []
         for run in runs:
             with open_source(run.own.path) as source:
-                prints.append(fingerprint(source, run.part))
-                inside.append(offsets_inside(source, run.part))
-                remembered.append(self._evidence.proven_offset(source, run.part) if self._evidence else None)
-        known = self._known(set(prints)) if prints else {}
+                proven = self._evidence.proven_offset(source, run.part) if self._evidence else None
+                read.append((run, fingerprint(source, run.part), offsets_inside(source, run.part), proven))
+        known = self._known({mark for _, mark, *_ in read}) if read else {}
         left = []
-        for run, mark, offsets, proven in zip(runs, prints, inside, remembered, strict=True):
+        for run, mark, offsets, proven in read:
             part, known_first = run.part, None
             if offsets is None:
                 known_first = known.get(mark, proven)

@@ -421,7 +421,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
             new.put(run.part)
     taken = {id(run) for group in groups for run in group}
     draft.misplaced = [run for run in draft.misplaced if id(run) not in taken]
-    draft.is_split = True
+    draft.is_rearranged = True
     for before in [draft, *made][:-1]:
         before.is_last = False
     return made

@@ -265,10 +265,8 @@ class SegmentDraft:
         self.misplaced: list[MisplacedRun] = []
         self.is_sparse = False
         """Whether offsets are missing that damage does not explain."""
-        self.has_shared = False
-        """Whether two batches share bytes of the file."""
-        self.is_split = False
-        """Whether batches of its file make segments of their own."""
+        self.is_rearranged = False
+        """Whether two batches share bytes of its file, or batches of the file make segments of their own."""
         self.ambiguous = 0
         """Number of batches cut out although their offsets may be right."""
         self.has_epochs = False
@@ -304,8 +302,8 @@ class SegmentDraft:
     @property
     def is_changed(self) -> bool:
         """Whether its file will be rewritten."""
-        is_moved = self.misplaced or self.extra or self.is_split
-        return bool(self.cuts or is_moved or self.parts.repaired or self.has_shared)
+        is_moved = self.misplaced or self.extra or self.is_rearranged
+        return bool(self.cuts or is_moved or self.parts.repaired)
 
     @property
     def is_empty(self) -> bool:

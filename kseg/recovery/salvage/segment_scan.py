@@ -308,7 +308,7 @@ class _Scan:
                     first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
                 self._add_batch(SalvagedBatches(position, end, first, last), BATCH_WEIGHT)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
-                self._draft.has_shared = True
+                self._draft.is_rearranged = True
                 break
         if damage.length:
             self._draft.cut_out(damage.code, damage.position, damage.length, damage.message)

@@ -146,6 +146,11 @@ def test_a_time_in_the_future_is_named(kseg: Kseg, logs: Path) -> None:
     assert [row["isFuture"] for row in reasons(kseg, *HOUR, "--now", early, logs / "r-time-half-0")].index(True) == 2
 
 
+def test_a_limit_of_no_bytes_is_shown_as_one(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", "-n", "--explain", "--retention-bytes", "0", *NOW, logs / "r-time-half-0")
+    assert "retention.bytes 0 (by option)" in done.out.decode()
+
+
 def test_a_time_index_that_is_gone_leaves_the_time_of_the_file(kseg: Kseg, logs: Path) -> None:
     partition = logs / "r-time-half-0"
     (partition / f"{FIRST}.timeindex").unlink()

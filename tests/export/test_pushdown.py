@@ -19,6 +19,7 @@ ds = pytest.importorskip("pyarrow.dataset", reason="pyarrow has no datasets")
 pc = pytest.importorskip("pyarrow.compute", reason="pyarrow is not installed")
 
 from kseg.export.pushdown import ALL_ROWS, NO_ROWS, Bounds, bounds_of_filter, columns_of  # noqa: E402 - needs pyarrow
+from kseg.export.scanning import ScanRequest  # noqa: E402 - needs pyarrow
 
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0"
@@ -121,6 +122,12 @@ MS = 1767225600000
 def test_bounds_of_a_filter(chosen: Any, bounds: Bounds) -> None:
     found = bounds_of_filter(chosen)
     assert found == bounds or (found.is_empty and bounds.is_empty)
+
+
+def test_one_key_is_searched_for_and_several_are_not() -> None:
+    request = ScanRequest((str(MANY),))
+    assert request.within(Bounds(keys=frozenset([b"a"]))).wanted.key == b"a"
+    assert request.within(Bounds(keys=frozenset([b"a", b"b"]))).wanted.key is None
 
 
 def test_columns_of_a_filter() -> None:

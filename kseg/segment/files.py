@@ -129,7 +129,7 @@ def segment_file(path: str) -> SegmentFile:
 def unpacked_name(path: str) -> str:
     """Returns the name in a path, without the suffix of a packed file that is read as if it were not packed."""
     name = os.path.basename(path)
-    if name.endswith(PACKED_SUFFIXES) and trees.tree_mounted_at(path) is not None:
+    if name.endswith(PACKED_SUFFIXES) and (place := trees.find(path)) is not None and not place.inner:
         return os.path.splitext(name)[0]
     return name
 

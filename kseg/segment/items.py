@@ -14,19 +14,10 @@ DAMAGE_CODES = frozenset(
 )
 
 PROBLEM_CODES = frozenset(
-    {
-        "crc-mismatch",
-        "bad-magic",
-        "undecodable-records",
-        "decompression-limit",
-        "count-mismatch",
-        "offsets-not-rising",
-        "offset-out-of-range",
-        "cut-message-set",
-        "compressed-twice",
-        "bytes-behind-records",
-        "inner-crc-mismatch",
-    }
+    (
+        "crc-mismatch bad-magic undecodable-records decompression-limit count-mismatch offsets-not-rising "
+        "offset-out-of-range cut-message-set compressed-twice bytes-behind-records inner-crc-mismatch"
+    ).split()
 )
 
 HARMLESS_CODES = {"bytes-behind-records"}

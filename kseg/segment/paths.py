@@ -58,22 +58,15 @@ def refuse_empty_pack(path: str) -> None:
 
 def is_packed_segment(name: str, head: bytes) -> bool:
     """Whether a packed file holds a segment, judged by its first unpacked bytes or its name."""
-    unpacked = _unpacked(head)
+    from kseg.stores.archives.unpack import unpacked_bytes
+
+    unpacked = b""
+    with suppress(UnpackError):
+        if packing_name(head) is not None:  # not an archive
+            unpacked = next(unpacked_bytes(head), b"")[:HEADER_BYTES]
     if unpacked and (_is_text(unpacked) or continues(unpacked, -1)):
         return not _is_text(unpacked)
     return named_like_segment(name)
-
-
-def _unpacked(head: bytes) -> bytes:
-    """Returns the first unpacked bytes; none if it is an archive, or if that takes more than these."""
-    from kseg.stores.archives.unpack import unpacked_bytes
-
-    if packing_name(head) is None:
-        return b""
-    try:
-        return next(unpacked_bytes(head), b"")[:HEADER_BYTES]
-    except UnpackError:
-        return b""
 
 
 def named_like_segment(name: str) -> bool:
@@ -163,19 +156,6 @@ def hint(path: str) -> str:
     return f"; segments of Redpanda in it, which are read one by one: {some(found)}" if found else ""
 
 
-def skipped_files(directory: str, is_packed_only: bool = False) -> list[str]:
-    """Returns names in a partition directory that resemble segments but are read only by `kseg verify`, sorted.
-
-    ``is_packed_only``: only packed files. Raises PathError if the directory cannot be read.
-    """
-    files, others = regular_and_other_names(directory)
-    odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
-    found = [name for name in odd if _seems_segment(os.path.join(directory, name), name, is_packed_only)]
-    linked = [name for name in others + files if _is_linked_partition(directory, name)]
-    found += [name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)]
-    return sorted({*found, *linked})
-
-
 def _is_linked_partition(directory: str, name: str) -> bool:
     """Whether it is a link to a directory called as a partition: links lead out of a log directory."""
     if parse_partition_name(name) is None:
@@ -185,27 +165,26 @@ def _is_linked_partition(directory: str, name: str) -> bool:
 
 
 def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None], is_packed_only: bool = False) -> None:
-    """Reports the skipped files of a partition directory. ``is_empty``: it has no other segment. For
-    ``is_packed_only`` see `skipped_files`.
+    """Reports the files of a partition directory that resemble segments but are read only by `kseg verify`.
 
-    Raises PathError if there is nothing else, so that an empty result is not taken for a complete one.
+    ``is_empty``: it has no other segment. ``is_packed_only``: only packed files. Raises PathError if the directory
+    cannot be read, or has nothing else, so that an empty result is not taken for a complete one.
     """
-    if not trees.isdir(path) or not (names := skipped_files(path, is_packed_only)):
+    if not trees.isdir(path):
         return
-    packed = [name for name in names if _is_packed(os.path.join(path, name))]
-    reads = "; kseg dump reads a packed segment that it is given by name" if packed else ""
-    text = f"not read: {some(names)} (kseg verify shows more{reads})"
+    files, others = regular_and_other_names(path)
+    odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
+    packings = {name: _segment_packing(os.path.join(path, name), name, is_packed_only) for name in odd}
+    found = {name for name, packing in packings.items() if packing is not None}
+    found |= {name for name in others + files if _is_linked_partition(path, name)}
+    found |= {name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)}
+    if not found:
+        return
+    reads = "; kseg dump reads a packed segment that it is given by name" if any(packings.values()) else ""
+    text = f"not read: {some(sorted(found))} (kseg verify shows more{reads})"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
     warn(f"{path}: {text}")
-
-
-def _is_packed(path: str) -> bool:
-    try:
-        with open_source(path) as source:
-            return packing_of(read_head(source)) is not None
-    except PathError:
-        return False
 
 
 def some(names: list[str], most: int = MAX_NAMES) -> str:
@@ -214,15 +193,16 @@ def some(names: list[str], most: int = MAX_NAMES) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _seems_segment(path: str, name: str, is_packed_only: bool) -> bool:
+def _segment_packing(path: str, name: str, is_packed_only: bool) -> str | None:
+    """Returns how a file that seems to be a segment is packed, "" if it is not; None for other files."""
     try:
         with open_source(path) as source:
             head = read_head(source)
-            if packing_of(head) is not None:
-                return is_packed_segment(name, head)
-            return not is_packed_only and holds_batches(source, name)
+            if (packing := packing_of(head)) is not None:
+                return packing if is_packed_segment(name, head) else None
+            return "" if not is_packed_only and holds_batches(source, name) else None
     except PathError:
-        return named_like_segment(name)
+        return "" if named_like_segment(name) else None
 
 
 def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:

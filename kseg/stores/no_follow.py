@@ -253,10 +253,10 @@ def open_to_copy(path: str) -> Extent:
     return Extent(open_file(path)) if place is None else place.open()
 
 
-def create_file(path: str, mode: int = 0o600) -> int:
+def create_file(path: str) -> int:
     """Returns a descriptor of a new, empty, writable file. Raises FileExistsError if the name exists, else OSError."""
     with parent_of(path) as (at, name):
-        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC, mode, dir_fd=at)
+        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC, 0o600, dir_fd=at)
 
 
 def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:

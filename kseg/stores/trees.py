@@ -255,12 +255,6 @@ def find(path: str) -> MountedPath | None:
     return None
 
 
-def tree_mounted_at(path: str) -> Tree | None:
-    """Returns the tree that is mounted exactly at a path, None if there is none."""
-    place = find(path)
-    return place.tree if place is not None and not place.inner else None
-
-
 def problems() -> Iterator[tuple[str, ArchiveProblem]]:
     """Yields the problems of mounted archives, each with the archive's path."""
     for path, tree in list(_roots.items()):

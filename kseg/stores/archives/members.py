@@ -433,7 +433,7 @@ def zip_members(extent: Extent) -> Members:
     """Lists a zip file. Damage is in the ``problems`` of the result. Raises OSError."""
     members = Members()
     try:
-        with zipfile.ZipFile(_Bounded(_Kept(extent))) as found:
+        with _Bounded(ExtentStream(extent.again())) as file, zipfile.ZipFile(file) as found:
             infos = found.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError) as error:
         position = extent.current_size()
@@ -447,14 +447,6 @@ def zip_members(extent: Extent) -> Members:
             members.problem(ArchiveProblem(DAMAGED, None, f"has more than {MAX_MEMBERS} members", True))
     members.finish()
     return members
-
-
-class _Kept(ExtentStream):
-    """An extent that stays open when the stream is closed."""
-
-    def close(self) -> None:
-        self._extent = Extent(-1)
-        super().close()
 
 
 class _Bounded(BufferedReader):

@@ -93,11 +93,6 @@ class ProvingUnpacker:
         self._frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._headers = int64s(FRAMES_PER_CALL * BATCH_WIDTH)
 
-    @property
-    def size(self) -> int:
-        """Bytes unpacked so far."""
-        return self._position + len(self._window)
-
     def pieces(self) -> Iterator[PlacedBytes]:
         """Yields all bytes but those of proven batches. Raises SpoolFullError, KsegError, OSError."""
         form = form_of(self._peek(HEAD_BYTES))
@@ -326,7 +321,7 @@ class MemberTree(Tree):
             made.modified_ns = found.modified_ns
             return made
         if isinstance(found.data, tuple):
-            made = self._spool.add_ranges(found.size, self._stored(found, found.data))
+            made = self._spool.add_ranges(self._stored(found, found.data), found.size)
             made.modified_ns = found.modified_ns
             return made
         if self._omitted is not None:
@@ -404,7 +399,7 @@ def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tu
     if not spool.omits_batches:
         return spool.add(_unpacked(extent, problems)), None
     unpacker = ProvingUnpacker(unpacked(extent), spool)
-    made = spool.add_ranges(lambda: unpacker.size, unpacker.pieces())
+    made = spool.add_ranges(unpacker.pieces())
     if (error := unpacker.error) is not None:
         problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))
     if not unpacker.runs:

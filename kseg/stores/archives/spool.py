@@ -2,7 +2,7 @@
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -43,27 +43,27 @@ class Spool:
     def add(self, pieces: Iterable[BytesLike]) -> Extent:
         """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and the errors of
         ``pieces``."""
-        size = 0
 
         def placed() -> Iterator[tuple[int, BytesLike]]:
-            nonlocal size
+            position = 0
             for piece in pieces:
-                yield size, piece
-                size += len(piece)
+                yield position, piece
+                position += len(piece)
 
-        return self.add_ranges(lambda: size, placed())
+        return self.add_ranges(placed())
 
-    def add_ranges(self, size: int | Callable[[], int], ranges: Iterable[tuple[int, BytesLike]]) -> Extent:
-        """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it.
+    def add_ranges(self, ranges: Iterable[tuple[int, BytesLike]], size: int = 0) -> Extent:
+        """Writes a sparse file of at least ``size`` bytes with these bytes at their positions, and opens it.
 
-        ``size`` may be a function that is called when all ranges are written. Raises as `add`, and OSError.
+        Raises as `add`, and OSError.
         """
         extent = Extent(self._temporary_file(), 0, 0)
         try:
             for position, data in ranges:
                 self.write(extent, data, position)
-            extent.size = size if isinstance(size, int) else size()
-            os.ftruncate(extent.descriptor, extent.size)
+                size = max(size, position + len(data))
+            extent.size = size
+            os.ftruncate(extent.descriptor, size)
         except BaseException:
             extent.close()
             raise

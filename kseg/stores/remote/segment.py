@@ -212,11 +212,12 @@ def _unpacked(text: Any) -> bytes:
 # No field is trusted: sizes and counts are bounded, and object names are not read from it.
 # Source: SegmentManifestV1 of the plugin.
 
+EPOCHS = ".leader_epoch_checkpoint"
 PARTS = {
     "offset": INDEX,
     "timestamp": TIME_INDEX,
     "producerSnapshot": SNAPSHOT,
-    "leaderEpoch": ".leader_epoch_checkpoint",
+    "leaderEpoch": EPOCHS,
     "transaction": TRANSACTION_INDEX,
 }
 """Fields of segmentIndexes, and the suffix of the same file in LocalTieredStorage."""
@@ -355,8 +356,6 @@ def _metadata(fields: Any) -> SegmentMetadata | None:
 READ_BYTES = 8 << 20
 """Adjacent chunks are read together up to this size."""
 
-EPOCHS = ".leader_epoch_checkpoint"
-_PARTS = (INDEX, TIME_INDEX, SNAPSHOT, EPOCHS, TRANSACTION_INDEX)
 _NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST), LOCAL: (LOG, INDEX, TIME_INDEX, SNAPSHOT, EPOCHS)}
 """Suffixes of the objects of a whole segment, by layout."""
 
@@ -414,7 +413,9 @@ class RemoteSegment:
         size = self.found[LOG].size
         if not 0 < size <= MAX_SEGMENT_BYTES:
             raise ManifestError(f"a log of {size} bytes is no segment")
-        parts = {suffix: StoredSideFile(0, self.found[suffix].size) for suffix in _PARTS if suffix in self.found}
+        parts = {
+            suffix: StoredSideFile(0, self.found[suffix].size) for suffix in PARTS.values() if suffix in self.found
+        }
         return Manifest(chunk_index_of_plain_file(size), parts)
 
     @property

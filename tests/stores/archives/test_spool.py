@@ -34,7 +34,7 @@ def test_files_share_the_limit(tmp_path: Path) -> None:
 
 
 def test_ranges_leave_zeros_between_them(tmp_path: Path) -> None:
-    found = Spool(str(tmp_path), 6).add_ranges(12, [(1, b"abc"), (8, b"def")])
+    found = Spool(str(tmp_path), 6).add_ranges([(1, b"abc"), (8, b"def")], 12)
     assert (found.size, found.pread(12, 0)) == (12, b"\0abc\0\0\0\0def\0")
 
 

@@ -2,7 +2,7 @@ from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.cursor cimport FrameCursor
 
-cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *
+cdef void check_range(Py_ssize_t length, long long first, long long count) except *
 
 cpdef enum:
     # Columns of ``wanted``.
@@ -24,8 +24,6 @@ cdef class Collector(FrameCursor):
 cdef bint is_outside(Collector collector, const long long* wanted) noexcept nogil
 cdef bint continues_run(Collector collector) noexcept nogil
 cdef int collect_rows(Collector collector, const long long* wanted) noexcept nogil
-cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
-cdef void check_headers(Py_ssize_t length, long long first, long long count) except *
 
 cdef class HeaderOffsets:
     cdef public Py_ssize_t batch

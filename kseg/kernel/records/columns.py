@@ -44,8 +44,8 @@ def gather(
     length: cython.Py_ssize_t = len(payload)
     if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
         raise ValueError("no such rows")
-    check_capacity(len(ends), at + 1, stop - first)
-    check_capacity(8 * len(valid), at, stop - first)
+    check_range(len(ends), at + 1, stop - first)
+    check_range(8 * len(valid), at, stop - first)
     if ends[at] < 0 or ends[at] > capacity or capacity > INT32_MAX:
         raise ValueError("no such place in the data")
     if first == stop:
@@ -103,9 +103,10 @@ def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: B
     return kept
 
 
-def check_capacity(length, at, count):
-    if at < 0 or count < 0 or at > length - count:
-        raise ValueError("no such place in the column")
+def check_range(length, first, count):
+    """Raises ValueError unless a table of ``length`` rows has ``count`` of them from ``first`` on."""
+    if first < 0 or count < 0 or first > length - count:
+        raise ValueError("no such rows, or no such place in a column")
 
 
 ALL_BITS = cython.declare(cython.int, 255)
@@ -243,7 +244,7 @@ def collect_rows(collector, wanted):
 def stamp(rows: Int64sOut, count: cython.Py_ssize_t, kind: cython.longlong) -> None:
     """Sets ROW_CHECK of rows of a v2 batch that were read elsewhere, as `Collector.collect` does."""
     check: cython.longlong = row_check(0, True, kind)
-    check_rows(len(rows), count)
+    check_range(len(rows) // ROW_WIDTH, 0, count)
     for k in range(count):
         rows[k * ROW_WIDTH + ROW_CHECK] = check
 
@@ -251,7 +252,7 @@ def stamp(rows: Int64sOut, count: cython.Py_ssize_t, kind: cython.longlong) -> N
 def count_invalid(rows: Int64sIn, count: cython.Py_ssize_t) -> int:
     """Returns the number of rows of messages with a wrong checksum."""
     wrong: cython.Py_ssize_t = 0
-    check_rows(len(rows), count)
+    check_range(len(rows) // ROW_WIDTH, 0, count)
     for k in range(count):
         wrong += not (rows[k * ROW_WIDTH + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1
     return wrong
@@ -263,7 +264,7 @@ def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
     A row without a timestamp is wanted only if all timestamps are.
     """
     kept: cython.Py_ssize_t = 0
-    check_rows(len(rows), count)
+    check_range(len(rows) // ROW_WIDTH, 0, count)
     if len(wanted) < WANTED_WIDTH:
         raise ValueError("a buffer is too short")
     first: cython.longlong = wanted[WANTED_FIRST]
@@ -298,14 +299,14 @@ def fitting(
 
     ``parts``: KEYS, VALUES and HEADERS combined by or: the parts of a row that count.
     """
-    check_rows(len(rows), stop)
+    check_range(len(rows) // ROW_WIDTH, 0, stop)
     for k in range(first, stop):
         at = k * ROW_WIDTH
         size = max(rows[at + ROW_KEY_SIZE], 0) if parts & KEYS else 0
         if parts & VALUES:
             size += max(rows[at + ROW_VALUE_SIZE], 0)
         if parts & HEADERS and rows[at + ROW_HEADER_COUNT]:
-            check_headers(len(headers), rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
+            check_range(len(headers) // HEADER_WIDTH, rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
             size += header_bytes(int64s_in(headers), rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
         if size > left:
             return k, left
@@ -317,8 +318,8 @@ def kinds(
     rows: Int64sIn, first: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: Int32sOut, at: cython.Py_ssize_t
 ) -> None:
     """Writes timestamp types as Kafka's ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
-    check_rows(len(rows), stop)
-    check_capacity(len(out), at, stop - first)
+    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(out), at, stop - first)
     for k in range(first, stop):
         out[at + k - first] = cython.cast(cython.int, kind_in(rows[k * ROW_WIDTH + ROW_CHECK]) - CREATE_TIME)
 
@@ -337,9 +338,9 @@ def times(
     Null if there is none (-1, or a format without timestamps), or if the product overflows int64, as by damage or a
     wrong clock.
     """
-    check_rows(len(rows), stop)
-    check_capacity(len(out), at, stop - first)
-    check_capacity(8 * len(valid), at, stop - first)
+    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(out), at, stop - first)
+    check_range(8 * len(valid), at, stop - first)
     if scale < 1:
         raise ValueError("no such scale")
     limit = INT64_MAX // scale
@@ -359,8 +360,8 @@ def header_ends(
 
     ends[at] is the end of the preceding headers. Raises ValueError if an end exceeds int32.
     """
-    check_rows(len(rows), stop)
-    check_capacity(len(ends), at + 1, stop - first)
+    check_range(len(rows) // ROW_WIDTH, 0, stop)
+    check_range(len(ends), at + 1, stop - first)
     total = ends[at]
     for k in range(first, stop):
         total += rows[k * ROW_WIDTH + ROW_HEADER_COUNT]
@@ -375,28 +376,18 @@ def headers_of(
 ) -> int:
     """Copies the header rows of the rows to ``out``. Returns their number."""
     count: cython.Py_ssize_t = 0
-    check_rows(len(rows), stop)
+    check_range(len(rows) // ROW_WIDTH, 0, stop)
     for k in range(first, stop):
         at = k * ROW_WIDTH
         if not rows[at + ROW_HEADER_COUNT]:
             continue
-        check_headers(len(headers), rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
-        check_headers(len(out), count, rows[at + ROW_HEADER_COUNT])
+        check_range(len(headers) // HEADER_WIDTH, rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
+        check_range(len(out) // HEADER_WIDTH, count, rows[at + ROW_HEADER_COUNT])
         for h in range(rows[at + ROW_HEADERS], rows[at + ROW_HEADERS] + rows[at + ROW_HEADER_COUNT]):
             for f in range(HEADER_WIDTH):
                 out[count * HEADER_WIDTH + f] = headers[h * HEADER_WIDTH + f]
             count += 1
     return count
-
-
-def check_rows(length, stop):
-    if stop < 0 or stop > length // ROW_WIDTH:
-        raise ValueError("no such rows")
-
-
-def check_headers(length, first, count):
-    if first < 0 or count < 0 or first + count > length // HEADER_WIDTH:
-        raise ValueError("no such headers")
 
 
 # Offsets of records by the headers of their v2 batches. The records are neither read nor decompressed.
@@ -442,7 +433,7 @@ class HeaderOffsets:
             raise ValueError("a buffer is too short")
         if not 0 <= at <= len(out):
             raise ValueError("no such place in the column")
-        check_batches(len(rows), self.batch, stop)
+        check_range(len(rows) // BATCH_WIDTH, self.batch, stop - self.batch)
         if self.batch == stop or at == len(out):
             return at
         headers, asked, offsets = int64s_in(rows), int64s_in(wanted), int64s_out(out)
@@ -467,14 +458,8 @@ class HeaderOffsets:
     def next_given(self, rows: Int64sIn, stop: cython.Py_ssize_t) -> int:
         """Returns the next batch from ``batch`` on whose header gives the offsets, or ``stop``."""
         batch: cython.Py_ssize_t = self.batch
-        check_batches(len(rows), batch, stop)
+        check_range(len(rows) // BATCH_WIDTH, batch, stop - batch)
         headers = int64s_in(rows)
         while batch < stop and not is_given(headers, batch, self.max_batch_bytes):
             batch += 1
         return batch
-
-
-def check_batches(length, first, stop):
-    """Raises ValueError unless there are such batches."""
-    if not 0 <= first <= stop <= length // BATCH_WIDTH:
-        raise ValueError("no such batches")

@@ -280,20 +280,6 @@ def shares_first_offset(entries, e):
     return behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]
 
 
-def add_abort(table, e, stable, rows, at):
-    """Writes a row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
-    row: cython.Py_ssize_t = table.aborts * ABORT_WIDTH
-    first: cython.longlong = table.entries[e + TXN_FIRST]
-    table.abort_rows[row + ABORT_PRODUCER] = table.entries[e + ID]
-    table.abort_rows[row + ABORT_FIRST] = first
-    table.abort_rows[row + ABORT_OFFSET] = rows[at + BATCH_FIRST_OFFSET]
-    table.abort_rows[row + ABORT_STABLE] = stable
-    table.abort_rows[row + ABORT_POSITION] = rows[at + BATCH_POSITION]
-    table.abort_rows[row + ABORT_FILLED] = table.entries[e + TXN_FILLED] if first >= 0 else 0
-    table.abort_rows[row + ABORT_IS_CERTAIN] = first >= table.after_hole and first >= table.after_damage
-    table.aborts += 1
-
-
 def replay_marker(rows, i, table, index):
     entries: cython.pointer[cython.longlong] = table.entries
     at: cython.Py_ssize_t = i * BATCH_WIDTH
@@ -318,7 +304,16 @@ def replay_marker(rows, i, table, index):
     if rows[at + BATCH_MARKER] == ABORT_MARKER:
         if other == index:
             other = entries[e + TXN_BEHIND]
-        add_abort(table, e, entries[other * ENTRY_WIDTH + TXN_FIRST] if other >= 0 else offset + 1, rows, at)
+        row = table.aborts * ABORT_WIDTH
+        first = entries[e + TXN_FIRST]
+        table.abort_rows[row + ABORT_PRODUCER] = entries[e + ID]
+        table.abort_rows[row + ABORT_FIRST] = first
+        table.abort_rows[row + ABORT_OFFSET] = offset
+        table.abort_rows[row + ABORT_STABLE] = entries[other * ENTRY_WIDTH + TXN_FIRST] if other >= 0 else offset + 1
+        table.abort_rows[row + ABORT_POSITION] = rows[at + BATCH_POSITION]
+        table.abort_rows[row + ABORT_FILLED] = entries[e + TXN_FILLED] if first >= 0 else 0
+        table.abort_rows[row + ABORT_IS_CERTAIN] = first >= table.after_hole and first >= table.after_damage
+        table.aborts += 1
     if entries[e + TXN_FIRST] >= 0:
         if rows[at + BATCH_MARKER] == ABORT_MARKER:
             table.aborted += 1

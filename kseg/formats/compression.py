@@ -169,15 +169,11 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
 
 
 def _check_codec(codec: int, magic: int) -> None:
-    if codec < 0 or not allows(magic, codec):
-        raise undecodable_error(_refusal(codec, magic))
-
-
-def _refusal(codec: int, magic: int) -> str:
     if not 0 <= codec < len(CODEC_NAMES):
-        return f"unknown compression codec {codec}"
-    era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
-    return f"{era} has no {CODEC_NAMES[codec]} compression"
+        raise undecodable_error(f"unknown compression codec {codec}")
+    if not allows(magic, codec):
+        era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
+        raise undecodable_error(f"{era} has no {CODEC_NAMES[codec]} compression")
 
 
 def allows(magic: int, codec: int) -> bool:

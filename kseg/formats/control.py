@@ -106,26 +106,18 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
 
 def _fields(type_id: int, value: bytes) -> dict[str, Any]:
     if type_id not in _MESSAGES:
-        return _end_txn_marker(value)
+        if len(value) < _END_TXN_MARKER.size:
+            raise MessageError(UNDERFLOW)
+        version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
+        if version < 0:
+            raise MessageError(f"end transaction marker version {version}")
+        return {"version": version, "coordinatorEpoch": coordinator_epoch}
     fields, _end = _MESSAGES[type_id].read(value, 0)
     if type_id == LEADER_CHANGE and fields["version"] >= 1:
-        _show_missing_directories(fields)
+        # Kafka reads the message as version 0 but prints it in its stored version, including fields that it never read.
+        for voter in fields["voters"] + fields["grantingVoters"]:
+            voter["voterDirectoryId"] = ZERO_UUID
     return fields
-
-
-def _end_txn_marker(value: bytes) -> dict[str, Any]:
-    if len(value) < _END_TXN_MARKER.size:
-        raise MessageError(UNDERFLOW)
-    version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
-    if version < 0:
-        raise MessageError(f"end transaction marker version {version}")
-    return {"version": version, "coordinatorEpoch": coordinator_epoch}
-
-
-def _show_missing_directories(fields: dict[str, Any]) -> None:
-    # Kafka reads the message as version 0 but prints it in its stored version, including fields that were never read.
-    for voter in fields["voters"] + fields["grantingVoters"]:
-        voter["voterDirectoryId"] = ZERO_UUID
 
 
 def control_text(record: ControlRecord) -> str:

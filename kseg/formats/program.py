@@ -52,7 +52,7 @@ def coordinator_program(
     maker = _Maker(COORDINATOR, keys, values.values())
     for record_type, message in keys.items():
         lead = f'{{"type":"{record_type}","data":'
-        maker.code[maker.key_place(record_type)] = maker.message(message, record_type, lead)
+        maker.code[TABLES + record_type] = maker.message(message, record_type, lead)
     for record_type, message in values.items():
         for version in range(message.lowest, message.highest + 1):
             place = maker.value_place(record_type, version)
@@ -82,9 +82,6 @@ class _Maker:
 
     def program(self) -> Program:
         return Program(memoryview(array("q", self.code)), bytes(self._names) + bytes(kernel.PADDING))
-
-    def key_place(self, record_type: int) -> int:
-        return TABLES + record_type
 
     def value_place(self, record_type: int, version: int) -> int:
         return TABLES + self._types + record_type * self._versions + version

@@ -285,6 +285,7 @@ _NUMBERS = {
     "u16": Struct(">H"),
 }
 _DOUBLE = Struct(">d")
+_UUID = Struct("16s")
 
 
 class _Layout(NamedTuple):
@@ -369,39 +370,24 @@ class _MessageReader(Wire):
         if not is_nullable:
             raise MessageError(f"non-nullable field {name} was serialized as null")
 
-    def text(self, name: str, is_nullable: bool) -> str | None:
-        length = self.length(_INT16)
+    def sized(self, each: Field, name: str, is_nullable: bool) -> str | None:
+        """Reads text, or bytes as base64."""
+        is_text = each.kind == "str"
+        length = self.length(_INT16 if is_text else _INT32)
         if length < 0:
             self.refuse_null(name, is_nullable)
             return None
-        if length > INT16_MAX:
+        if is_text and length > INT16_MAX:
             raise MessageError(f"string field {name} had invalid length {length}")
-        return java_text.decode(self.array(length))
-
-    def binary(self, name: str, is_nullable: bool) -> str | None:
-        length = self.length(_INT32)
-        if length < 0:
-            self.refuse_null(name, is_nullable)
-            return None
-        return base64.b64encode(self.array(length)).decode("ascii")
-
-    def is_null_struct(self, each: Field) -> bool:
-        return self.number(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0
+        data = self.array(length)
+        return java_text.decode(data) if is_text else base64.b64encode(data).decode("ascii")
 
     def nested(self, each: Field, is_nullable: bool) -> dict[str, Any] | None:
-        if is_nullable and self.is_null_struct(each):
+        if is_nullable and (self.number(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0):
             return None
         if self.version > self.message.highest:
             raise MessageError(f"Can't read version {self.version} of {each.name}")
         return self.struct(each.fields)
-
-    def uuid(self) -> bytes:
-        if self.remaining < 16:
-            raise MessageError(UNDERFLOW)
-        return self.array(16)
-
-    def double(self) -> float | str:
-        return number_value(self.number(_DOUBLE))
 
 
 _READERS: dict[str, Any] = {
@@ -410,10 +396,10 @@ _READERS: dict[str, Any] = {
         for kind, layout in _NUMBERS.items()
     },
     "bool": lambda reader, each, name, is_nullable: reader.number(_UNSIGNED_BYTE) != 0,
-    "f64": lambda reader, each, name, is_nullable: reader.double(),
-    "uuid": lambda reader, each, name, is_nullable: uuid_text(reader.uuid()),
-    "str": lambda reader, each, name, is_nullable: reader.text(name, is_nullable),
-    "bytes": lambda reader, each, name, is_nullable: reader.binary(name, is_nullable),
+    "f64": lambda reader, each, name, is_nullable: number_value(reader.number(_DOUBLE)),
+    "uuid": lambda reader, each, name, is_nullable: uuid_text(reader.number(_UUID)),
+    "str": lambda reader, each, name, is_nullable: reader.sized(each, name, is_nullable),
+    "bytes": lambda reader, each, name, is_nullable: reader.sized(each, name, is_nullable),
     "struct": lambda reader, each, name, is_nullable: reader.nested(each, is_nullable),
 }
 
@@ -434,7 +420,8 @@ class _MessageWriter:
     def struct(self, fields: tuple[Field, ...], values: dict[str, Any]) -> None:
         for each in _layout(fields, self.version).in_line:
             self.value(each, values.get(each.name, each.default))
-        present = {each.tag: each for each in fields if each.tag is not None and self._differs(each, values)}
+        tagged = [each for each in fields if each.tag is not None]
+        present = {each.tag: each for each in tagged if values.get(each.name, each.default) != each.default}
         lacking = [each.name for each in present.values() if not each.is_in(self.version)]
         if lacking or (present and not self.is_flexible):
             raise ValueError(f"version {self.version} has no {', '.join(lacking or ['tagged fields'])}")
@@ -448,9 +435,6 @@ class _MessageWriter:
             self.uvarint(int(tag or 0))
             self.uvarint(len(data))
             self.out += data
-
-    def _differs(self, each: Field, values: dict[str, Any]) -> bool:
-        return bool(values.get(each.name, each.default) != each.default)
 
     def uvarint(self, number: int) -> None:
         while number >= 0x80:

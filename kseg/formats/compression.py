@@ -28,10 +28,8 @@ allocated for it. Codec libraries are imported on first use.
 
 import struct
 import sys
-import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
@@ -53,8 +51,6 @@ _HIGHEST_CODEC = {KAFKA_0_7: SNAPPY, 0: LZ4, 1: LZ4}
 _INT32_BE = struct.Struct(">i").unpack_from
 _UINT32_LE = struct.Struct("<I").unpack_from
 _TWO_UINT32_LE = struct.Struct("<II").unpack_from
-
-_of_thread = threading.local()
 
 Remarks = list[tuple[str, str]]
 """Ignored bytes, as (problem code, sentence)."""
@@ -506,7 +502,7 @@ def _frame_end(view: memoryview, header: _FrameHeader, position: int) -> tuple[i
     """Returns the end of a frame whose blocks start at `position`, and the largest size that they allow.
 
     Walking the block headers (one per 128 KiB of content) finds truncation, which the library's readers treat as the
-    end of the stream. It also gives the library a tight output size; a generous one halves its speed.
+    end of the stream.
     """
     bound = 0
     last = False
@@ -563,19 +559,10 @@ def _zstd_frame_header(view: memoryview, start: int) -> tuple[_FrameHeader, int]
     return _FrameHeader(has_checksum, claimed, window), position
 
 
-def _unzstd_frame(frame: memoryview, header: _FrameHeader, bound: int, remaining: int, ceiling: int) -> Any:
+def _unzstd_frame(frame: memoryview, header: _FrameHeader, bound: int, remaining: int, ceiling: int) -> bytearray:
     import zstandard
 
     size = bound if header.claimed is None else header.claimed
-    # Kafka streams. One call is faster, but compares no block with a small window, refuses a wrong content size also
-    # before an empty last block, ignores the blocks of a frame that claims to be empty, and has no error code for "too
-    # small".
-    if 0 < size <= min(bound, max(remaining, ZSTD_BLOCK)) and header.window >= min(size, ZSTD_BLOCK):
-        decompressor = getattr(_of_thread, "decompressor", None)
-        if decompressor is None:
-            decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor()
-        with suppress(zstandard.ZstdError):
-            return decompressor.decompress(frame, max_output_size=size)
     try:
         return _stream_zstd_frame(frame, remaining, ceiling)
     except zstandard.ZstdError as error:

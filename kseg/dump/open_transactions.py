@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.dump.options import JSON, DumpOptions
 from kseg.errors import UnsupportedError
@@ -23,33 +23,17 @@ _SHOWN_GROUPS = 10
 Place = tuple[str | None, int | None]
 
 
-class StableOffset(NamedTuple):
-    """The last stable offset of a partition, and the end of its log; None: it has no intact batch.
-
-    ``groups``: see `waiting_groups`.
-    """
-
-    offset: int
-    log_end: int | None
-    groups: list[coordinators.GroupOffset] | None = None
-
-    @property
-    def waiting(self) -> int | None:
-        """Number of offsets that read_committed consumers do not get."""
-        return None if self.log_end is None else max(0, self.log_end - self.offset)
-
-
 Row = dict[str, Any]
 
 
-def open_row(judged: coordinators.Judged, stable: StableOffset, path: str, place: Place) -> Row:
-    """Returns the object of an open transaction. ``path``: the path given by the user."""
+def open_row(judged: coordinators.Judged, where: Row, stable: Row, place: Place) -> Row:
+    """Returns the object of an open transaction. ``where``: file, topic and partition; ``stable``: the last stable
+    offset, and what waits behind it.
+    """
     transaction, state = judged.transaction, judged.state
     return {
         "type": "openTransaction",
-        "file": name_value(path),
-        "topic": name_value(place[0]),
-        "partition": place[1],
+        **where,
         "transactionalId": None if state is None else name_value(state.name),
         "producerId": transaction.producer_id,
         "producerEpoch": transaction.producer_epoch,
@@ -60,22 +44,19 @@ def open_row(judged: coordinators.Judged, stable: StableOffset, path: str, place
         "ageMs": judged.age_ms,
         "batches": transaction.batches,
         "verdict": judged.verdict,
-        "lastStableOffset": stable.offset,
-        "waitingOffsets": stable.waiting,
-        "waitingGroups": None if stable.groups is None else [group.as_object() for group in stable.groups],
+        **stable,
         "abort": coordinators.abort_command(*place, transaction.first_offset),
     }
 
 
-def prepared_row(prepared: coordinators.Prepared, path: str, place: Place) -> Row:
-    """Returns the object of a transaction whose marker is there. ``path``: the path given by the user."""
+def prepared_row(prepared: coordinators.Prepared, where: Row) -> Row:
+    """Returns the object of a transaction whose marker is there. ``where``: as for `open_row`."""
     state = prepared.state
     return {
-        "type": "preparedTransaction", "file": name_value(path), "topic": name_value(place[0]), "partition": place[1],
-        "transactionalId": name_value(state.name), "producerId": prepared.producer_id,
-        "producerEpoch": state.producer_epoch, "state": state.state, "timeoutMs": state.timeout_ms,
-        "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms, "ageMs": prepared.age_ms,
-        "markerOffset": prepared.marker.offset,
+        "type": "preparedTransaction", **where, "transactionalId": name_value(state.name),
+        "producerId": prepared.producer_id, "producerEpoch": state.producer_epoch, "state": state.state,
+        "timeoutMs": state.timeout_ms, "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms,
+        "ageMs": prepared.age_ms, "markerOffset": prepared.marker.offset,
     }  # fmt: skip
 
 
@@ -97,19 +78,24 @@ def text_line(row: Row, name: str | None, fields: Sequence[str]) -> str:
     return " ".join(f"{key}: {'none' if shown[key] is None else shown[key]}" for key in fields)
 
 
-def conclusion(judged: Sequence[coordinators.Judged], stable: StableOffset, place: Place) -> Iterator[str]:
+def conclusion(
+    judged: Sequence[coordinators.Judged],
+    stable: Row,
+    log_end: int | None,
+    groups: Sequence[coordinators.GroupOffset] | None,
+    place: Place,
+) -> Iterator[str]:
     """Yields a line with the last stable offset, and the command that aborts each hanging transaction."""
-    waiting = "none" if stable.waiting is None else stable.waiting
-    groups = "unknown" if stable.groups is None else len(stable.groups)
+    first, waiting = stable["lastStableOffset"], stable["waitingOffsets"]
     yield (
-        f"lastStableOffset: {stable.offset} logEndOffset: {stable.log_end} waitingOffsets: {waiting} "
-        f"waitingGroups: {groups}"
+        f"lastStableOffset: {first} logEndOffset: {log_end} waitingOffsets: {'none' if waiting is None else waiting} "
+        f"waitingGroups: {'unknown' if groups is None else len(groups)}"
     )
-    for group in (stable.groups or ())[:_SHOWN_GROUPS]:
-        before = f", {stable.offset - group.offset} offsets before it" if group.offset < stable.offset else ""
+    for group in (groups or ())[:_SHOWN_GROUPS]:
+        before = f", {first - group.offset} offsets before it" if group.offset < first else ""
         yield f"waiting: {on_one_line(group.group)} at {group.offset}{before}"
-    if stable.groups and len(stable.groups) > _SHOWN_GROUPS:
-        yield f"waiting: {plural(len(stable.groups) - _SHOWN_GROUPS, 'more group', 'more groups')}"
+    if groups and len(groups) > _SHOWN_GROUPS:
+        yield f"waiting: {plural(len(groups) - _SHOWN_GROUPS, 'more group', 'more groups')}"
     for each in judged:
         if each.verdict == coordinators.HANGING:
             yield f"producer {each.transaction.producer_id}: {coordinators.why_hanging(each.state, each.age_ms)}"
@@ -148,12 +134,12 @@ def list_open(
     around = os.path.dirname(partition)
     states = states_in(options.transaction_state or around)
     place = logs[0].topic, logs[0].partition
-    marked = coordinators.prepared(states, place, transactions, None)
-    if (found or marked) and now is None:
+    where = {"file": name_value(path), "topic": name_value(place[0]), "partition": place[1]}
+    if now is None and (found or coordinators.prepared(states, place, transactions, None)):
         now = newest_timestamp(logs, scratch)
     marked = coordinators.prepared(states, place, transactions, now)
     if marked:
-        prepared = ((prepared_row(each, path, place), each.state.name) for each in marked)
+        prepared = ((prepared_row(each, where), each.state.name) for each in marked)
         _show(sink, options, "Prepared transactions whose marker is here already: ", path, prepared, _PREPARED_FIELDS)
         if options.form != JSON:
             sink.put(
@@ -164,11 +150,16 @@ def list_open(
     judged = [coordinators.judge(transaction, states, place, now) for transaction in found]
     first = found[0].first_offset
     groups = coordinators.waiting_groups(groups_in(around), place, first, coordinators.topic_id_at(partition))
-    stable = StableOffset(first, end_offset(logs, scratch), groups)
-    rows = [(open_row(each, stable, path, place), None if each.state is None else each.state.name) for each in judged]
+    log_end = end_offset(logs, scratch)  # None: there is no intact batch
+    stable = {
+        "lastStableOffset": first,
+        "waitingOffsets": None if log_end is None else max(0, log_end - first),
+        "waitingGroups": None if groups is None else [group.as_object() for group in groups],
+    }
+    rows = [(open_row(each, where, stable, place), None if each.state is None else each.state.name) for each in judged]
     _show(sink, options, "Open transactions: ", path, rows, _OPEN_FIELDS)
     if options.form != JSON:
-        for line in conclusion(judged, stable, place):
+        for line in conclusion(judged, stable, log_end, groups, place):
             sink.put(line)
     return len(found) + len(marked)
 

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from kseg.errors import PathError, RequestError
-from kseg.export.scanning import Wanted
+from kseg.export.pushdown import Bounds
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
@@ -99,19 +99,19 @@ def is_second(name: str, given: str, words: Any) -> bool:
     return given == second
 
 
-def wanted_of(selection: RecordSelection) -> Wanted:
+def wanted_of(selection: RecordSelection) -> Bounds:
     """Returns the requested records. Raises RequestError for ranges that end before they begin, and for other types."""
     offsets, time, key = selection["offsets"], selection["time"], selection["key"]
     first, last = _ends("offsets", offsets) or (None, None)
     earliest, latest = _ends("time", time) or (None, None)
     if key is not None and not isinstance(key, bytes):
         raise RequestError(f"key={key!r}: keys are bytes")
-    wanted = Wanted(
+    wanted = Bounds(
         _SMALLEST if first is None else _offset(first),
         LAST_OFFSET if last is None else _offset(last),
         _SMALLEST if earliest is None else _moments(earliest)[0],
         LAST_TIMESTAMP if latest is None else _moments(latest)[1],
-        key=key,
+        keys=None if key is None else frozenset([key]),
     )
     if wanted.first_offset > wanted.last_offset or wanted.earliest_ms > wanted.latest_ms:
         name, given = ("offsets", offsets) if wanted.first_offset > wanted.last_offset else ("time", time)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kseg.errors import SelectionWarning, UnsupportedError
 from kseg.export.arrow import location_columns, valid_text
+from kseg.export.pushdown import Bounds
 from kseg.export.scanning import (
     LeftOut,
     ReportDamage,
@@ -84,8 +85,7 @@ def rows_of_part(
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of one part, whose segment is open already."""
     file = part.file
-    first_offset = max(part.offsets.first, request.wanted.first_offset)
-    last_offset = min(part.offsets.last, request.wanted.last_offset)
+    first_offset, last_offset = (request.wanted & Bounds(*part.offsets))[:2]
     reader = open_segment(file, scratch, source=source, live=request.is_live)
     location = location_columns(file.path, file.topic, file.partition)
     for run in runs_between(reader, file, sought(reader, file, part.slice, first_offset), last_offset):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import valid_text
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.pushdown import Bounds
+from kseg.export.pushdown import ALL_ROWS, Bounds
 from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT, LOG
@@ -55,9 +55,6 @@ TASK_BYTES = 1 << 18
 _MAX_LOGGED = 10
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
 
-ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
-"""The earliest and the latest timestamp in ms."""
-
 
 class LeftOut(NamedTuple):
     """A range whose records, or some of them, cannot be read: damage, or a batch with the problem ``code``."""
@@ -71,40 +68,21 @@ class LeftOut(NamedTuple):
 ReportLeftOut = Callable[[LeftOut], None]
 
 
-class Wanted(NamedTuple):
-    """The requested records. Ranges are inclusive, times are in ms. Records without a timestamp match no range of
-    times.
-
-    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see. ``key``: only
-    records with this key.
-    """
-
-    first_offset: int = -(1 << 63)
-    last_offset: int = LAST_OFFSET
-    earliest_ms: int = ALL_TIMES[0]
-    latest_ms: int = ALL_TIMES[1]
-    transactions: Transactions | None = None
-    key: bytes | None = None
-
-    @property
-    def is_all(self) -> bool:
-        return self == Wanted()
-
-
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
     """``paths``: segments, partitions and log directories, globs expanded. ``topics``: globs, one of which must match.
     ``partitions``: numbers. Both select everything if None, and nothing if empty. Files without a topic match no topic
     and no partition.
 
-    ``wanted`` has no transactions: those of each partition are found if ``is_committed``. ``is_live``: a partial batch
-    at the end of a segment is being written and is no damage. ``keys``: for encrypted remote storage. ``mode``: that of
-    `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the present. ``names``: topics that a
-    filter leaves, None for all; they need not be there.
+    ``wanted``: ranges of offsets and times, and the key; records without a timestamp match no range of times. With
+    ``is_committed``, the transactions of each partition hide the records that a read_committed consumer does not see.
+    ``is_live``: a partial batch at the end of a segment is being written and is no damage. ``keys``: for encrypted
+    remote storage. ``mode``: that of `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the
+    present. ``names``: topics that a filter leaves, None for all; they need not be there.
     """
 
     paths: tuple[str, ...]
-    wanted: Wanted = Wanted()  # noqa: RUF009 - it cannot be changed
+    wanted: Bounds = ALL_ROWS
     topics: tuple[str, ...] | None = None
     partitions: frozenset[int] | None = None
     is_committed: bool = False
@@ -118,15 +96,12 @@ class ScanRequest:
 
     def within(self, bounds: Bounds) -> Self:
         """Returns the request for the rows within bounds; in other modes by topics and partitions alone."""
-        wanted = self.wanted
         if self.mode != "records":
             bounds = Bounds(topics=bounds.topics, partitions=bounds.partitions)
-        keys = None if wanted.key is None else frozenset([wanted.key])
-        bounds &= Bounds(*wanted[:4], self.names, self.partitions, keys)
+        bounds &= self.wanted._replace(topics=self.names, partitions=self.partitions)
         if bounds.is_empty:
             return replace(self, partitions=frozenset())
-        key = next(iter(bounds.keys)) if bounds.keys is not None and len(bounds.keys) == 1 else None
-        wanted = Wanted(*bounds[:4], wanted.transactions, key)
+        wanted = bounds._replace(topics=None, partitions=None)
         return replace(self, wanted=wanted, names=bounds.topics, partitions=bounds.partitions)
 
     def keeps(self, file: SegmentFile) -> bool:
@@ -150,8 +125,8 @@ ReportDamage = Callable[[SegmentFile, LeftOut], None]
 class Offsets(NamedTuple):
     """A range of offsets, inclusive."""
 
-    first: int = -(1 << 63)
-    last: int = LAST_OFFSET
+    first: int = ALL_ROWS.first_offset
+    last: int = ALL_ROWS.last_offset
 
 
 class ScanPart(NamedTuple):
@@ -244,7 +219,7 @@ def readable_segments_at(place: str) -> list[SegmentFile]:
     return files
 
 
-def matching(files: list[SegmentFile], wanted: Wanted, is_partition: bool) -> list[SegmentFile]:
+def matching(files: list[SegmentFile], wanted: Bounds, is_partition: bool) -> list[SegmentFile]:
     """Returns the segments whose names allow wanted offsets; ``is_partition``: they are those of a directory."""
     if is_partition:
         files = [file for file in files if file.kind != CHECKPOINT]
@@ -288,12 +263,8 @@ class PartReader:
         run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES
         reader = open_segment(file, self._scratch, source=source, live=request.is_live, run_bytes=run_bytes)
         chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
-        wanted = request.wanted._replace(
-            first_offset=max(request.wanted.first_offset, part.offsets.first),
-            last_offset=min(request.wanted.last_offset, part.offsets.last),
-            transactions=part.transactions,
-        )
-        yield from RecordColumns(reader, file, chunks, partial(self._report, file), wanted, part.slice, jobs)
+        wanted, report = request.wanted & Bounds(*part.offsets), partial(self._report, file)
+        yield from RecordColumns(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
 
 
 class DamageLog:
@@ -339,20 +310,22 @@ def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:
 class ColumnDecoder:
     """Fills ``chunks`` with the records of runs. ``report`` is called for each skipped range, in order.
 
-    ``wanted``: its transactions are ignored. ``uses_headers``: offsets are enough, and most come from batch headers.
+    ``wanted``: of several keys none is looked for. ``uses_headers``: offsets are enough, and most come from batch
+    headers.
     """
 
     def __init__(
-        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, report: ReportLeftOut, wanted: Wanted
+        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, report: ReportLeftOut, wanted: Bounds
     ) -> None:
         self._reader, self._scratch, self._chunks, self._report = reader, scratch, chunks, report
-        self._is_all, self._key = wanted.is_all, wanted.key
+        self._key = min(wanted.keys) if wanted.keys is not None and len(wanted.keys) == 1 else None
+        self._is_all = wanted[:4] == ALL_ROWS[:4] and self._key is None
         self._wanted = int64s(kernel.WANTED_WIDTH)
         self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted[:2]
         self._wanted[kernel.WANTED_EARLIEST], self._wanted[kernel.WANTED_LATEST] = wanted[2:4]
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
         self.uses_headers = (
-            chunks.needs_no_records and self._key is None and wanted[2:4] == ALL_TIMES and not reader.is_07
+            chunks.needs_no_records and self._key is None and wanted[2:4] == ALL_ROWS[2:4] and not reader.is_07
         )
 
     def rest(self) -> Iterator[Chunk]:
@@ -558,6 +531,7 @@ _HEAD_BYTES = V2_FLAGS + 1
 class RecordColumns:
     """Iterates over the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
 
+    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
     With several ``jobs``, threads decode compressed batches, and chunks are smaller.
     """
 
@@ -567,19 +541,20 @@ class RecordColumns:
         file: SegmentFile,
         chunks: Chunks,
         report: ReportLeftOut,
-        wanted: Wanted = Wanted(),  # noqa: B008 - it cannot be changed
-        part: Slice = Slice(),  # noqa: B008
+        wanted: Bounds = ALL_ROWS,
+        transactions: Transactions | None = None,
+        part: Slice = Slice(),  # noqa: B008 - it cannot be changed
         jobs: int = 1,
     ) -> None:
         self._reader, self._file, self._chunks, self._report = reader, file, chunks, report
-        self._part, self._jobs = part, jobs
-        stable = None if wanted.transactions is None else wanted.transactions.last_stable_offset
-        self._wanted = wanted if stable is None else wanted._replace(last_offset=min(wanted.last_offset, stable - 1))
+        self._transactions, self._part, self._jobs = transactions, part, jobs
+        stable = None if transactions is None else transactions.last_stable_offset
+        self._wanted = wanted if stable is None else wanted & Bounds(last_offset=stable - 1)
 
     def __iter__(self) -> Iterator[Chunk]:
         wanted = self._wanted
         decoder = ColumnDecoder(self._reader, self._reader.scratch, self._chunks, self._report, wanted)
-        is_all = wanted.transactions is None and wanted.last_offset == LAST_OFFSET
+        is_all = self._transactions is None and wanted.last_offset == LAST_OFFSET
         if decoder.uses_headers and is_all and self._sought() == Slice():  # every byte of the segment is read
             yield from self._surveyed(decoder)
             return
@@ -621,14 +596,13 @@ class RecordColumns:
         return ColumnDecoder(self._reader, scratch, self._chunks.another(), report, self._wanted)
 
     def _items(self) -> Iterator[Run | LeftOut]:
-        transactions = self._wanted.transactions
         for item in runs_between(self._reader, self._file, self._sought(), self._wanted.last_offset):
             if isinstance(item, Damage):
                 yield LeftOut(*item)
-            elif transactions is None:
+            elif self._transactions is None:
                 yield item
             else:
-                yield from self._committed(item, transactions)
+                yield from self._committed(item, self._transactions)
 
     def _sought(self) -> Slice:
         return sought(self._reader, self._file, self._part, self._wanted.first_offset, self._wanted.earliest_ms)

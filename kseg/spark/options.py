@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from kseg.api.modes import ROW_MODES
 from kseg.errors import KsegError
 from kseg.export.decoded import Decoding
-from kseg.export.scanning import ScanRequest, Wanted
+from kseg.export.pushdown import Bounds
+from kseg.export.scanning import ScanRequest
 from kseg.options.values import BYTE_UNITS, codec_name, scaled
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import parse_time
@@ -326,7 +327,7 @@ _Option = tuple[str, str, Callable[[str], Any]]
 """The name, the field of `Options` (of one of its groups: after a dot), and the parser of its value."""
 
 _GROUPS: Mapping[str, Callable[..., Any]] = {
-    "wanted": Wanted,
+    "wanted": Bounds,
     "start": Positions,
     "end": Positions,
     "decoding": Decoding,

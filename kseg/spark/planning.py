@@ -14,10 +14,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
+from kseg.export.pushdown import Bounds
 from kseg.export.scanning import (
     TASK_BYTES,
     Offsets,
-    Wanted,
     grouped,
     live_segment_of,
     logs_around,
@@ -279,7 +279,7 @@ class SegmentSelector:
             return
         first, last = self._offsets(files[0], around)
         first = max(first, since)
-        chosen = matching(files, Wanted(first, last), is_directory and options.mode != "batches")
+        chosen = matching(files, Bounds(first, last), is_directory and options.mode != "batches")
         if first > last or not chosen:
             return
         is_in_store = is_stored(chosen[0].path)

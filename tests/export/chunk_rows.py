@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from kseg.export.chunk import HEADER_ENDS, HEADER_KEYS, HEADER_VALUES, NAMES, Bytes, Chunk, Chunks
-from kseg.export.scanning import LeftOut, RecordColumns, Wanted
+from kseg.export.pushdown import ALL_ROWS, Bounds
+from kseg.export.scanning import LeftOut, RecordColumns
 from kseg.segment.files import segment_file
+from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice
 from kseg.stores.source import open_source
@@ -41,18 +43,19 @@ def rows_of(chunk: Chunk) -> Iterator[Row]:
 
 def read_chunks(
     path: Path,
-    wanted: Wanted | None = None,
+    wanted: Bounds = ALL_ROWS,
     part: Slice | None = None,
     names: Collection[str] = NAMES,
     left_out: list[LeftOut] | None = None,
     jobs: int = 1,
+    hidden: Transactions | None = None,
     **sizes: int,
 ) -> list[Chunk]:
     file, told = segment_file(str(path)), [] if left_out is None else left_out
     with open_source(str(path)) as source:
         reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
         chunks = Chunks(names, **sizes)
-        return list(RecordColumns(reader, file, chunks, told.append, wanted or Wanted(), part or Slice(), jobs))
+        return list(RecordColumns(reader, file, chunks, told.append, wanted, hidden, part or Slice(), jobs))
 
 
 def read_rows(path: Path, *arguments: Any, **options: Any) -> list[Row]:

@@ -21,7 +21,8 @@ from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kernel.rendering import batch, record, varint
 from kseg.export import scanning
 from kseg.export.chunk import NAMES, Chunks
-from kseg.export.scanning import LeftOut, PartReader, RecordColumns, ScanRequest, Wanted, parts_of_scan
+from kseg.export.pushdown import Bounds
+from kseg.export.scanning import LeftOut, PartReader, RecordColumns, ScanRequest, parts_of_scan
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment import slices
@@ -85,7 +86,7 @@ def test_offsets_alone_are_those_of_the_rows(path: Path) -> None:
         return
     assert (found, told) == (expected, rows_told)
     for first in expected[len(expected) // 2 :][:1]:
-        wanted = Wanted(first_offset=first, last_offset=first + 5)
+        wanted = Bounds(first_offset=first, last_offset=first + 5)
         assert offsets_by_headers(path, wanted, rows=3) == [at for at in expected if first <= at <= first + 5]
 
 
@@ -144,7 +145,7 @@ def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
     earliest, latest = (
         (middle[len(middle) // 3], middle[2 * len(middle) // 3]) if times else (-(1 << 63), (1 << 63) - 1)
     )
-    wanted = Wanted(first, first + count, earliest, latest)
+    wanted = Bounds(first, first + count, earliest, latest)
     expected = [
         row
         for row in everything
@@ -163,7 +164,7 @@ def test_rows_of_a_key_are_those_with_that_key(path: Path) -> None:
     everything = expected_rows(path)
     keys = {row[3] for row in everything if row[3] is not None}
     for key in [*sorted(keys)[:3], b"", b"no such key"]:
-        assert read_rows(path, Wanted(key=key)) == [row for row in everything if row[3] == key]
+        assert read_rows(path, Bounds(keys=frozenset([key]))) == [row for row in everything if row[3] == key]
 
 
 def segment_with_bad_ends(folder: Path) -> Path:
@@ -181,8 +182,8 @@ def segment_with_bad_ends(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("wanted", [Wanted(5, 9), Wanted(earliest_ms=5001, last_offset=9)], ids=["offsets", "time"])
-def test_only_the_bytes_that_may_hold_wanted_records_are_read(wanted: Wanted, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [Bounds(5, 9), Bounds(earliest_ms=5001, last_offset=9)], ids=["offsets", "time"])
+def test_only_the_bytes_that_may_hold_wanted_records_are_read(wanted: Bounds, tmp_path: Path) -> None:
     path = segment_with_bad_ends(tmp_path)
     told: list[LeftOut] = []
     assert [row[0] for row in read_rows(path, left_out=told)] == list(range(1, 29))
@@ -284,7 +285,7 @@ def test_batches_of_all_codecs_one_behind_the_other(
     path.write_bytes(data)
     told: list[LeftOut] = []
     expected = [row for row in told_rows(path) if row[0] >= first]
-    assert read_rows(path, Wanted(first_offset=first), left_out=told) == expected
+    assert read_rows(path, Bounds(first_offset=first), left_out=told) == expected
     assert not any(found.code == "crc-mismatch" for found in told)
 
 
@@ -318,9 +319,9 @@ def test_rows_and_what_is_left_out(path: Path) -> None:
 def test_no_aborted_records() -> None:
     partition = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
     files = list_segments(str(partition))
-    wanted = Wanted(transactions=Transactions.of_segments(files, Scratch()))
+    hidden = Transactions.of_segments(files, Scratch())
     for file in files:
-        assert read_rows(Path(file.path), wanted, jobs=2) == read_rows(Path(file.path), wanted)
+        assert read_rows(Path(file.path), hidden=hidden, jobs=2) == read_rows(Path(file.path), hidden=hidden)
 
 
 def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

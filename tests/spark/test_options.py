@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import KsegError, PathError
-from kseg.export.scanning import Wanted, grouped
+from kseg.export.pushdown import Bounds
+from kseg.export.scanning import grouped
 from kseg.spark.options import (
     READ_OPTIONS,
     WITHOUT_EFFECT,
@@ -31,7 +32,7 @@ def test_names_are_case_insensitive_and_values_are_parsed() -> None:
         "pushFilters": "true", "mode": "Batches", "level": "deep", "now": "7", "serialization.format": "1",
     }  # fmt: skip
     assert parse_options(given) == Options(
-        ("/a",), Wanted(5, 9, 1769817600000, 1769903999999), is_committed=True, max_batch_bytes=1 << 30, mode="batches",
+        ("/a",), Bounds(5, 9, 1769817600000, 1769903999999), is_committed=True, max_batch_bytes=1 << 30, mode="batches",
         level="deep", now_ms=7, split_bytes=64 << 20, fails_on_damage=True, pushes_filters=True,
     )  # fmt: skip
 

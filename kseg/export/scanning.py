@@ -25,7 +25,7 @@ from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
-from kseg.kernel.layout.rows import BATCH_WIDTH, DONE, FRAME_WIDTH, HEADER_WIDTH, MORE_HEADERS
+from kseg.kernel.layout.rows import DONE, HEADER_WIDTH, MORE_HEADERS
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
@@ -39,11 +39,9 @@ from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, is_worth_parts, runs_of, slices
-from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores import trees
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
-from kseg.stores.windows import Buffers
 
 if TYPE_CHECKING:
     from kseg.logdir.remote_partitions import LiveSegment
@@ -338,11 +336,21 @@ class ColumnDecoder:
         yield from self.rest()
 
     def take(self, run: Run) -> Iterator[Chunk]:
-        """Yields the chunks that the frames of a run fill."""
-        if self.uses_headers:
-            yield from self.take_headers(self._reader.headers(run), run.count)
-        else:
+        """Yields the chunks that the frames of a run fill. If the chunks need no records, only batches are read whose
+        headers do not give the offsets.
+        """
+        if not self.uses_headers:
             yield from self._records(run)
+            return
+        headers, offsets = self._reader.headers(run), HeaderOffsets(self._scratch.max_batch_bytes)
+        while True:
+            yield from self._chunks.add_offsets(offsets, headers, run.count, self._wanted)
+            given = offsets.next_given(headers, run.count)
+            if given > offsets.batch:
+                yield from self._records(run.part(offsets.batch, given))
+            if given >= run.count:
+                return
+            offsets.batch = given
 
     def _records(self, run: Run) -> Iterator[Chunk]:
         first = 0
@@ -353,21 +361,6 @@ class ColumnDecoder:
             buffer, frames, _, stop = self._reader.window(run, first)
             yield from self._frames(run, buffer, frames, first, stop)
             first = stop
-
-    def take_headers(self, headers: memoryview, count: int) -> Iterator[Chunk]:
-        """Yields the chunks that batches fill whose headers are known (BATCH_*), if the chunks need no records.
-
-        Only batches whose headers do not give the offsets are read.
-        """
-        offsets = HeaderOffsets(self._scratch.max_batch_bytes)
-        while True:
-            yield from self._chunks.add_offsets(offsets, headers, count, self._wanted)
-            given = offsets.next_given(headers, count)
-            if given > offsets.batch:
-                yield from self._records(_frames_of(headers, offsets.batch, given))
-            if given >= count:
-                return
-            offsets.batch = given
 
     def _frames(self, run: Run, buffer: memoryview, frames: memoryview, first: int, stop: int) -> Iterator[Chunk]:
         """Decodes plain frames of a run in the kernel, and the others one by one."""
@@ -426,14 +419,6 @@ class ColumnDecoder:
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
             self._report(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
-
-
-def _frames_of(headers: memoryview, first: int, stop: int) -> Run:
-    """Returns the frames of batches by their headers, whose first columns are those of frames."""
-    rows = int64s((stop - first) * FRAME_WIDTH)
-    for column in range(FRAME_WIDTH):
-        rows[column::FRAME_WIDTH] = headers[first * BATCH_WIDTH + column : stop * BATCH_WIDTH : BATCH_WIDTH]
-    return Run(rows, stop - first)
 
 
 AHEAD_BYTES = 2 << 20
@@ -552,12 +537,7 @@ class RecordColumns:
         self._wanted = wanted if stable is None else wanted & Bounds(last_offset=stable - 1)
 
     def __iter__(self) -> Iterator[Chunk]:
-        wanted = self._wanted
-        decoder = ColumnDecoder(self._reader, self._reader.scratch, self._chunks, self._report, wanted)
-        is_all = self._transactions is None and wanted.last_offset == LAST_OFFSET
-        if decoder.uses_headers and is_all and self._sought() == Slice():  # every byte of the segment is read
-            yield from self._surveyed(decoder)
-            return
+        decoder = ColumnDecoder(self._reader, self._reader.scratch, self._chunks, self._report, self._wanted)
         if self._jobs > 1 and not decoder.uses_headers:
             yield from self._prefetched(decoder)
             return
@@ -566,15 +546,6 @@ class RecordColumns:
                 self._report(item)
             else:
                 yield from decoder.take(item)
-        yield from decoder.rest()
-
-    def _surveyed(self, decoder: ColumnDecoder) -> Iterator[Chunk]:
-        """Yields the chunks of a pass over checksums and headers, which is faster than one over a mapped file."""
-        for item in SegmentSurvey(self._reader, FULL, self._jobs, Buffers(self._reader.scratch.max_batch_bytes)):
-            if isinstance(item, Damage):
-                self._report(LeftOut(*item))
-            elif isinstance(item, HeaderRows):
-                yield from decoder.take_headers(item.rows, item.count)
         yield from decoder.rest()
 
     def _prefetched(self, plain: ColumnDecoder) -> Iterator[Chunk]:
@@ -596,16 +567,15 @@ class RecordColumns:
         return ColumnDecoder(self._reader, scratch, self._chunks.another(), report, self._wanted)
 
     def _items(self) -> Iterator[Run | LeftOut]:
-        for item in runs_between(self._reader, self._file, self._sought(), self._wanted.last_offset):
+        wanted = self._wanted
+        part = sought(self._reader, self._file, self._part, wanted.first_offset, wanted.earliest_ms)
+        for item in runs_between(self._reader, self._file, part, wanted.last_offset):
             if isinstance(item, Damage):
                 yield LeftOut(*item)
             elif self._transactions is None:
                 yield item
             else:
                 yield from self._committed(item, self._transactions)
-
-    def _sought(self) -> Slice:
-        return sought(self._reader, self._file, self._part, self._wanted.first_offset, self._wanted.earliest_ms)
 
     def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
         """Yields a run without the batches of aborted transactions."""

@@ -17,7 +17,7 @@ from typing import Any
 from kseg.formats import message_set, v07
 from kseg.formats.compression import KAFKA_0_7, DecompressionError, codec_name, decompress
 from kseg.formats.control import control_text, parse_control
-from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records
 from kseg.formats.rows import BytesFrom, BytesLike, Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout.headers import (
     CODEC,
@@ -60,35 +60,31 @@ _PREVIEW_BYTES = 256
 
 
 class HexLines:
-    """Writes lines of at most ``width`` columns to ``put``, only for bytes in [first, last].
+    """Writes lines of at most ``width`` columns to ``put``.
 
-    ``sign``: prefix of positions. ``last`` None: the end. ``is_limited``: the user gave these positions, so only zeros
-    are abbreviated.
+    ``positions``: the first and last byte to print; None: all bytes, abbreviated if there are many. Given positions
+    abbreviate zeros only. ``is_unpacked``: the bytes are decompressed, and at most UNPACKED_ENTRIES are printed.
     """
 
     def __init__(
         self,
         put: Callable[[str], None],
         paint: Paint,
-        width: int = 80,
-        first: int = 0,
-        last: int | None = None,
-        sign: str = "",
-        is_limited: bool = False,
+        width: int,
+        positions: tuple[int, int] | None = None,
+        is_unpacked: bool = False,
     ) -> None:
-        self.put = put
-        self.paint = paint
-        self.width = width
-        self.first, self.last = first, last
-        self.sign = sign
-        self.is_limited = is_limited
-        self._entries_left: int | None = None
+        self.put, self.paint, self.width = put, paint, width
+        self.first = positions[0] if positions else 0
+        self.last = positions[1] if positions else None
+        self.is_limited = positions is not None
+        self.sign = "+" if is_unpacked else ""
+        """Prefix of positions."""
+        self._entries_left = UNPACKED_ENTRIES if is_unpacked else None
 
     def unpacked(self) -> "HexLines":
-        """Returns lines with the same settings for decompressed bytes, up to UNPACKED_ENTRIES."""
-        lines = HexLines(self.put, self.paint, self.width, sign="+")
-        lines._entries_left = UNPACKED_ENTRIES
-        return lines
+        """Returns lines with the same settings for decompressed bytes."""
+        return HexLines(self.put, self.paint, self.width, is_unpacked=True)
 
     def take_entry(self) -> bool:
         """Counts a record, header or message. Returns whether it is printed."""
@@ -239,8 +235,7 @@ class HexPrinter(Printer):
         unpacked: bool = False,
     ) -> None:
         super().__init__(sink, Style(), scratch)
-        first, last = positions or (0, None)
-        self._lines = HexLines(sink.put, paint or Paint(), width, first, last, is_limited=positions is not None)
+        self._lines = HexLines(sink.put, paint or Paint(), width, positions)
         self._unpacked = unpacked
         self._buffer: Any = b""
         self._is_07 = False
@@ -307,19 +302,16 @@ class HexPrinter(Printer):
         if batch.size > HEADER_BYTES:
             name = f"{batch.compression} records"
             lines.content(at, data[HEADER_BYTES:], name, is_record=False)
-        if self._unpacked and lines.shows(at, batch.end):
-            self._open_batch(batch)
-
-    def _open_batch(self, batch: RecordBatch) -> None:
-        header = parse_header(batch.data)
+        if not self._unpacked or not lines.shows(at, batch.end):
+            return
         try:
-            payload, start = open_records(batch.data, header, self.scratch.max_batch_bytes)
+            payload, start = open_records(data, header, self.scratch.max_batch_bytes)
         except UndecodableError as error:
-            self._lines.note(f"cannot be decompressed: {error}", "red")
+            lines.note(f"cannot be decompressed: {error}", "red")
             return
         if header.record_count:
-            self._lines.note(f"decompressed: {len(payload)} bytes", "green")
-            show_records(self._lines.unpacked(), payload, start, 0, header)
+            lines.note(f"decompressed: {len(payload)} bytes", "green")
+            show_records(lines.unpacked(), payload, start, 0, header)
 
     def _entry(
         self, lines: HexLines, data: BytesLike, position: int, size: int, is_07: bool, budget: list[int], depth: int
@@ -360,11 +352,8 @@ class HexPrinter(Printer):
             return
         budget[0] -= len(payload)
         lines.note(f"decompressed: {len(payload)} bytes", "green")
-        at, overhead, least = (
-            0,
-            V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD,
-            v07.MIN_BYTES if is_07 else message_set.MIN_BYTES,
-        )
+        at, overhead = 0, V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
+        least = v07.MIN_BYTES if is_07 else message_set.MIN_BYTES
         while at < len(payload):
             left = len(payload) - at
             if not lines.take_entry():
@@ -427,11 +416,6 @@ class _Walk:
         """Prints the field that was just read."""
         self.shown = self.at
         self.lines.field(self.position + self.at - len(raw), raw, name, value, is_record=True)
-
-    def number(self, name: str, max_bytes: int = 5) -> int:
-        raw, value = self.varint(max_bytes)
-        self.show(raw, name, str(value))
-        return value
 
     def content(self, name: str, may_be_null: bool = True) -> bytes | None:
         """Reads a length and that many bytes."""
@@ -497,7 +481,8 @@ def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
     value = walk.content("value")
     if header.is_control:
         walk.lines.note(f"control record:{control_text(parse_control(key, value))}", "magenta")
-    count = walk.number("headersCount")
+    raw, count = walk.varint()
+    walk.show(raw, "headersCount", str(count))
     if not 0 <= count <= walk.end - walk.at:
         raise _BrokenError("headersCount does not fit")
     for number in range(count):
@@ -560,8 +545,10 @@ def _meaning(name: str, number: int, seen: dict[str, int], position: int, is_07:
     if name in ("batchLength", "size"):
         end = position + number + (V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD)
         return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: invalid", "red")
+    if name == "magic" and number not in ((0, 1) if is_07 else (0, 1, 2)):
+        return f"{number}: names no format", "red"
     if name == "magic":
-        return _magic(number, is_07)
+        return (f"{number}: format of 0.7" if is_07 else f"{number}: format v{number}"), None
     if name == "attributes":
         return _attributes(number, seen, is_07), None
     if name == "lastOffsetDelta":
@@ -573,13 +560,6 @@ def _meaning(name: str, number: int, seen: dict[str, int], position: int, is_07:
     if name in _UNSET and number == -1:
         return "-1: none", None
     return str(number), None
-
-
-def _magic(number: int, is_07: bool) -> tuple[str, str | None]:
-    known = (0, 1) if is_07 else (0, 1, 2)
-    if number not in known:
-        return f"{number}: names no format", "red"
-    return (f"{number}: format of 0.7" if is_07 else f"{number}: format v{number}"), None
 
 
 def _checksummed(seen: dict[str, int], is_07: bool) -> tuple[int, int]:

@@ -47,7 +47,6 @@ class Progress:
         self._began = clock() if self.is_on else 0.0
         self._next = self._began + DELAY_SECONDS
         self._done = 0
-        self._render: Callable[[int, int | None, float, str], str] | None = None
         self._is_drawn = False
         self._path = ""
 
@@ -76,10 +75,8 @@ class Progress:
             self._write("\r\x1b[2K")
 
     def _draw(self, now: float) -> None:
-        if self._render is None:
-            self._render = _renderer()
         self._is_drawn = True
-        self._write("\r\x1b[2K" + self._render(self._done, self.total, now - self._began, self._path))
+        self._write("\r\x1b[2K" + _rendered(self._done, self.total, now - self._began, self._path))
 
     def _write(self, text: str) -> None:
         try:
@@ -89,11 +86,8 @@ class Progress:
             self.is_on = self._is_drawn = False
 
 
-def _renderer() -> Callable[[int, int | None, float, str], str]:
-    """Returns a function that renders the line, one column narrower than the terminal.
-
-    Its arguments: bytes done, total bytes, seconds, path.
-    """
+def _rendered(done: int, total: int | None, seconds: float, path: str) -> str:
+    """Returns the line, one column narrower than the terminal. ``done`` and ``total``: in bytes."""
     import shutil
 
     from rich.console import Console
@@ -101,21 +95,18 @@ def _renderer() -> Callable[[int, int | None, float, str], str]:
     from rich.table import Table
     from rich.text import Text
 
-    def render(done: int, total: int | None, seconds: float, path: str) -> str:
-        drawn = io.StringIO()
-        width = max(shutil.get_terminal_size().columns - 1, 1)
-        console = Console(file=drawn, force_terminal=True, width=width, legacy_windows=False, highlight=False)
-        line = Table.grid(padding=(0, 1))
-        shown = progress_text(done, total, seconds)
-        text = Text(shown + _place(path), overflow="crop", no_wrap=True)
-        if total and len(shown) + 1 + _BAR_WIDTH <= width:
-            line.add_row(ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), text)
-        else:
-            line.add_row(text)
-        console.print(line, end="", no_wrap=True, overflow="crop", crop=True)
-        return drawn.getvalue().replace("\n", "")
-
-    return render
+    drawn = io.StringIO()
+    width = max(shutil.get_terminal_size().columns - 1, 1)
+    console = Console(file=drawn, force_terminal=True, width=width, legacy_windows=False, highlight=False)
+    line = Table.grid(padding=(0, 1))
+    shown = progress_text(done, total, seconds)
+    text = Text(shown + _place(path), overflow="crop", no_wrap=True)
+    if total and len(shown) + 1 + _BAR_WIDTH <= width:
+        line.add_row(ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), text)
+    else:
+        line.add_row(text)
+    console.print(line, end="", no_wrap=True, overflow="crop", crop=True)
+    return drawn.getvalue().replace("\n", "")
 
 
 def progress_text(done: int, total: int | None, seconds: float) -> str:

@@ -43,7 +43,7 @@ def rows_of(chunk: Chunk) -> Iterator[Row]:
 
 def read_chunks(
     path: Path,
-    wanted: Bounds = ALL_ROWS,
+    wanted: Bounds | None = None,
     part: Slice | None = None,
     names: Collection[str] = NAMES,
     left_out: list[LeftOut] | None = None,
@@ -55,7 +55,7 @@ def read_chunks(
     with open_source(str(path)) as source:
         reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
         chunks = Chunks(names, **sizes)
-        return list(RecordColumns(reader, file, chunks, told.append, wanted, hidden, part or Slice(), jobs))
+        return list(RecordColumns(reader, file, chunks, told.append, wanted or ALL_ROWS, hidden, part or Slice(), jobs))
 
 
 def read_rows(path: Path, *arguments: Any, **options: Any) -> list[Row]:

@@ -28,7 +28,7 @@ from kseg.kernel.scan.frames import LONG_RUNS
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import Notices, on_one_line, put_line
-from kseg.output.printer import Printer, Style
+from kseg.output.printer import ParallelPrinter, Printer, Style
 from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, line_width
@@ -508,7 +508,7 @@ def printers_of(
 
         printers.append(TablePrinter(sink, style, scratch, paint=paint, width=width))
     if options.committed_offsets or options.decode_by_topic:
-        from kseg.output.committed_offsets import CommittedOffsetsPrinter
+        from kseg.output.table import CommittedOffsetsPrinter
 
         as_json = options.form == JSON
         printers.append(CommittedOffsetsPrinter(
@@ -527,8 +527,6 @@ def _form_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scrat
     jobs = options.jobs or usable_cores()
     if jobs == 1 or is_selective or options.stop_on_damage or not COMPILED:
         return form(sink, style, scratch)
-    from kseg.output.parallel import ParallelPrinter
-
     return ParallelPrinter(sink, lambda turn: form(turn, style, Scratch(scratch.max_batch_bytes)), jobs)
 
 

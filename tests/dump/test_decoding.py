@@ -7,7 +7,6 @@ import pytest
 
 from cli.command import DECODERS, TESTDATA, Kseg
 from dump.asked import MIX, records
-from kseg.output import parallel
 
 INTERNAL = TESTDATA / "kafka-4.3.1/internal"
 TIERED = TESTDATA / "kafka-4.3.1/tiered"
@@ -79,7 +78,7 @@ def test_secrets_are_hidden_on_request(kseg: Kseg) -> None:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_threads_decode_each_file_by_its_topic(form: str, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = kseg("dump", "--decode", "auto", "--format", form, "--jobs", "1", COMMITTED, INTERNAL)
-    monkeypatch.setattr(parallel, "SERIAL_BYTES", 0)
+    monkeypatch.setattr("kseg.output.printer.SERIAL_BYTES", 0)
     assert kseg("dump", "--decode", "auto", "--format", form, "--jobs", "3", COMMITTED, INTERNAL) == expected
 
 

@@ -14,8 +14,7 @@ from kseg.kernel import COMPILED
 from kseg.limits import LARGEST_BUFFER_BYTES
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
-from kseg.output.parallel import SERIAL_BYTES, ParallelPrinter
-from kseg.output.printer import Style
+from kseg.output.printer import SERIAL_BYTES, ParallelPrinter, Style
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader

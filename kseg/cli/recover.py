@@ -11,18 +11,19 @@ import click
 from click.core import ParameterSource
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.command import ChangeOptions, Failures
+from kseg.changes.driver.command import ChangeOptions, Failures, Messages
 from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
+from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.logdir.server_properties import ServerProperties
 from kseg.options.declaration import given_in, refuse
 from kseg.output.changes import CarvedTable, RebuildPrinter, plan_printer
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.progress import Progress
-from kseg.output.sink import open_report
+from kseg.output.sink import STANDARD_OUTPUT, open_report, open_sink
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, check_one_topic
@@ -212,9 +213,7 @@ def command(
             if options.topic_id or options.name:
                 check_one_topic(paths, "the paths are of several topics")
             if options.records is not None:
-                from kseg.output.jsonl import RecordsFile
-
-                make_planner = partial(make_planner, write_records=RecordsFile(options.records, paths).write)
+                make_planner = partial(make_planner, write_records=_RecordsFile(options.records, paths).write)
         return run_change(paths, make_planner, change, presentation).exit_status
 
 
@@ -222,6 +221,43 @@ def _recovery_checks(server: ServerProperties | None) -> Checks:
     from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
 
     return RecoveryChecks(server)
+
+
+class _RecordsFile:
+    """The file of --records: the readable records of broken batches, as JSON Lines. ``paths``: those of the command.
+
+    Raises RequestError for standard output, for several PATHs, and if the file would be in PATH.
+    """
+
+    def __init__(self, path: str, paths: Sequence[str]) -> None:
+        if path == STANDARD_OUTPUT:
+            raise RequestError("--records takes a file: standard output is for the plan")
+        if len(paths) > 1:
+            raise RequestError("--records takes one PATH, because the file is written before PATH is changed")
+        place = os.path.realpath(paths[0])
+        if os.path.commonpath([place, os.path.realpath(path)]) == place:
+            raise RequestError("--records: the file must not be in PATH, where brokers would find it")
+        self._path = path
+
+    def write(self, directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
+        """Writes the records of all directories, completely or not at all; a dry run only counts them.
+
+        Raises PathError if a segment cannot be read or the file cannot be made, StoppedHalfwayError if writing fails.
+        """
+        from kseg.output.jsonl import UnprovenRecords
+        from kseg.recovery.salvage.segment_sources import broken_batches, files_of
+
+        scratch = Scratch()
+        with open_sink(os.devnull if is_dry else self._path) as sink:
+            records = UnprovenRecords(sink, scratch)
+            for directory in directories:
+                for file in files_of(directory):
+                    records.begin(file)
+                    for batch in broken_batches(file, scratch):
+                        records.batch(batch)
+                    records.finish()
+        done = "would be" if is_dry else "were"
+        messages.warning(f"{self._path}: {records.count} records of broken batches {done} written, unproven")
 
 
 def _new_quorum(

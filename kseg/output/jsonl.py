@@ -4,23 +4,17 @@ Bytes are a string if they are UTF-8, otherwise ``{"base64": …}``; null is nul
 fields that exist but are unset are null.
 """
 
-import os
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kseg.errors import RequestError
 from kseg.formats.json_values import bytes_value, encode, fields_of, name_value, unset
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.render.lines import CONTENTS, DEEP
 from kseg.output.printer import RenderingPrinter, Style
-from kseg.output.sink import STANDARD_OUTPUT, Sink, open_sink
+from kseg.output.sink import Sink
 from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem, Record
-
-if TYPE_CHECKING:
-    from kseg.changes.driver.command import Messages
 
 
 class JsonLinesPrinter(RenderingPrinter):
@@ -159,11 +153,8 @@ class JsonLinesPrinter(RenderingPrinter):
         self._put(encode(found | fields_of(damage, "position", "length", "message")) + b"\n")
 
 
-# The file of ``kseg recover --records``: the readable records of broken batches.
-
-
 class UnprovenRecords(JsonLinesPrinter):
-    """Writes the decodable records of batches, without batch lines. ``count``: their number."""
+    """Writes the decodable records of batches, as for ``kseg recover --records``. ``count``: their number."""
 
     def __init__(self, sink: Sink, scratch: Scratch) -> None:
         super().__init__(sink, Style(deep=True, contents=True), scratch)
@@ -180,38 +171,3 @@ class UnprovenRecords(JsonLinesPrinter):
     def _object_07(self, batch: Message07, record: Record, is_proven: bool) -> dict[str, Any]:
         self.count += 1
         return super()._object_07(batch, record, is_proven)
-
-
-class RecordsFile:
-    """``paths``: the PATHs of the command. Raises RequestError for standard output, for several PATHs, and if the file
-    would be in PATH.
-    """
-
-    def __init__(self, path: str, paths: Sequence[str]) -> None:
-        if path == STANDARD_OUTPUT:
-            raise RequestError("--records takes a file: standard output is for the plan")
-        if len(paths) > 1:
-            raise RequestError("--records takes one PATH, because the file is written before PATH is changed")
-        place = os.path.realpath(paths[0])
-        if os.path.commonpath([place, os.path.realpath(path)]) == place:
-            raise RequestError("--records: the file must not be in PATH, where brokers would find it")
-        self._path = path
-
-    def write(self, directories: Iterable[str], is_dry: bool, messages: "Messages") -> None:
-        """Writes the records of all directories, completely or not at all; a dry run only counts them.
-
-        Raises PathError if a segment cannot be read or the file cannot be made, StoppedHalfwayError if writing fails.
-        """
-        from kseg.recovery.salvage.segment_sources import broken_batches, files_of
-
-        scratch = Scratch()
-        with open_sink(os.devnull if is_dry else self._path) as sink:
-            records = UnprovenRecords(sink, scratch)
-            for directory in directories:
-                for file in files_of(directory):
-                    records.begin(file)
-                    for batch in broken_batches(file, scratch):
-                        records.batch(batch)
-                    records.finish()
-        done = "would be" if is_dry else "were"
-        messages.warning(f"{self._path}: {records.count} records of broken batches {done} written, unproven")

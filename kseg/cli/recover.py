@@ -1,7 +1,7 @@
 """``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial

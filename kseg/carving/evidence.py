@@ -750,10 +750,6 @@ class CarvedLog:
                 return False
         return True
 
-    def add(self, runs: list[Piece]) -> None:
-        for run in runs:
-            insort(self.runs, run, key=_first_offset)
-
 
 def _inside(run: Piece, i: int) -> tuple[int, int]:
     """Returns the first offset in a compressed v0 or v1 message, and its number of records."""
@@ -780,7 +776,8 @@ def carved_logs(joining: Joining, logs: Iterable[LogPieces]) -> Iterator[CarvedL
             if layer is None:
                 layer = CarvedLog(log, [], stands_aside or bool(layers))
                 layers.append(layer)
-            layer.add(runs)
+            for run in runs:
+                insort(layer.runs, run, key=_first_offset)
         yield from layers
 
 

@@ -207,6 +207,9 @@ class Window(HeaderRows):
         """Bytes of its batches."""
         return self.end - self[0].position
 
+    def batch(self, i: int) -> memoryview:
+        return self.data[self[i].position : self[i].end]
+
     def copy(self) -> "Window":
         """Returns a copy in its own memory."""
         rows = memoryview(bytes(self.rows[: self.count * layout.BATCH_WIDTH])).cast("q")
@@ -288,24 +291,19 @@ class RecordBuffers:
         self.keep = bytearray(records)
 
 
-def batch_bytes(window: Window, i: int) -> memoryview:
-    row = window[i]
-    return window.data[row.position : row.end]
-
-
 def open_batch(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview | Message:
     """Returns the records of a v2 batch that the kernel does not open, or a v0 or v1 message. Raises DamagedError."""
     if window[i].magic < fields.MAGIC_V2:
         return open_message(window, i, buffers)
     records = open_records(window, i, buffers)
-    if problems := record_batch.survey_records(records, 0, record_batch.parse_header(batch_bytes(window, i)))[0]:
+    if problems := record_batch.survey_records(records, 0, record_batch.parse_header(window.batch(i)))[0]:
         raise window.damage(i, problems[0][1])
     return records
 
 
 def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview:
     """Returns the decompressed records of v2 batch i. Raises DamagedError."""
-    data = batch_bytes(window, i)
+    data = window.batch(i)
     try:
         payload, start = record_batch.open_records(
             data, record_batch.parse_header(data), buffers.scratch.max_batch_bytes
@@ -317,7 +315,7 @@ def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memo
 
 def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
     """Returns message i (v0 or v1). Raises DamagedError if an inner message is not intact."""
-    data = batch_bytes(window, i)
+    data = window.batch(i)
     message = Message(data, 0, len(data), data[fields.ENTRY_MAGIC], True, buffers.scratch)
     if problems := [problem for problem in message.check() if problem.code not in HARMLESS_CODES]:
         raise window.damage(i, problems[0].message)

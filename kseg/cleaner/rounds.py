@@ -22,7 +22,6 @@ from kseg.cleaner.log import (
     Window,
     aborted_between,
     as_verdicts,
-    batch_bytes,
     group_segments,
     open_batch,
     segments_between,
@@ -379,7 +378,7 @@ class _WindowFilter:
             out.extend(bytes(end - len(out)))
         out[start:end] = area
         seal(
-            out, survivors.size, end, batch_bytes(self._window, i), attributes, survivors.base_timestamp,
+            out, survivors.size, end, self._window.batch(i), attributes, survivors.base_timestamp,
             survivors.max_timestamp, survivors.kept,
         )  # fmt: skip
         survivors.size = end

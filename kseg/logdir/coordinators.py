@@ -8,7 +8,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -67,9 +67,14 @@ def transaction_states(log_directory: str) -> dict[int, TransactionState]:
 
     The id of an expired producer is known until the log cleaner removes its record.
     """
+    try:
+        logs = [list_segments(path) for _, path in _partitions_in(log_directory, TOPIC)]
+    except (KsegError, OSError):
+        return {}
     found: dict[int, tuple[str, bytes]] = {}
     scratch, left = Scratch(), MAX_STATE_BYTES
-    for file in _newest_first(log_directory):
+    ranked = zip_longest(*(reversed([file for file in files if file.kind == LOG]) for files in logs))
+    for file in filter(None, chain.from_iterable(ranked)):  # the last segment of each partition first
         try:
             with open_segment(file.path, scratch) as reader:
                 left -= reader.source.size
@@ -79,15 +84,6 @@ def transaction_states(log_directory: str) -> dict[int, TransactionState]:
         except (KsegError, OSError):
             continue  # verification of that partition itself reports the error
     return {producer_id: _state(*record) for producer_id, record in found.items()}
-
-
-def _newest_first(log_directory: str) -> list[SegmentFile]:
-    """Returns the segments of all partitions of the topic, the last segment of each first."""
-    with suppress(KsegError, OSError):
-        logs = [list_segments(path) for _, path in _partitions_in(log_directory, TOPIC)]
-        ranked = zip_longest(*(reversed([file for file in files if file.kind == LOG]) for files in logs))
-        return [file for rank in ranked for file in rank if file is not None]
-    return []
 
 
 def _partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
@@ -198,10 +194,9 @@ def verdict_of(
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
     if state.state in _ENDING_STATES:
         return ENDING
-    is_known = (state.state, state.producer_epoch) == (_ONGOING, producer_epoch) and partition in (
-        state.partitions or ()
-    )  # by the coordinator, which will end it
-    return OPEN if is_known and not _is_overdue(state, age_ms) else HANGING
+    is_ongoing = (state.state, state.producer_epoch) == (_ONGOING, producer_epoch)
+    will_end = is_ongoing and partition in (state.partitions or ()) and not _is_overdue(state, age_ms)
+    return OPEN if will_end else HANGING
 
 
 def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -188,18 +189,18 @@ def test_an_index_that_cannot_be_read_is_made_anew(logs: Path, kseg: Kseg, monke
     import errno
     import os
 
-    from kseg.recovery.workspace import Workspace
+    from kseg.recovery import workspace
 
     index = logs / "dplain-0" / "00000000000000000046.index"
     inode, expected = index.stat().st_ino, index.read_bytes()
-    holds = Workspace._holds
+    opened = workspace.open_regular
 
-    def failing(self: Workspace, name: str, file: object) -> bool:
-        if name == index.name and self.directory.endswith("dplain-0"):
+    def failing(path: str) -> BinaryIO:
+        if path.endswith(f"dplain-0/{index.name}"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return holds(self, name, file)  # type: ignore[arg-type]
+        return opened(path)
 
-    monkeypatch.setattr(Workspace, "_holds", failing)
+    monkeypatch.setattr(workspace, "open_regular", failing)
     assert kseg("reindex", logs).status == 0
     assert index.read_bytes() == expected
     assert index.stat().st_ino != inode

@@ -50,7 +50,11 @@ from kseg.export.scanning import logs_around
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes import (
+    SegmentSelector,
+    Whole,
     check_schema,
+    cut_into_tasks,
+    end_of,
     needs_only_offsets,
     plan,
     record_batches,
@@ -69,7 +73,6 @@ from kseg.spark.options import (
     parse_options,
     parse_write_options,
 )
-from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks, end_of
 from kseg.spark.session import ForWorkers, for_workers
 from kseg.spark.stores import Settings, places, remote_storage_at, stores_at
 from kseg.stores.trees import size_of

@@ -8,7 +8,7 @@ import pytest
 from cleaner.building import build_record_batch
 from cleaner.partitions import new_records, write_log
 from kseg.errors import KsegError
-from kseg.spark import planning
+from kseg.spark import modes
 from kseg.spark.options import OFFSETS_SPLIT_BYTES, SPLIT_BYTES, TASKS, Options
 from spark.counted import CountedFileSystem, reads, stored
 from spark.reading import read, reader_of, rows_of
@@ -108,7 +108,7 @@ def test_a_time_takes_few_requests(large: Path) -> None:
 
 
 def test_tasks_look_into_indexes_where_the_driver_does_not(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "MAX_INDEXED_SEGMENTS", 0)
+    monkeypatch.setattr(modes, "MAX_INDEXED_SEGMENTS", 0)
     url = stored(large, "unread")
     reader = reader_of([url], splitBytes="1m", startOffset="1000", endOffset="1010")
     tasks = reader.partitions()

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kseg.errors import KsegError
 from kseg.segment.files import segment_file
-from kseg.spark.planning import end_of
+from kseg.spark.modes import end_of
 from kseg.spark.source import KsegDataSource, KsegStreamReader
 from spark.reading import rows_of
 

@@ -39,22 +39,16 @@ from kseg.segment.items import READABLE_CODES, Damage, Problem
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
-HEADERS, PRODUCERS, CONTROL, TRANSACTIONAL = "headers", "producers", "controlBatches", "transactionalBatches"
-HORIZONS, TIMESTAMPS, ZSTD = "deleteHorizons", "timestamps", "zstdBatches"
-
-_SENTENCES = {
-    HEADERS: "headers ({} records)",
-    PRODUCERS: "producer ids, epochs and sequences ({} batches)",
-    CONTROL: "control batches ({})",
-    TRANSACTIONAL: "transactions: aborted records would look like others ({} batches; --isolation read_committed)",
-    HORIZONS: "delete horizons ({} batches)",
-    TIMESTAMPS: "timestamps ({} batches)",
-    ZSTD: "zstd compression ({} batches; --codec)",
-}
+HEADERS, PRODUCERS = "headers ({} records)", "producer ids, epochs and sequences ({} batches)"
+CONTROL = "control batches ({})"
+TRANSACTIONAL = "transactions: aborted records would look like others ({} batches; --isolation read_committed)"
+HORIZONS, TIMESTAMPS = "delete horizons ({} batches)", "timestamps ({} batches)"
+ZSTD = "zstd compression ({} batches; --codec)"
+_LOSSES = (HEADERS, PRODUCERS, CONTROL, TRANSACTIONAL, HORIZONS, TIMESTAMPS, ZSTD)
 
 
 class Losses:
-    """``counts`` by the names above: what a conversion loses."""
+    """``counts`` by the texts above: what a conversion loses."""
 
     def __init__(self, request: ConvertOptions) -> None:
         self.counts: Counter[str] = Counter()
@@ -98,7 +92,7 @@ class Losses:
 
     def sentence(self) -> str:
         """Returns all losses as text."""
-        return ", ".join(_SENTENCES[name].format(self.counts[name]) for name in _SENTENCES if self.counts[name])
+        return ", ".join(text.format(self.counts[text]) for text in _LOSSES if self.counts[text])
 
 
 # Reads uniform uncompressed batches many at a time: in formats before v2 each uncompressed message is a batch, and one

@@ -9,6 +9,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
 from conversion.conversions import files as files_of_kind
+from conversion.conversions import records_of
 from kseg.segment.files import LAST_OFFSET
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -55,6 +56,18 @@ def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, sourc
     if source == PLAIN:
         kinds = (".index", ".timeindex", ".snapshot")
         assert files_of_kind(made, *kinds) == files_of_kind(source, *kinds)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("name", ["rec-gzip-0", "rec-uncompressed-0"])
+def test_messages_come_in_with_another_codec(kseg: Kseg, tmp_path: Path, name: str, codec: str) -> None:
+    """Those of a compressed message of v1 have relative offsets, others do not."""
+    source, lines = TESTDATA / "kafka-0.10.2.2/codecs" / name, tmp_path / "lines"
+    kseg("convert", "--to", "jsonl", "--output", lines, source).expect(0)
+    kseg("convert", "--from", "jsonl", "--codec", codec, "--output", tmp_path / "new", lines).expect(0)
+    made = tmp_path / "new" / name
+    assert records_of(made) == records_of(source)
+    kseg("verify", "--level", "deep", made).expect(0)
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,8 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
     """
     if importlib.util.find_spec("pyspark") is None:
         raise KsegError("--engine spark needs PySpark: pip install 'kseg[spark]'")
-    active = _active()
+    loaded = sys.modules.get("pyspark.sql")
+    active = None if loaded is None else loaded.SparkSession.getActiveSession()  # of the calling program
     if active is not None:
         yield active
         return
@@ -209,12 +210,6 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
             with suppress(Exception):  # the command is done, or has failed and reported an error
                 spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _active() -> Any:
-    """Returns the session of the calling program, None if there is none."""
-    found = sys.modules.get("pyspark.sql")
-    return None if found is None else found.SparkSession.getActiveSession()
 
 
 def _check_java() -> None:

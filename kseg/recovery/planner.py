@@ -3,8 +3,8 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -22,6 +22,7 @@ from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.loading import Recovery, plan_partition
+from kseg.recovery.broker.partition_plans import Outcome, outcome_of, plan_partitions
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult, replay_nothing
 from kseg.recovery.options import (
@@ -594,16 +595,12 @@ class RecoveryPlanner(Planner):
         Raises KsegError for the first partition that a broker would refuse: changing the others would remove the clean
         shutdown marker, and then the broker's next start might truncate that one.
         """
-        plan, plans = self._plan if self._options.is_salvage else plan_partition, []
-        with self.reporter.progress([directory for directory, _ in tasks]) as progress:
-            for directory, start in tasks:
-                outcome: Plan | Recovery | KsegError
-                try:
-                    outcome = plan(directory, start)
-                except KsegError as error:
-                    outcome = error
-                except OSError as error:
-                    outcome = PathError(f"{error.filename or directory}: {error.strerror or error}")
+        outcomes: Generator[Outcome | Plan] = (outcome_of(self._plan, *task) for task in tasks)
+        if not self._options.is_salvage:
+            outcomes = plan_partitions(tasks, self._start.jobs)
+        plans = []
+        with closing(outcomes), self.reporter.progress([directory for directory, _ in tasks]) as progress:
+            for (directory, _), outcome in zip(tasks, outcomes, strict=True):
                 if progress.is_on:
                     progress.at(directory)
                     with suppress(KsegError, OSError):  # reported as a failure of the partition

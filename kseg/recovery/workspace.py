@@ -5,7 +5,7 @@ A file is a real one, perhaps truncated or renamed, or new content. Nothing on d
 
 import mmap
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -24,6 +24,40 @@ class File:
     origin: str | None
     size: int
     pieces: Pieces = ()
+
+
+def spill(files: Mapping[str, File]) -> dict[str, File]:
+    """Moves the content of files in memory to one unnamed temporary file, which stays mapped as long as one of them.
+
+    Returns the files that were changed. Raises KsegError if TMPDIR has too little space."""
+    import tempfile  # most partitions don't need one
+
+    held = {
+        name: file
+        for name, file in files.items()
+        if not isinstance(file.pieces, Content) and any(isinstance(piece, bytes) for piece in file.pieces)
+    }
+    if not held:
+        return {}
+    try:
+        with tempfile.TemporaryFile() as store:
+            for file in held.values():
+                store.writelines(piece for piece in file.pieces if isinstance(piece, bytes))
+            store.flush()
+            mapped = memoryview(mmap.mmap(store.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        directory = f"{tempfile.gettempdir()}: {error.strerror or error}"
+        raise KsegError(f"{directory}: temporary directory for new indexes (TMPDIR)") from error
+    found, at = {}, 0
+    for name, file in held.items():
+        pieces: list[Piece] = []
+        for piece in file.pieces:
+            if isinstance(piece, bytes):
+                at += len(piece)
+                piece = mapped[at - len(piece) : at]
+            pieces.append(piece)
+        found[name] = replace(file, pieces=tuple(pieces))
+    return found
 
 
 # Parses the offset in a file name as brokers do.
@@ -213,38 +247,9 @@ class Workspace(FilesOnDisk):
             self._reasons[name] = reason
 
     def _spill(self) -> None:
-        """Moves new content, if all workspaces have too much for memory, to one unnamed temporary file, which stays
-        mapped until the plan is applied. Raises KsegError if TMPDIR has too little space."""
-        if Workspace.made_bytes <= SPILL_BYTES:
-            return
-        import tempfile  # most partitions don't need one
-
-        self._held_bytes = 0
-        held = {
-            name: file
-            for name, file in self.files.items()
-            if not isinstance(file.pieces, Content) and any(isinstance(piece, bytes) for piece in file.pieces)
-        }
-        if not held:
-            return
-        try:
-            with tempfile.TemporaryFile() as store:
-                for file in held.values():
-                    store.writelines(piece for piece in file.pieces if isinstance(piece, bytes))
-                store.flush()
-                mapped = memoryview(mmap.mmap(store.fileno(), 0, access=mmap.ACCESS_READ))
-        except OSError as error:
-            directory = f"{tempfile.gettempdir()}: {error.strerror or error}"
-            raise KsegError(f"{directory}: temporary directory for new indexes (TMPDIR)") from error
-        at = 0
-        for name, file in held.items():
-            pieces: list[Piece] = []
-            for piece in file.pieces:
-                if isinstance(piece, bytes):
-                    at += len(piece)
-                    piece = mapped[at - len(piece) : at]
-                pieces.append(piece)
-            self.files[name] = replace(file, pieces=tuple(pieces))
+        if Workspace.made_bytes > SPILL_BYTES:
+            self._held_bytes = 0
+            self.files.update(spill(self.files))
 
     def write_index(
         self, name: str, content: bytes, reason: str, keeps_preallocated: Callable[[], bool], last: int = 0

@@ -155,6 +155,17 @@ def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
     assert "default-src 'none'" in text
 
 
+def test_browsers_before_2024_draw_the_page(page: Path) -> None:
+    assert re.findall(r"light-dark\([^)]|\.groupBy\(", page.read_text()) == []
+
+
+@needs_browser
+@pytest.mark.parametrize(("dark", "color"), [(False, "rgb(27, 32, 39)"), (True, "rgb(230, 233, 238)")])
+def test_text_has_the_color_of_the_scheme(page: Path, dark: bool, color: str) -> None:
+    script = "document.title = 'told ' + getComputedStyle(document.body).color;"
+    assert f"<title>told {color}</title>" in dom_of(page, script, dark=dark)
+
+
 def test_data_in_a_script_is_inert_and_exact() -> None:
     text = in_script({"a": "</script><!--\u2028\x00&", "b": [(1 << 63) - 1, 5, True]})
     assert not re.search(r"[<>&\x80-\U0010ffff]", text)

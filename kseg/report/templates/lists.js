@@ -44,8 +44,8 @@ const section = (id, title, count, ...content) => {
 const groupSection = (id, title, count, marks, items, make, whenEmpty) => {
   const list = el("div", "list");
   section(id, title, number(count), marks, list);
-  const grouped = ([head, ...parts]) => el("div", "group", el("h3", "", head), ...parts);
-  lazy(list, items, (item) => grouped(make(item)), whenEmpty);
+  const group = ([head, ...parts]) => el("div", "group", el("h3", "", head), ...parts);
+  lazy(list, items, (item) => group(make(item)), whenEmpty);
 };
 const search = (label, change) => {
   const box = el("input");

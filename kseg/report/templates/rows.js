@@ -2,7 +2,7 @@
 const summary = () => {
   const rows = ofType("summary");
   const total = (some, field) => some.reduce((sum, each) => sum + each[field], 0);
-  const forms = Map.groupBy(
+  const forms = grouped(
     rows.flatMap((row) => row.forms),
     (form) => `${form.format} ${form.compression}`,
   );
@@ -228,7 +228,7 @@ const plan = () => {
   ]);
   const stops = compactions.flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
   tableSection("stops", "Not cleaned", true, stops, [DIRECTORY, ["reason", "Reason", name, "wide"]]);
-  const groups = Map.groupBy(actions, (row) => holder(row.file));
+  const groups = grouped(actions, (row) => holder(row.file));
   tableSection("cuts", "Where logs are truncated", true, ofType("cut"), [
     ["file", "File", name],
     POSITION,

@@ -75,7 +75,12 @@ const piece = (className, share) => {
   made.style.width = 100 * share + "%";
   return made;
 };
-
+// As Map.groupBy, which browsers before 2024 lack.
+const grouped = (rows, keyOf) => {
+  const groups = new Map(rows.map((row) => [keyOf(row), []]));
+  for (const row of rows) groups.get(keyOf(row)).push(row);
+  return groups;
+};
 const base = (path) => name(path).replace(/\/+$/, "").split("/").pop();
 const holder = (path) => name(path).replace(/\/+$/, "").split("/").slice(0, -1).join("/");
 

@@ -61,7 +61,7 @@ const findingRow = (finding, partitions) => {
 
 const verify = () => {
   const { partitions, findings } = data;
-  const byPlace = Map.groupBy(findings, (finding) => finding.place);
+  const byPlace = grouped(findings, (finding) => finding.place);
   const order = partitions.map((partition, i) => ({ ...partition, i }));
   const most = (a, b) => b.counts.map((count, i) => count - a.counts[i]).find(Boolean);
   order.sort((a, b) => most(a, b) ?? (name(a.name) < name(b.name) ? -1 : 1));

@@ -48,7 +48,7 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
     """Checks a snapshot, at level deep each record. Returns whether it is complete."""
     from kseg.formats.control import parse_control  # few log directories have snapshots
 
-    def is_bad(message: str, position: int | None = None, **more: Any) -> bool:
+    def refuse(message: str, position: int | None = None, **more: Any) -> bool:
         report.add("bad-metadata-snapshot", path, message, position, **more)
         return False
 
@@ -61,10 +61,10 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
             totals.bytes += reader.source.size
             for item in reader:
                 if isinstance(item, Damage):
-                    return is_bad(item.message, item.position, length=item.length)
+                    return refuse(item.message, item.position, length=item.length)
                 totals.batches += 1
                 if problems := item.check() if level == DEEP else item.problems:
-                    return is_bad(problems[0].message, item.position, length=item.size, offset=item.base_offset)
+                    return refuse(problems[0].message, item.position, length=item.size, offset=item.base_offset)
                 if not item.is_control:
                     totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []
@@ -73,13 +73,13 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                 last = records[-1] if records else None
             size = reader.source.size
     except KsegError as error:
-        return is_bad(str(error))
+        return refuse(str(error))
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
         if record is None or parse_control(record.key, record.value).type_id != wanted:
             position = size if wanted == SNAPSHOT_FOOTER else 0
             # Kafka 4.4.0 was seen to start on a snapshot that lacks nothing but its footer.
             details = {"reason": DOUBTFUL} if wanted == SNAPSHOT_FOOTER else {}
-            return is_bad(f"no {name}: it is not complete", position, details=details)
+            return refuse(f"no {name}: it is not complete", position, details=details)
     return True
 
 

@@ -146,7 +146,7 @@ class Check:
 
             self._attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
         self._show_held()
-        if self.report.totals.codes:
+        if self._held_path:  # there are findings
             self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
         return self.report
 

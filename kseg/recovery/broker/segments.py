@@ -23,7 +23,7 @@ from kseg.kernel.layout.headers import (
     V2_COUNT,
     V2_LAST_OFFSET_DELTA,
 )
-from kseg.kernel.scan import headers as chain
+from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.release import Era
@@ -488,7 +488,7 @@ class BrokerSegment:
                     return
                 rows = int64s(layout.BATCH_WIDTH)
                 frame[layout.FRAME_SIZE], frame[layout.FRAME_MAGIC] = min(size + ENTRY_OVERHEAD, len(head)), magic
-                chain.read(head, frame, 1, False, position, rows)
+                kernel.read(head, frame, 1, False, position, rows)
                 rows[layout.BATCH_SIZE] = size + ENTRY_OVERHEAD
                 yield HeaderRows(rows, 1)
                 position += size + ENTRY_OVERHEAD
@@ -581,11 +581,11 @@ MAX_EVENTS_PER_KIND = 3
 
 GAP = "gap-unexplained"
 _CODES = {
-    chain.GAP: (GAP, "does not go on from the one before it"),
-    chain.NOT_RISING: ("batch-out-of-order", "does not begin behind the one before it"),
-    chain.WRONG_OFFSET: ("wrong-base-offset", "has a base offset that does not fit its neighbours"),
-    chain.OUTSIDE: ("offset-outside-segment", "has an offset that its segment cannot hold"),
-    chain.COUNT: ("count-mismatch", "claims more records than it has offsets for"),
+    kernel.GAP: (GAP, "does not go on from the one before it"),
+    kernel.NOT_RISING: ("batch-out-of-order", "does not begin behind the one before it"),
+    kernel.WRONG_OFFSET: ("wrong-base-offset", "has a base offset that does not fit its neighbours"),
+    kernel.OUTSIDE: ("offset-outside-segment", "has an offset that its segment cannot hold"),
+    kernel.COUNT: ("count-mismatch", "claims more records than it has offsets for"),
 }
 
 
@@ -608,8 +608,8 @@ class SegmentRemains:
 
     def __init__(self, segment: BrokerSegment) -> None:
         self.file = segment.log
-        events = int64s(MAX_EVENTS_PER_KIND * chain.KINDS * chain.EVENT_WIDTH)
-        self.chain = chain.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
+        events = int64s(MAX_EVENTS_PER_KIND * kernel.KINDS * kernel.EVENT_WIDTH)
+        self.chain = kernel.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
         self.found: list[Remaining] = []
 
     def add(self, headers: HeaderRows) -> None:
@@ -618,12 +618,12 @@ class SegmentRemains:
         if first.magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:
             text = f"names no format in its magic, which is {first.magic}"
             self.found.append(Remaining(self.file, first.position, first.first_offset, "bad-magic", text))
-        chain.follow(headers.rows, headers.count, self.chain)
+        kernel.follow(headers.rows, headers.count, self.chain)
         for kind, i, a, b, _ in self.chain.written():
             if kind in _CODES:
                 row = headers[i]
                 offset = row.first_offset if row.first_offset >= 0 else row.last_offset
-                missing = (a, b - 1) if kind == chain.GAP else None
+                missing = (a, b - 1) if kind == kernel.GAP else None
                 self.found.append(Remaining(self.file, row.position, offset, *_CODES[kind], missing))
 
 
@@ -641,7 +641,7 @@ def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, Segmen
                 text = "starts below the end of the previous segment"
                 found.append(Remaining(file, 0, base, "segments-overlap", text))
             elif base > last + 1:
-                found.append(Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1)))
+                found.append(Remaining(file, 0, base, *_CODES[kernel.GAP], (last + 1, base - 1)))
     if any(one.missing for one in found):
         # A log cleaner leaves batches with fewer records than offsets.
         is_thinned = any(scanned[base].chain.sparse > 0 for base in bases if base in scanned)
@@ -700,7 +700,7 @@ class Cut:
 def lost_behind(path: str, position: int) -> Loss:
     """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
     read."""
-    found, state = Loss(), chain.Chain()
+    found, state = Loss(), kernel.Chain()
     with open_segment(path) as reader:
         if position:
             reader.begin_at(position)
@@ -711,7 +711,7 @@ def lost_behind(path: str, position: int) -> Loss:
                 found.code = item.code if number == 0 else found.code
                 continue
             rows = int64s(item.count * layout.BATCH_WIDTH)
-            chain.read(reader.buffer, item.rows, item.count, False, 0, rows)
+            kernel.read(reader.buffer, item.rows, item.count, False, 0, rows)
             if number == 0 and not rows[layout.BATCH_STATE] & layout.CRC_RIGHT:
                 found.code = "crc-mismatch"
             for i, at in enumerate(range(0, item.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH)):
@@ -721,7 +721,7 @@ def lost_behind(path: str, position: int) -> Loss:
                     rows[at + layout.BATCH_COUNT] = seen.count
                     if seen.first_offset is not None:
                         rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
-            chain.follow(rows, item.count, state)
+            kernel.follow(rows, item.count, state)
     found.batches = state.v0 + state.v1 + state.v2
     found.records = state.records
     if found.batches:

@@ -4,6 +4,7 @@ import html
 import json
 import os
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable
 from functools import partial
@@ -252,3 +253,9 @@ def test_the_table_of_a_plan_lists_the_paths_that_failed(tmp_path: Path) -> None
         f"</table><p>Failed:</p><ul><li>{html.escape(str(plan.errors[str(missing)]))}</li></ul>"
     )
     assert "&lt;b&gt;-0" in plan._repr_html_()
+
+
+def test_an_export_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(kseg.UnsupportedError, match="pip install"):
+        kseg.convert(HEALTHY, to="parquet", output=tmp_path / "records.parquet")

@@ -190,9 +190,9 @@ def _error_text(error: Exception) -> str:
 # Objects at URLs as a tree of files: listed folder by folder, read by ranges, several requests at a time.
 
 BLOCK_BYTES = 256 << 10
-"""Least size of a request; mostly it has all bytes between two entries of an index."""
+"""Least size of a request of `ObjectSource`; mostly it has all bytes between two entries of an index."""
 PART_BYTES = 4 << 20
-"""Largest size of a request; larger ranges are read with several at the same time."""
+"""Largest part of a range that `UrlTree` reads with one request; it makes several requests at the same time."""
 REQUESTS = 8
 """Limit of concurrent requests."""
 _KEPT_BYTES = 16 << 20

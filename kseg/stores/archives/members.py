@@ -331,7 +331,10 @@ class _Listing:
         if header.kind == _GNU_SPARSE:
             end = start + tar_padded(member.size)
         name = extra.get("GNU.sparse.name", name)
-        self._available(start, sum(size for _, size in ranges), name)
+        stored = sum(size for _, size in ranges)
+        if (available := self._available(start, stored, name)) < stored:
+            ranges = _cut(ranges, available)
+            real_size = sum(ranges[-1]) if ranges else 0
         self._members.add(name, member._replace(start=start, size=real_size, data=ranges))
         return end
 
@@ -381,6 +384,16 @@ def _check_map(real_size: int, ranges: Map, stored: int) -> None:
         position = start + size
     if sum(size for _, size in ranges) > stored or real_size >= 1 << 62:
         raise ValueError("whose map is not valid")
+
+
+def _cut(ranges: Map, available: int) -> Map:
+    """Returns the ranges whose bytes are within the first ``available`` ones; the last may be shorter."""
+    cut = []
+    for start, size in ranges:
+        if available > 0 and size > 0:
+            cut.append((start, min(size, available)))
+        available -= size
+    return tuple(cut)
 
 
 def _nanoseconds(text: str, otherwise: int) -> int:

@@ -61,7 +61,7 @@ def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
     found = [path]
     with _failures_of(path):
         if trees.find(path) is None:
-            from kseg.stores.object_urls import UrlObjects, UrlTree  # imports fsspec
+            from kseg.stores.object_urls import UrlObjects, UrlTree  # most runs read no URL
 
             root = store_root(url)
             trees.mount(shown(root), UrlTree(UrlObjects(root), spool))

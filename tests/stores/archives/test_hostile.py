@@ -128,6 +128,26 @@ def test_sizes_that_claim_too_much(tmp_path: Path) -> None:
     assert "512 of its 1099511627776 bytes" in problems(path)[0][1]
 
 
+@pytest.mark.parametrize(
+    ("ranges", "found"),
+    [
+        ([(0, 1 << 45)], b"x" * 1024),
+        ([(100, 512), (5000, 1 << 40)], bytes(100) + b"x" * 512 + bytes(4388) + b"x" * 512),
+    ],
+)
+def test_the_size_of_a_truncated_sparse_member_takes_no_time(
+    ranges: list[tuple[int, int]], found: bytes, tmp_path: Path
+) -> None:
+    huge = tarfile.TarInfo("sparse")
+    huge.size = sum(size for _, size in ranges)
+    real_size, sparse_map = str(sum(ranges[-1])), ",".join(f"{start},{size}" for start, size in ranges)
+    huge.pax_headers = {"GNU.sparse.size": real_size, "GNU.sparse.numblocks": "1", "GNU.sparse.map": sparse_map}
+    path = tmp_path / "huge.tar"
+    path.write_bytes(huge.tobuf(tarfile.PAX_FORMAT) + b"x" * 1024)
+    assert dict(mounted_files(path)) == {"sparse": found}
+    assert f"1024 of its {huge.size} bytes" in problems(path)[0][1]
+
+
 @pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
 @pytest.mark.parametrize("flags", [["--format=gnu"], ["--format=posix"], ["--format=posix", "--sparse-version=0.1"]])
 @pytest.mark.parametrize("piece_bytes", [3000, opening._PIECE_BYTES])

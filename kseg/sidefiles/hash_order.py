@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 FIRST_CAPACITY = 16
 MIN_TREE_CAPACITY = 64
 LIST_LENGTH = 8
+_MASK = 0xFFFFFFFF
 
 Key = TypeVar("Key")
 
 
 def spread(key: int) -> int:
     """HashMap's hash of a Long, 32 bits unsigned."""
-    folded = (key ^ (key & 0xFFFFFFFFFFFFFFFF) >> 32) & 0xFFFFFFFF
+    folded = (key ^ (key & 0xFFFFFFFFFFFFFFFF) >> 32) & _MASK
     return folded ^ folded >> 16
 
 
@@ -26,13 +27,13 @@ def string_hash(text: str) -> int:
     """Java's String.hashCode, 32 bits signed."""
     data, found = text.encode("utf-16-be", "surrogatepass"), 0
     for i in range(0, len(data), 2):
-        found = (31 * found + int.from_bytes(data[i : i + 2], "big")) & 0xFFFFFFFF
+        found = (31 * found + int.from_bytes(data[i : i + 2], "big")) & _MASK
     return found - (1 << 32) if found >= 1 << 31 else found
 
 
 def string_spread(text: str) -> int:
     """HashMap's hash of a String, 32 bits unsigned."""
-    found = string_hash(text) & 0xFFFFFFFF
+    found = string_hash(text) & _MASK
     return found ^ found >> 16
 
 
@@ -44,31 +45,15 @@ def hash_map_order(
     ``capacity`` is the initial number of buckets: more than 16 for a map that once held more keys. ``spread_of``: the
     map's hash of a key.
     """
-    buckets: dict[int, list[Key]] = {}
-    seen: set[Key] = set()
-    for key in keys:
-        if key in seen:
-            continue
-        seen.add(key)
-        bucket = buckets.setdefault(spread_of(key) & capacity - 1, [])
-        is_long = len(bucket) >= LIST_LENGTH
-        bucket.append(key)
-        if is_long and capacity < MIN_TREE_CAPACITY:
-            capacity, buckets = _doubled(capacity, buckets, spread_of)
-        if len(seen) > capacity * 3 // 4:
-            capacity, buckets = _doubled(capacity, buckets, spread_of)
-    return [key for number in sorted(buckets) for key in buckets[number]]
-
-
-def _doubled(
-    capacity: int, buckets: dict[int, list[Key]], spread_of: Callable[[Any], int]
-) -> tuple[int, dict[int, list[Key]]]:
-    capacity *= 2
-    moved: dict[int, list[Key]] = {}
-    for bucket in buckets.values():
-        for key in bucket:
-            moved.setdefault(spread_of(key) & capacity - 1, []).append(key)
-    return capacity, moved
+    distinct, spreads = list(dict.fromkeys(keys)), list[int]()
+    for key in distinct:
+        bucket = spread_of(key) & capacity - 1
+        if capacity < MIN_TREE_CAPACITY and sum(one & capacity - 1 == bucket for one in spreads) >= LIST_LENGTH:
+            capacity *= 2
+        spreads.append(spread_of(key))
+        if len(spreads) > capacity * 3 // 4:
+            capacity *= 2
+    return sorted(distinct, key=lambda key: spread_of(key) & capacity - 1)  # a table that doubles keeps the order
 
 
 # scala.collection.mutable.HashMap is the map of brokers of 0.11 to 3.4.
@@ -77,9 +62,7 @@ def _doubled(
 # bits of a mixed hash; buckets come last to first, and keys in a bucket newest first. Since Scala 2.13 it is made of
 # the lowest bits; buckets come first to last, and keys in a bucket by rising hash.
 
-FIRST_TABLE_LENGTH = 16
 _FIRST_BITS = 4
-_MASK = 0xFFFFFFFF
 _MIX = 0x9E3775CD
 
 
@@ -90,7 +73,7 @@ def hash_of(key: int) -> int:
 
 def scala_2_12_order(keys: Iterable[int]) -> list[int]:
     """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala up to 2.12."""
-    capacity, seen = FIRST_TABLE_LENGTH, set[int]()
+    capacity, seen = FIRST_CAPACITY, set[int]()
     buckets: list[list[int]] = [[] for _ in range(capacity)]
     for key in keys:
         if key in seen:
@@ -115,7 +98,7 @@ def _bucket(key: int, capacity: int) -> int:
 
 def scala_2_13_order(keys: Iterable[int]) -> list[int]:
     """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala since 2.13."""
-    capacity, put = FIRST_TABLE_LENGTH, dict.fromkeys(keys)
+    capacity, put = FIRST_CAPACITY, dict.fromkeys(keys)
     for count in range(len(put)):
         if count + 1 >= capacity * 3 // 4:
             capacity *= 2

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kseg.formats.rows import Sliceable
-from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.problems import SideFileProblem, entries_of
 from kseg.sidefiles.text_files import Line, integer, lines, problem_at, text_bytes, unreadable
 
 E = TypeVar("E")
@@ -25,13 +25,14 @@ _SPACE = re.compile(r"[ \t\x0b\f]+")
 
 def _read_checkpoint(
     buffer: Sliceable,
-    parse: Callable[[list[str]], E | None],
+    make: Callable[..., E],
+    bits: tuple[int, ...],
     check: Callable[[E, E | None], tuple[str, str] | None] = lambda _entry, _before: None,
 ) -> Iterator[E | SideFileProblem]:
     """Yields entries and problems in file order.
 
-    ``parse`` returns None for fields that do not form an entry. ``check`` gets an entry and the previous one, and
-    returns the code and message of a problem, or None.
+    ``make`` makes an entry of its fields; ``bits``: the size of each, 0 for text. ``check`` gets an entry and the
+    previous one, and returns the code and message of a problem, or None.
     """
     rest = lines(text_bytes(buffer))
     version, count = next(rest, None), next(rest, None)
@@ -46,7 +47,9 @@ def _read_checkpoint(
 
     def entry_in(line: Line) -> E | None:
         # Java's String.split keeps an empty field before leading white space and drops trailing empty fields.
-        return parse(_SPACE.split(line.text.rstrip(" \t\x0b\f")))
+        fields = _SPACE.split(line.text.rstrip(" \t\x0b\f"))
+        values = [integer(field, size) if size else field for field, size in zip(fields, bits, strict=False)]
+        return make(*values) if len(fields) == len(bits) and None not in values else None
 
     claimed = integer(count.text, 32)
     if claimed is None:
@@ -106,14 +109,7 @@ class OffsetCheckpoint(NamedTuple):
 
 def read_offset_checkpoint(buffer: Sliceable) -> Iterator[OffsetCheckpoint | SideFileProblem]:
     """Yields the entries and problems of one of the OFFSET_CHECKPOINTS files."""
-
-    def parse(fields: list[str]) -> OffsetCheckpoint | None:
-        if len(fields) != 3:
-            return None
-        partition, offset = integer(fields[1], 32), integer(fields[2], 64)
-        return None if partition is None or offset is None else OffsetCheckpoint(fields[0], partition, offset)
-
-    return _read_checkpoint(buffer, parse)
+    return _read_checkpoint(buffer, OffsetCheckpoint, (0, 32, 64))
 
 
 def offsets_of(items: Iterable[OffsetCheckpoint | SideFileProblem]) -> dict[tuple[str, int], int]:
@@ -141,7 +137,6 @@ def set_log_start(
 # ``NNN-UUID.leader_epoch_checkpoint`` in remote storage has the same layout.
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
-_PLAIN_EPOCHS = re.compile(rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)")
 
 
 class EpochEntry(NamedTuple):
@@ -154,12 +149,6 @@ class EpochEntry(NamedTuple):
 def read_leader_epochs(buffer: Sliceable) -> Iterator[EpochEntry | SideFileProblem]:
     """Yields entries and problems; both fields must increase from entry to entry."""
 
-    def parse(fields: list[str]) -> EpochEntry | None:
-        if len(fields) != 2:
-            return None
-        epoch, start_offset = integer(fields[0], 32), integer(fields[1], 64)
-        return None if epoch is None or start_offset is None else EpochEntry(epoch, start_offset)
-
     def check(entry: EpochEntry, before: EpochEntry | None) -> tuple[str, str] | None:
         if min(entry) < 0:
             return "bad-value", f"epoch {entry.epoch} begins at offset {entry.start_offset}"
@@ -168,7 +157,7 @@ def read_leader_epochs(buffer: Sliceable) -> Iterator[EpochEntry | SideFileProbl
             return "unsorted", message
         return None
 
-    return _read_checkpoint(buffer, parse, check)
+    return _read_checkpoint(buffer, EpochEntry, (32, 64), check)
 
 
 def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
@@ -177,16 +166,10 @@ def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
 
 
 def plain_epochs(data: bytes) -> list[EpochEntry] | None:
-    """Returns the entries of a file that is as a broker writes it, None for any other, which may have problems.
-
-    Each partition of a log directory has such a file, and `read_leader_epochs` takes three times as long.
-    """
-    if (found := _PLAIN_EPOCHS.fullmatch(data)) is None:
-        return None
-    numbers = [int(number) for number in found[2].split()]
-    entries = [EpochEntry(*numbers[at : at + 2]) for at in range(0, len(numbers), 2)]
-    rises = all(max(one.epoch - two.epoch, one.start_offset - two.start_offset) < 0 for one, two in pairwise(entries))
-    return entries if rises and int(found[1]) == len(entries) else None
+    """Returns the entries of a file that is as a broker writes it, None for any other, which may have problems."""
+    items = list(read_leader_epochs(data))
+    entries = entries_of(items)
+    return entries if len(entries) == len(items) and build_leader_epochs(entries) == data else None
 
 
 def starting_at(entries: Iterable[EpochEntry], start_offset: int) -> list[EpochEntry]:
@@ -195,8 +178,5 @@ def starting_at(entries: Iterable[EpochEntry], start_offset: int) -> list[EpochE
     (LeaderEpochFileCache.truncateFromStart.)
     """
     entries = list(entries)
-    before = [entry for entry in entries if entry.start_offset <= start_offset]
-    if not before:
-        return entries
-    kept = [entry for entry in entries if entry.start_offset > start_offset]
-    return [EpochEntry(before[-1].epoch, start_offset), *kept]
+    current = [EpochEntry(entry.epoch, start_offset) for entry in entries if entry.start_offset <= start_offset]
+    return current[-1:] + [entry for entry in entries if entry.start_offset > start_offset]

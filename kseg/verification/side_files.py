@@ -16,7 +16,7 @@ from kseg.segment import files as segment_files
 from kseg.segment.files import SegmentFile, segment_stem
 from kseg.segment.paths import some
 from kseg.segment.survey import FULL, QUICK, HeaderRows, open_survey
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, EpochEntry, plain_epochs, read_leader_epochs
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, EpochEntry, read_leader_epochs
 from kseg.sidefiles.kinds import SideFile, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, integer
@@ -475,8 +475,6 @@ class EpochRule(Rule):
 
     def _read(self, data: bytes) -> tuple[Sequence[EpochEntry], bool]:
         """Returns the entries that a broker keeps, and whether it can read the file."""
-        if (plain := plain_epochs(data)) and len(plain) <= _MAX_EPOCHS:
-            return plain, True
         entries: list[EpochEntry] = []
         for item in islice(read_leader_epochs(data), _MAX_EPOCHS):
             if not isinstance(item, SideFileProblem):

@@ -34,14 +34,10 @@ from kseg.kernel.layout.rows import (
 from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA, LogWriter, RollLimits, WrittenSegment, batch_rows
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.indexes import build_transaction_index
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_state import (
-    ProducerStates,
-    build_producer_snapshot,
-    order_as_broker,
-    read_producer_snapshot,
-)
+from kseg.sidefiles.producer_state import ProducerStates, build_producer_snapshot, read_producer_snapshot
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.source import open_source
 
@@ -420,7 +416,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
 
 
 def _snapshot(states: ProducerStates) -> bytes:
-    return build_producer_snapshot(order_as_broker(states.entries()))
+    return build_producer_snapshot(states.entries(), hash_map_order)
 
 
 def write_side_files(folder: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None = None) -> None:

@@ -26,14 +26,13 @@ from kseg.output.kafka_text import as_java_writes, printable
 from kseg.output.sink import Sink
 from kseg.sidefiles.indexes import (
     IndexedLog,
+    Mismatch,
     OffsetIndex,
     OffsetIndexEntry,
-    OffsetMismatch,
     TimeIndex,
     TimeIndexEntry,
-    TimeMismatch,
     TransactionIndex,
-    check_offset_index,
+    check_offset_entry,
     check_time_index,
 )
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
@@ -42,7 +41,6 @@ from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
 from kseg.stores.source import Source, named, open_source
 
 IndexEntry = OffsetIndexEntry | TimeIndexEntry
-Mismatch = OffsetMismatch | TimeMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +164,8 @@ class SidePrinter:
         self, index: OffsetIndex | TimeIndex, log: IndexedLog | None, offsets: OffsetIndex | None
     ) -> Iterator[tuple[IndexEntry, Sequence[Mismatch]]]:
         if isinstance(index, OffsetIndex) and log:
-            for entry, mismatch in check_offset_index(index, log, self.style.max_message_bytes):
-                yield entry, () if mismatch is None else (mismatch,)
+            for entry in index.as_kafka_lists():
+                yield entry, check_offset_entry(entry, log, self.style.max_message_bytes)
         elif isinstance(index, TimeIndex) and log and offsets is not None:
             yield from check_time_index(index, offsets, log)
         else:

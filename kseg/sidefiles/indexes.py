@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from operator import attrgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats import message_set, record_batch
@@ -40,6 +40,13 @@ from kseg.stores.source import open_source
 E = TypeVar("E")
 
 
+def unpacked(buffer: Sliceable, layout: struct.Struct, start: int, count: int) -> Iterator[tuple[Any, ...]]:
+    """Yields the fields of ``count`` entries from position ``start`` on; the bytes are read in windows."""
+    end, step = start + count * layout.size, WINDOW_BYTES // layout.size * layout.size
+    for at in range(start, end, step):
+        yield from layout.iter_unpack(bytes(buffer[at : min(at + step, end)]))
+
+
 class EntryFile(ABC, Generic[E]):
     """The entries of ``buffer`` (bytes, or the buffer of a source), parsed on access.
 
@@ -65,7 +72,7 @@ class EntryFile(ABC, Generic[E]):
         """Returns an entry, given its fields as stored in the file."""
 
     @abstractmethod
-    def _problem(self, entry: E, before: E | None) -> tuple[str, str] | None:
+    def problem(self, entry: E, before: E | None) -> tuple[str, str] | None:
         """Returns the code and message of an entry's problem, given the previous entry, or None."""
 
     def __len__(self) -> int:
@@ -88,23 +95,25 @@ class EntryFile(ABC, Generic[E]):
         Preallocated zeros count as entries. Stops before the first entry at the base offset, except entry 0.
         """
         for i, entry in enumerate(self._range(self.capacity)):
-            if i and self.is_at_base(entry):
+            if i and getattr(entry, "offset", None) == self.base_offset:
                 return
             yield entry
 
-    def is_at_base(self, entry: E) -> bool:
-        return getattr(entry, "offset", None) == self.base_offset
-
     def items(self) -> Iterator[E | SideFileProblem]:
-        """Yields the entries in use, each followed by its problem if it has one, then the problems of the size."""
+        """Yields the entries in use, each followed by its problem if it has one, then the problems of the size: unused
+        preallocated bytes, a partial entry at the end."""
         before: E | None = None
         size = self.LAYOUT.size
         for i, entry in enumerate(self):
             yield entry
-            if problem := self._problem(entry, before):
+            if problem := self.problem(entry, before):
                 yield SideFileProblem(problem[0], i * size, size, problem[1])
             before = entry
-        yield from self.size_problems()
+        used, end = self._used * size, self.capacity * size
+        if used < end:
+            yield SideFileProblem("zero-tail", used, end - used, f"{self.capacity - self._used} entries not in use")
+        if left := self.size - end:
+            yield SideFileProblem("bad-size", end, left, f"{left} trailing bytes, less than an entry of {size}")
 
     def sanity_problem(self) -> str | None:
         """Why sanityCheck of OffsetIndex or TimeIndex of 4.3.1 rejects the file, None if it accepts it. OffsetIndex
@@ -116,22 +125,8 @@ class EntryFile(ABC, Generic[E]):
             return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
         return None
 
-    def size_problems(self) -> Iterator[SideFileProblem]:
-        """Yields problems that follow from the size: unused preallocated bytes, a partial entry at the end."""
-        used, end = self._used * self.LAYOUT.size, self.capacity * self.LAYOUT.size
-        if used < end:
-            yield SideFileProblem("zero-tail", used, end - used, f"{self.capacity - self._used} entries not in use")
-        if end < self.size:
-            left = self.size - end
-            message = f"{left} trailing bytes, less than an entry of {self.LAYOUT.size}"
-            yield SideFileProblem("bad-size", end, left, message)
-
     def _range(self, stop: int) -> Iterator[E]:
-        size = self.LAYOUT.size
-        step = WINDOW_BYTES // size * size
-        for start in range(0, stop * size, step):
-            window = bytes(self.buffer[start : min(start + step, stop * size)])
-            yield from map(self._entry, self.LAYOUT.iter_unpack(window))
+        return map(self._entry, unpacked(self.buffer, self.LAYOUT, 0, stop))
 
     def _count_used(self, end: int) -> int:
         while end:
@@ -168,7 +163,7 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
     def _entry(self, fields: tuple[int, ...]) -> OffsetIndexEntry:
         return OffsetIndexEntry(self.base_offset + fields[0], fields[1])
 
-    def _problem(self, entry: OffsetIndexEntry, before: OffsetIndexEntry | None) -> tuple[str, str] | None:
+    def problem(self, entry: OffsetIndexEntry, before: OffsetIndexEntry | None) -> tuple[str, str] | None:
         if entry.offset < self.base_offset:
             return "offset-below-base", f"offset {entry.offset} is below the base offset {self.base_offset}"
         if entry.position < 0:
@@ -209,7 +204,7 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
     def _entry(self, fields: tuple[int, ...]) -> TimeIndexEntry:
         return TimeIndexEntry(fields[0], self.base_offset + fields[1])
 
-    def _problem(self, entry: TimeIndexEntry, before: TimeIndexEntry | None) -> tuple[str, str] | None:
+    def problem(self, entry: TimeIndexEntry, before: TimeIndexEntry | None) -> tuple[str, str] | None:
         if entry.offset < self.base_offset:
             return "offset-below-base", f"offset {entry.offset} is below the base offset {self.base_offset}"
         if before and (entry.timestamp <= before.timestamp or entry.offset < before.offset):
@@ -282,21 +277,7 @@ class TransactionIndex(EntryFile[AbortedTxn]):
     def _entry(self, fields: tuple[int, ...]) -> AbortedTxn:
         return AbortedTxn(*fields)
 
-    def with_right_versions(self) -> bytes | None:
-        """Returns the file with version 0 in all entries; None if another problem remains."""
-        right, before = [entry._replace(version=TRANSACTION_VERSION) for entry in self], None
-        for entry in right:
-            if self._problem(entry, before):
-                return None
-            before = entry
-        return build_transaction_index(right) if len(right) * self.LAYOUT.size == self.size else None
-
-    def problem_of(self, entry: AbortedTxn, before: AbortedTxn | None) -> str | None:
-        """Returns the message of an entry's problem, given the previous entry, or None."""
-        found = self._problem(entry, before)
-        return found[1] if found else None
-
-    def _problem(self, entry: AbortedTxn, before: AbortedTxn | None) -> tuple[str, str] | None:
+    def problem(self, entry: AbortedTxn, before: AbortedTxn | None) -> tuple[str, str] | None:
         if entry.version != TRANSACTION_VERSION:
             return "unknown-version", f"version {entry.version} is not {TRANSACTION_VERSION}"
         if entry.last_offset < self.base_offset:
@@ -396,39 +377,18 @@ class Frame(NamedTuple):
     last_offset: int
 
 
-class OffsetMismatch(NamedTuple):
-    """``indexed``: the entry's offset; ``logged``: last offset of the batch at its position, -1 if there is no batch.
-
-    ``misleads``: a reader that follows the entry misses records, because the batch begins after the entry's offset or
-    does not exist. Otherwise the entry covers several batches, as one append of several batches may leave it.
-    """
-
-    indexed: int
-    logged: int
-    misleads: bool
-
-    @property
-    def code(self) -> str:
-        return "index-mismatch"
-
-
-class TimeMismatch(NamedTuple):
+class Mismatch(NamedTuple):
     """``code`` is a code of kseg.sidefiles.problems; ``indexed`` and ``logged`` are the values that disagree.
 
-    Both are offsets for offset-not-found, and timestamps in ms otherwise. For timestamp-out-of-order ``logged`` is the
-    timestamp of the previous entry.
+    For index-mismatch and offset-not-found both are offsets, ``logged`` the last one of a batch, -1 if there is no
+    batch; otherwise timestamps in ms. For timestamp-out-of-order ``logged`` is the timestamp of the previous entry.
+    ``misleads``: a search that follows the entry misses records.
     """
 
     code: str
     indexed: int
     logged: int
-
-    @property
-    def misleads(self) -> bool:
-        """Whether a search by time would miss records because of the mismatch."""
-        if self.code == "timestamp-mismatch":
-            return self.indexed < self.logged
-        return self.code == "timestamp-out-of-order"
+    misleads: bool
 
 
 class IndexedLog:
@@ -494,51 +454,35 @@ class IndexedLog:
     def max_timestamp(self, frame: Frame) -> int:
         """Returns the largest timestamp in ms of the readable records, -1 if there are none."""
         if frame.position not in self._max_timestamps:
-            self._max_timestamps[frame.position] = _max_timestamp(self.batch(frame))
+            largest = NONE_FOUND
+            with suppress(UndecodableError):  # the dump of the .log reports the unreadable records
+                for rows in self.batch(frame).rows() if frame.magic else ():
+                    stamps = rows.rows[ROW_TIMESTAMP : rows.count * ROW_WIDTH : ROW_WIDTH]
+                    largest = max(largest, max(stamps, default=NONE_FOUND))
+            self._max_timestamps[frame.position] = largest
         return self._max_timestamps[frame.position]
-
-
-def _max_timestamp(batch: Batch) -> int:
-    largest = NONE_FOUND
-    if batch.magic == 0:
-        return largest
-    try:
-        for rows in batch.rows():
-            stamps = rows.rows[ROW_TIMESTAMP : rows.count * ROW_WIDTH : ROW_WIDTH]
-            largest = max(largest, max(stamps, default=NONE_FOUND))
-    except UndecodableError:
-        return largest  # the dump of the .log reports the unreadable records
-    return largest
 
 
 def check_offset_entry(
     entry: OffsetIndexEntry, log: IndexedLog, max_message_bytes: int = MAX_MESSAGE_BYTES
-) -> OffsetMismatch | None:
-    """Returns the mismatch of an entry, or None if it is right.
+) -> list[Mismatch]:
+    """Returns the mismatch of an entry, none if it is right.
 
     An entry is right if the batch at its position ends at the entry's offset, or begins there as in indexes written by
-    brokers up to 1.1.
+    brokers up to 1.1. It misleads if the batch begins after its offset or does not exist; otherwise it covers several
+    batches, as one append of several batches may leave it.
     """
     frame = log.frame_at(entry.position, entry.position + max_message_bytes)
     if frame is None:
-        return OffsetMismatch(entry.offset, NONE_FOUND, True)
-    if frame.last_offset == entry.offset:
-        return None
-    first = log.first_offset(frame)
-    return None if first == entry.offset else OffsetMismatch(entry.offset, frame.last_offset, first > entry.offset)
-
-
-def check_offset_index(
-    index: OffsetIndex, log: IndexedLog, max_message_bytes: int = MAX_MESSAGE_BYTES
-) -> Iterator[tuple[OffsetIndexEntry, OffsetMismatch | None]]:
-    """Yields every entry that kafka-dump-log checks, and its mismatch or None."""
-    for entry in index.as_kafka_lists():
-        yield entry, check_offset_entry(entry, log, max_message_bytes)
+        return [Mismatch("index-mismatch", entry.offset, NONE_FOUND, True)]
+    if frame.last_offset == entry.offset or (first := log.first_offset(frame)) == entry.offset:
+        return []
+    return [Mismatch("index-mismatch", entry.offset, frame.last_offset, first > entry.offset)]
 
 
 def check_time_index(
     times: TimeIndex, offsets: OffsetIndex, log: IndexedLog
-) -> Iterator[tuple[TimeIndexEntry, list[TimeMismatch]]]:
+) -> Iterator[tuple[TimeIndexEntry, list[Mismatch]]]:
     """Yields every entry that kafka-dump-log checks, and its mismatches.
 
     Stops checking once the ``steps_left`` of ``log`` are used up.
@@ -549,12 +493,12 @@ def check_time_index(
         found = []
         if frame is None or frame.last_offset != entry.offset:
             last_offset = NONE_FOUND if frame is None else frame.last_offset
-            found.append(TimeMismatch("offset-not-found", entry.offset, last_offset))
+            found.append(Mismatch("offset-not-found", entry.offset, last_offset, False))
         else:
             timestamp = log.max_timestamp(frame)
             if timestamp != entry.timestamp:
-                found.append(TimeMismatch("timestamp-mismatch", entry.timestamp, timestamp))
+                found.append(Mismatch("timestamp-mismatch", entry.timestamp, timestamp, entry.timestamp < timestamp))
             if before >= entry.timestamp:
-                found.append(TimeMismatch("timestamp-out-of-order", entry.timestamp, before))
+                found.append(Mismatch("timestamp-out-of-order", entry.timestamp, before, True))
         yield entry, found if log.steps_left > 0 else []
         before = entry.timestamp

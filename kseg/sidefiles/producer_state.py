@@ -17,8 +17,7 @@ from kseg.kernel.state import producers as kernel
 from kseg.kernel.state.producers import replay
 from kseg.limits import WINDOW_BYTES
 from kseg.segment.times import DAY_MS
-from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order
-from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
+from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, unpacked
 from kseg.sidefiles.problems import SideFileProblem
 
 # ``.snapshot``: the producer state of a partition below the offset in the name (ProducerStateManager; since 0.11).
@@ -87,11 +86,7 @@ class ProducerSnapshot:
         return min(max(self.count or 0, 0), self.capacity)
 
     def __iter__(self) -> Iterator[ProducerStateEntry]:
-        step = WINDOW_BYTES // ENTRY.size * ENTRY.size
-        end = HEADER_BYTES + self.readable_count * ENTRY.size
-        for start in range(HEADER_BYTES, end, step):
-            window = bytes(self.buffer[start : min(start + step, end)])
-            yield from map(ProducerStateEntry._make, ENTRY.iter_unpack(window))
+        return map(ProducerStateEntry._make, unpacked(self.buffer, ENTRY, HEADER_BYTES, self.readable_count))
 
     def entry(self, number: int) -> ProducerStateEntry:
         """Returns entry ``number``, which must be below `readable_count`."""
@@ -107,28 +102,22 @@ class ProducerSnapshot:
 
     def kafka_refusal(self) -> str | None:
         """The message with which readSnapshot of 4.3.1 rejects the file, None if it accepts it."""
-        reason = self._schema_refusal()
+        left, reason = self.size - HEADER_BYTES, ""
+        if self.version is not None and self.version != SNAPSHOT_VERSION:
+            reason = f"Snapshot contained an unknown file version {self.version}"
+        elif self.version is None or self.count is None or self.capacity < self.count <= left:
+            reason = "null"
+        elif self.count < 0:
+            reason = "non-nullable field producerEntries was serialized as null"
+        elif self.count > left:
+            claim = f"Tried to allocate a collection of size {self.count}"
+            reason = f"{claim}, but there are only {left} bytes remaining."
         if reason:
             return f"Snapshot failed schema validation: {reason}"
         computed = self.computed_crc()
         if self.crc != computed:
             return f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {self.crc}. Computed crc: {computed}"
         return None
-
-    def _schema_refusal(self) -> str | None:
-        if self.version is None:
-            return "null"
-        if self.version != SNAPSHOT_VERSION:
-            return f"Snapshot contained an unknown file version {self.version}"
-        if self.count is None:
-            return "null"
-        if self.count < 0:
-            return "non-nullable field producerEntries was serialized as null"
-        left = self.size - HEADER_BYTES
-        if self.count > left:
-            claim = f"Tried to allocate a collection of size {self.count}"
-            return f"{claim}, but there are only {left} bytes remaining."
-        return "null" if self.count > self.capacity else None
 
     def problems(self) -> Iterator[SideFileProblem]:
         """Yields all problems of the file."""
@@ -157,20 +146,18 @@ def read_producer_snapshot(buffer: Sliceable) -> Iterator[ProducerStateEntry | S
     yield from snapshot
 
 
-def build_producer_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
-    """Returns the bytes of a .snapshot file, with the entries in the given order (see `order_as_broker`)."""
-    packed = [ENTRY.pack(*entry) for entry in entries]
-    body = struct.pack(">i", len(packed)) + b"".join(packed)
-    return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(body, 0)) + body
+def build_producer_snapshot(
+    entries: Iterable[ProducerStateEntry], order: Callable[[Iterable[int]], Iterable[int]] = iter
+) -> bytes:
+    """Returns the bytes of a .snapshot file.
 
-
-def order_as_broker(entries: Iterable[ProducerStateEntry]) -> list[ProducerStateEntry]:
-    """Sorts entries into the order in which a broker writes them.
-
-    ``entries`` must be in the order in which their producers first appeared.
+    ``order`` returns the producer ids in the order of the file, given those of the entries: `hash_map_order` is that of
+    brokers since 3.5, if the entries are in the order in which their producers first appeared.
     """
     by_id = {entry.producer_id: entry for entry in entries}
-    return [by_id[producer_id] for producer_id in hash_map_order(by_id, FIRST_CAPACITY)]
+    packed = [ENTRY.pack(*by_id[producer_id]) for producer_id in order(by_id)]
+    body = struct.pack(">i", len(packed)) + b"".join(packed)
+    return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(body, 0)) + body
 
 
 MAX_PRODUCERS = 1 << 20
@@ -362,7 +349,7 @@ class ProducerStates:
         return int(self.state.row(index)[kernel.SEEN])
 
     def entries(self, marker_effect: int = MARKER_SETS_TIMESTAMP) -> Iterator[ProducerStateEntry]:
-        """Yields all producers in the order in which they first appeared (see `order_as_broker`)."""
+        """Yields all producers in the order in which they first appeared."""
         return (self.entry(index, marker_effect) for index in range(len(self)))
 
     @property

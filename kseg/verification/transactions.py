@@ -320,8 +320,8 @@ class TransactionIndexes:
             brokers = "no broker starts" if entry.version_as_kafka_reads_it > 0 else "Kafka 4.4 does not start"
             text = f"version {entry.version} is not {TRANSACTION_VERSION}: {brokers} on it"
             self._add_entry("transaction-index-damaged", text, position, ERROR)
-        elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem_of(entry, before):
-            self._add_entry("transaction-index-damaged", problem, position, self._severity)
+        elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem(entry, before):
+            self._add_entry("transaction-index-damaged", problem[1], position, self._severity)
         elif abort is not None:
             text = (
                 f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}; "

@@ -8,14 +8,12 @@ import pytest
 
 from kseg.sidefiles.indexes import (
     IndexedLog,
+    Mismatch,
     OffsetIndex,
     OffsetIndexEntry,
-    OffsetMismatch,
     TimeIndex,
     TimeIndexEntry,
-    TimeMismatch,
     check_offset_entry,
-    check_offset_index,
     check_time_index,
 )
 from kseg.sidefiles.kinds import SideFile
@@ -50,30 +48,30 @@ def test_real_indexes_have_no_mismatch(file: SideFile) -> None:
     """The indexes hold first offsets, last offsets, or both."""
     log = IndexedLog(Path(file.beside(".log")).read_bytes())
     index = OffsetIndex(Path(file.path).read_bytes(), file.base_offset)
-    assert [mismatch for _, mismatch in check_offset_index(index, log) if mismatch] == []
+    assert [found for entry in index.as_kafka_lists() if (found := check_offset_entry(entry, log))] == []
 
 
 def test_a_wrong_entry_is_a_mismatch() -> None:
     log = IndexedLog(read(".log"))
     index = OffsetIndex(read(".index"), 0)
     entry = index[1]
-    assert check_offset_entry(entry, log) is None
+    assert check_offset_entry(entry, log) == []
     frame = log.frame_at(entry.position)
     assert frame is not None
     first = log.first_offset(frame)
     above = entry._replace(offset=entry.offset + 1)
-    assert check_offset_entry(above, log) == OffsetMismatch(entry.offset + 1, entry.offset, misleads=False)
+    assert check_offset_entry(above, log) == [Mismatch("index-mismatch", entry.offset + 1, entry.offset, False)]
     below = entry._replace(offset=first - 1)
-    assert check_offset_entry(below, log) == OffsetMismatch(first - 1, entry.offset, misleads=True)
+    assert check_offset_entry(below, log) == [Mismatch("index-mismatch", first - 1, entry.offset, True)]
     for position in (-1, len(log.buffer), 1 << 31, entry.position + 1):
         nowhere = OffsetIndexEntry(entry.offset, position)
-        assert check_offset_entry(nowhere, log) == OffsetMismatch(entry.offset, -1, misleads=True)
+        assert check_offset_entry(nowhere, log) == [Mismatch("index-mismatch", entry.offset, -1, True)]
 
 
 def test_only_headers_are_read_for_offsets() -> None:
     log: Any = CountedBytes(read(".log"))
     index = OffsetIndex(read(".index"), 0)
-    assert all(mismatch is None for _, mismatch in check_offset_index(index, IndexedLog(log)))
+    assert not any(check_offset_entry(entry, IndexedLog(log)) for entry in index.as_kafka_lists())
     assert 0 < log.asked <= 27 * len(index)
 
 
@@ -91,7 +89,7 @@ def test_a_time_entry_is_looked_up_by_the_offset_index() -> None:
     assert counted.asked < len(data) - index[0].position
 
 
-def time_checks(*entries: tuple[int, int]) -> list[list[TimeMismatch]]:
+def time_checks(*entries: tuple[int, int]) -> list[list[Mismatch]]:
     times = TimeIndex(b"".join(struct.pack(">qi", *entry) for entry in entries), 0)
     return [found for _, found in check_time_index(times, OffsetIndex(read(".index"), 0), IndexedLog(read(".log")))]
 
@@ -99,10 +97,10 @@ def time_checks(*entries: tuple[int, int]) -> list[list[TimeMismatch]]:
 def test_time_entries_that_disagree_are_reported() -> None:
     stamp, offset = TimeIndex(read(".timeindex"), 0)[0]
     assert time_checks((stamp, offset)) == [[]]
-    assert time_checks((stamp - 1, offset)) == [[TimeMismatch("timestamp-mismatch", stamp - 1, stamp)]]
-    again = [[], [TimeMismatch("timestamp-out-of-order", stamp, stamp)]]
+    assert time_checks((stamp - 1, offset)) == [[Mismatch("timestamp-mismatch", stamp - 1, stamp, True)]]
+    again = [[], [Mismatch("timestamp-out-of-order", stamp, stamp, True)]]
     assert time_checks((stamp, offset), (stamp, offset)) == again
-    assert time_checks((stamp, 1 << 30)) == [[TimeMismatch("offset-not-found", 1 << 30, -1)]]
+    assert time_checks((stamp, 1 << 30)) == [[Mismatch("offset-not-found", 1 << 30, -1, False)]]
 
 
 def test_an_offset_inside_a_batch_is_not_found() -> None:
@@ -112,4 +110,4 @@ def test_an_offset_inside_a_batch_is_not_found() -> None:
     assert frame is not None
     times = TimeIndex(struct.pack(">qi", 1, frame.last_offset - 46 - 1), 46)
     [(_, found)] = list(check_time_index(times, OffsetIndex(b"", 46), log))
-    assert found == [TimeMismatch("offset-not-found", frame.last_offset - 1, frame.last_offset)]
+    assert found == [Mismatch("offset-not-found", frame.last_offset - 1, frame.last_offset, False)]

@@ -15,6 +15,7 @@ from kseg.kernel.state.producers import replay
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles import producer_state
+from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.indexes import build_transaction_index
 from kseg.sidefiles.producer_state import (
     MARKER_IGNORED,
@@ -25,7 +26,6 @@ from kseg.sidefiles.producer_state import (
     ProducerStateEntry,
     ProducerStates,
     build_producer_snapshot,
-    order_as_broker,
 )
 from segment.header_rows import header_row
 from sidefiles.real_files import TESTDATA
@@ -79,7 +79,7 @@ def test_a_snapshot_is_written_as_its_broker_wrote_it(path: Path, marker_effect:
     assert kept
     assert sorted(entries) == sorted(ProducerSnapshot(written))
     if marker_effect == MARKER_SETS_TIMESTAMP:
-        assert build_producer_snapshot(order_as_broker(entries)) == written
+        assert build_producer_snapshot(entries, hash_map_order) == written
 
 
 @pytest.mark.parametrize("partition", [NEW, CLIENT, OFFSETS], ids=lambda path: path.name)

@@ -14,7 +14,7 @@ The rules are those of 4.4; `kseg.releases.release` has the differences of earli
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice, pairwise, starmap
 
 from kseg.changes.plan import Piece, Plan, Removed
 from kseg.formats.rows import Scratch
@@ -62,7 +62,7 @@ from kseg.segment.survey import HeaderRows
 from kseg.segment.times import show_time
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs, starting_at
-from kseg.sidefiles.indexes import TransactionIndex
+from kseg.sidefiles.indexes import TRANSACTION_VERSION, TransactionIndex, build_transaction_index
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
 from kseg.stores.source import check_readable
@@ -126,8 +126,13 @@ def correct_index_versions(segment: BrokerSegment) -> None:
     name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
     if name in workspace:
         index = TransactionIndex(workspace.read(name), segment.base_offset)
-        if any(entry.version for entry in index) and (right := index.with_right_versions()) is not None:
-            workspace.write(name, [right], "with version 0, the only one on which a broker starts")
+        right = [entry._replace(version=TRANSACTION_VERSION) for entry in index]
+        has_others = index.size % index.LAYOUT.size or any(
+            starmap(index.problem, zip(right, [None, *right], strict=False))
+        )
+        if any(entry.version for entry in index) and not has_others:
+            reason = "with version 0, the only one on which a broker starts"
+            workspace.write(name, [build_transaction_index(right)], reason)
 
 
 # Leftovers: the first step of a load removes or renames the files of a crash (.deleted, .cleaned, .swap), by era.

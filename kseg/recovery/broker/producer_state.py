@@ -128,9 +128,8 @@ class ProducerStateManager:
         if self.end_offset <= self.snapshot_offset:
             return
         name = segment_stem(self.end_offset) + SNAPSHOT
-        entries = {entry.producer_id: entry for entry in self.state.entries(self._era.marker_effect)}
-        ordered = _ORDERS[self._era.snapshot_order]
-        content = build_producer_snapshot(entries[producer_id] for producer_id in ordered(entries))
+        entries = self.state.entries(self._era.marker_effect)
+        content = build_producer_snapshot(entries, _ORDERS[self._era.snapshot_order])
         self._workspace.write(name, [content], SNAPSHOT_REASON)
         self.offsets[self.end_offset] = name
         self.snapshot_offset = self.end_offset

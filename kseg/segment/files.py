@@ -285,26 +285,15 @@ def is_uuid(text: str) -> bool:
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 # An id may itself contain "_" and "-".
-_CACHED_INDEX = r"([0-9]{1,19})_([A-Za-z0-9_-]{22})(\.index|\.timeindex|\.txnindex)(\.tmp|\.deleted)?"
+_CACHED_INDEX = r"[0-9]{1,19}_([A-Za-z0-9_-]{22})\.(index|timeindex|txnindex)(\.tmp|\.deleted)?"
 # LocalTieredStorage keeps the files of all remote segments of a partition in one directory.
 _REMOTE_SEGMENT = r"[0-9]{20}-([A-Za-z0-9_-]{22})\.(log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)"
 
 
-class RemoteIndexName(NamedTuple):
-    """``segment_id`` is the remote segment's id as text; ``leftover`` is ".tmp", ".deleted" or ""."""
-
-    start_offset: int
-    segment_id: str
-    suffix: str
-    leftover: str
-
-
-def parse_remote_index_name(name: str) -> RemoteIndexName | None:
-    """Parses a file name; returns None if it has another form."""
+def is_remote_index_name(name: str) -> bool:
+    """Whether a file in the cache may have such a name."""
     found = re.fullmatch(_CACHED_INDEX, name)
-    if not found or not is_uuid(found[2]):
-        return None
-    return RemoteIndexName(int(found[1]), found[2], found[3], found[4] or "")
+    return found is not None and is_uuid(found[1])
 
 
 def is_remote_segment_name(name: str) -> bool:

@@ -156,24 +156,18 @@ class OpenTransactions(Transactions):
 
     def _add(self, batch: RecordBatch) -> None:
         super()._add(batch)
-        header = batch.header
-        if batch.is_control and header.producer_id >= 0:
-            self.markers[header.producer_id] = LastMarker(
-                header.base_offset, header.producer_epoch, header.max_timestamp
-            )
-        if header.producer_id not in self._open:
-            self._details.pop(header.producer_id, None)
-        elif header.producer_id in self._details:
-            if not batch.is_control:
-                transaction = self._details[header.producer_id]
-                transaction.batches += 1
-                transaction.producer_epoch = header.producer_epoch
-        else:
+        producer_id, epoch, offset = batch.header.producer_id, batch.header.producer_epoch, batch.header.base_offset
+        if batch.is_control and producer_id >= 0:
+            self.markers[producer_id] = LastMarker(offset, epoch, batch.header.max_timestamp)
+        if producer_id not in self._open:
+            self._details.pop(producer_id, None)
+        elif (known := self._details.get(producer_id)) is None:
             first = next(iter(batch), None)
-            stamp = first.timestamp if first is not None else None
-            self._details[header.producer_id] = OpenTransaction(
-                header.producer_id, header.producer_epoch, header.base_offset, None if stamp == -1 else stamp
-            )
+            stamp = None if first is None or first.timestamp == -1 else first.timestamp
+            self._details[producer_id] = OpenTransaction(producer_id, epoch, offset, stamp)
+        elif not batch.is_control:
+            known.batches += 1
+            known.producer_epoch = epoch
 
 
 def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | None:

@@ -3,8 +3,9 @@
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.record_batch import HEADER_BYTES
@@ -130,21 +131,27 @@ MAX_NAMES = 5
 def log_directories_in(path: str) -> list[str]:
     """Returns log directories below a directory without following links; searches `DEPTH` levels and
     `MAX_DIRECTORIES`."""
-    found: list[str] = []
-    for looked_at, (directory, files, others) in enumerate(_walk(path, DEPTH)):
-        if looked_at >= MAX_DIRECTORIES:
-            break
-        if directory != path and _is_log_directory(directory, files, others):
-            found.append(directory)
+    walk = islice(_walk(path, DEPTH), MAX_DIRECTORIES)
+    found = [directory for directory, *names in walk if directory != path and is_log_directory(directory, names)]
     return [directory for directory in found if os.path.dirname(directory) not in found]
 
 
-def is_log_directory(path: str) -> bool:
+def is_log_directory(path: str, names: Sequence[list[str]] = ()) -> bool:
     """Whether a directory has files of a log directory, or holds partitions rather than other log directories.
 
-    Raises PathError if it cannot be read.
+    ``names``: those of its regular files, and all others, if they are known. Raises PathError if it cannot be read.
     """
-    return _is_log_directory(path, *regular_and_other_names(path))
+    files, others = names or regular_and_other_names(path)
+    if not LOG_DIRECTORY_FILES.isdisjoint(files):
+        return True
+    for name in others:
+        if parse_partition_name(name) is not None and trees.isdir(os.path.join(path, name)):
+            inside, below = regular_and_other_names(os.path.join(path, name))
+            if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
+                return True
+            if not inside and not below:
+                return True  # a partition without files
+    return False
 
 
 def hint(path: str) -> str:
@@ -154,14 +161,6 @@ def hint(path: str) -> str:
         return f"; log directories in it: {some(inside)}"
     found = sorted(filter(REDPANDA_NAME.fullmatch, regular_and_other_names(path)[0]))
     return f"; segments of Redpanda in it, which are read one by one: {some(found)}" if found else ""
-
-
-def _is_linked_partition(directory: str, name: str) -> bool:
-    """Whether it is a link to a directory called as a partition: links lead out of a log directory."""
-    if parse_partition_name(name) is None:
-        return False
-    path = os.path.join(directory, name)
-    return trees.islink(path) and trees.isdir(path)
 
 
 def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None], is_packed_only: bool = False) -> None:
@@ -176,7 +175,9 @@ def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None]
     odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
     packings = {name: _segment_packing(os.path.join(path, name), name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
-    found |= {name for name in others + files if _is_linked_partition(path, name)}
+    # Links lead out of a log directory: partitions behind them are not read.
+    places = {name: os.path.join(path, name) for name in others + files if parse_partition_name(name) is not None}
+    found |= {name for name, place in places.items() if trees.islink(place) and trees.isdir(place)}
     found |= {name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)}
     if not found:
         return
@@ -216,19 +217,6 @@ def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
     yield path, files, directories
     for name in directories if depth else ():
         yield from _walk(places[name], depth - 1)
-
-
-def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
-    if not LOG_DIRECTORY_FILES.isdisjoint(files):
-        return True
-    for name in others:
-        if parse_partition_name(name) is not None and trees.isdir(os.path.join(path, name)):
-            inside, below = regular_and_other_names(os.path.join(path, name))
-            if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
-                return True
-            if not inside and not below:
-                return True  # a partition without files
-    return False
 
 
 def expand_globs(paths: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ The kernel keeps both steps linear in the size of the file.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, Self
@@ -60,18 +61,16 @@ UNREADABLE = "unreadable-bytes"
 _BROKEN_FRAMES = ("truncated-batch", "bad-length")
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """``count`` adjacent frames in ``rows`` (columns FRAME_*); a frame with STATE 0 is not intact.
 
     Valid until the reader's next item. ``previous``: the position of the frame before the first, -1 if unknown.
     """
 
-    __slots__ = ("count", "previous", "rows")
-
-    def __init__(self, rows: memoryview, count: int, previous: int = -1) -> None:
-        self.rows = rows
-        self.count = count
-        self.previous = previous
+    rows: memoryview
+    count: int
+    previous: int = -1
 
     @property
     def position(self) -> int:
@@ -354,7 +353,9 @@ class SegmentReader:
                 damage = self._damage(position)
                 if damage is None or self._meets_unreadable(last_offset if not count else self._scan.last_offset):
                     continue
-                if self._is_partial_append(damage):
+                # What a live broker, or a larger --max-bytes, would complete is no damage.
+                may_grow = {"truncated-batch": self.live or self.is_cut, "zero-block": self.live}
+                if damage.end == self.end and may_grow.get(damage.code):
                     self.end = damage.position
                     return
                 yield damage
@@ -394,14 +395,6 @@ class SegmentReader:
             self.end = size
             return True
         return False
-
-    def _is_partial_append(self, damage: Damage) -> bool:
-        """Whether the damage is a partial batch that a live broker (or a larger --max-bytes) would complete."""
-        if damage.end != self.end:
-            return False
-        return (damage.code == "truncated-batch" and (self.live or self.is_cut)) or (
-            damage.code == "zero-block" and self.live
-        )
 
     def _damage(self, position: int) -> Damage | None:
         """Returns the damage at a position without a batch; None if the file has shrunk meanwhile."""
@@ -478,7 +471,9 @@ def _diagnose(
         return _diagnose_07(buffer, position, stop, extent)
     head = bytes(buffer[position : min(position + HEADER_BYTES, stop)])
     claimed = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if length >= message_set.MIN_BYTES else 0
-    whole = _with_length(head, length)
+    # No field can hold the length of a larger batch: 0 is that of none.
+    size = length - ENTRY_OVERHEAD if length <= _LARGEST else 0
+    whole = head[:ENTRY_SIZE] + size.to_bytes(4, "big", signed=True) + head[ENTRY_OVERHEAD:]
     if (
         claimed
         and length <= MAX_BATCH_BYTES
@@ -503,12 +498,6 @@ def _diagnose(
     if kernel.continues(whole, last_offset):
         return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, extent)}"
-
-
-def _with_length(head: bytes, length: int) -> bytes:
-    """Returns the header with the length of a batch of so many bytes; 0, which none has, if no field can hold it."""
-    size = length - ENTRY_OVERHEAD if length <= _LARGEST else 0
-    return head[:ENTRY_SIZE] + size.to_bytes(4, "big", signed=True) + head[ENTRY_OVERHEAD:]
 
 
 def _is_cut_header(head: bytes, last_offset: int) -> bool:

@@ -163,9 +163,6 @@ class Entries:
         self._entry = entry
         self._count = extent.current_size() // entry.size
 
-    def __len__(self) -> int:
-        return self._count
-
     def at(self, i: int) -> tuple[int, int] | None:
         """Returns entry i; None for padding, for an impossible entry, or if the file has been truncated."""
         data = self._extent.pread(self._entry.size, i * self._entry.size)
@@ -312,47 +309,36 @@ def _span(entries: Entries, first: int, last: int, size: int) -> ByteSpan:
 
 def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
     """Returns the first and last offset of a segment's intact batches; None if there are none."""
-    reader.begin_at(0)
-    first = next((batch for batch in reader if isinstance(batch, Batch) and batch.is_valid), None)
+    first = next(_intact_from(reader, 0), None)
     if first is None:
         return None
-    last = _tail(reader, file)[0]
-    return first.first_offset() or 0, first.last_offset if last is None else last
+    last = first
+    for batch in _tail(reader, file):
+        last = batch
+    return first.first_offset() or 0, last.last_offset
 
 
 def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
     """Returns the first record's timestamp and the largest timestamp (ms) of a segment; None if there are none."""
-    reader.begin_at(0)
-    batches = (batch for batch in reader if isinstance(batch, Batch) and batch.is_valid)
-    stamps = (record.timestamp for batch in batches for record in batch)
+    stamps = (record.timestamp for batch in _intact_from(reader, 0) for record in batch)
     first = next((stamp for stamp in stamps if stamp is not None and stamp >= 0), None)
     if first is None:
         return None
-    indexed = _last_indexed_timestamp(reader, file)
-    if indexed is not None:
-        return first, max(first, indexed, _tail(reader, file)[1])
-    reader.begin_at(0)
-    return first, max(batch.max_timestamp for batch in reader if isinstance(batch, Batch) and batch.is_valid)
-
-
-def _last_indexed_timestamp(reader: SegmentReader, file: SegmentFile) -> int | None:
     with _open_entries(file, TIME_INDEX, reader.is_07) as entries:
-        if isinstance(entries, str):
-            return None
-        entry = entries.at(max(entries.last_that(lambda entry: True), 0))
-        if entry is None or not isinstance(_batch_of_time_entry(reader, file, entry), Batch):
-            return None
-        return entry[0]
+        entry = None if isinstance(entries, str) else entries.at(max(entries.last_that(lambda entry: True), 0))
+        if entry is not None and isinstance(_batch_of_time_entry(reader, file, entry), Batch):
+            return first, max(first, entry[0], max((batch.max_timestamp for batch in _tail(reader, file)), default=-1))
+    return first, max(batch.max_timestamp for batch in _intact_from(reader, 0))
 
 
-def _tail(reader: SegmentReader, file: SegmentFile) -> tuple[int | None, int]:
-    """Returns the last offset and largest timestamp of the intact batches from the last offset index entry on."""
-    reader.begin_at(seek_offset(reader, file, LAST_OFFSET).position)
-    last, newest = None, -1
-    for batch in reader:
-        if isinstance(batch, Batch) and batch.is_valid:
-            last, newest = batch.last_offset, max(newest, batch.max_timestamp)
-    return last, newest
+def _intact_from(reader: SegmentReader, position: int) -> Iterator[Batch]:
+    reader.begin_at(position)
+    return (batch for batch in reader if isinstance(batch, Batch) and batch.is_valid)
+
+
+def _tail(reader: SegmentReader, file: SegmentFile) -> Iterator[Batch]:
+    """Returns the intact batches from the last offset index entry on."""
+    return _intact_from(reader, seek_offset(reader, file, LAST_OFFSET).position)
 
 
 @contextmanager
@@ -373,7 +359,7 @@ def _open_entries(file: SegmentFile, suffix: str, is_07: bool = False) -> Iterat
     try:
         entries = Entries(extent, OFFSET_ENTRY if suffix == INDEX else TIME_ENTRY)
         is_padding = entries.at(0) == (0, 0) and entries.at(1) is None
-        if not len(entries) or entries.at(0) is None or is_padding:
+        if entries.at(0) is None or is_padding:
             yield f"the {suffix} has no entry"
             return
         yield entries

@@ -1,7 +1,7 @@
 """Filters of a log: records by offset, time, key and value, batches by producer id; all given criteria must match."""
 
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats.rows import Rows, UndecodableError
@@ -18,6 +18,7 @@ from kseg.segment.batches import Batch, Message, RecordBatch, RowSpan
 from kseg.segment.items import Record, records_of
 
 
+@dataclass(slots=True)
 class Selection:
     """Ranges include both ends; ``times`` are ms since the epoch and not negative, because -1 means no timestamp.
 
@@ -26,25 +27,14 @@ class Selection:
     of `kseg.decoders`, whose texts may match instead of the bytes.
     """
 
-    __slots__ = ("decoder", "grep", "key", "key_pattern", "offsets", "producer_id", "times", "untimed")
-
-    def __init__(
-        self,
-        offsets: tuple[int, int] | None = None,
-        times: tuple[int, int] | None = None,
-        key: bytes | None = None,
-        producer_id: int | None = None,
-        key_pattern: re.Pattern[bytes] | None = None,
-        grep: re.Pattern[bytes] | None = None,
-    ) -> None:
-        self.offsets = offsets
-        self.times = times
-        self.key = key
-        self.producer_id = producer_id
-        self.key_pattern = key_pattern
-        self.grep = grep
-        self.decoder: Any = None
-        self.untimed = 0
+    offsets: tuple[int, int] | None = None
+    times: tuple[int, int] | None = None
+    key: bytes | None = None
+    producer_id: int | None = None
+    key_pattern: re.Pattern[bytes] | None = None
+    grep: re.Pattern[bytes] | None = None
+    decoder: Any = None
+    untimed: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -85,7 +75,7 @@ class Selection:
         if self.decoder is not None and self._has_content:
             wanted = [i for i, record in enumerate(records_of(rows)) if self._matches_decoded(record)]
         elif self.key is not None:
-            wanted = list(_rows_with_key(rows, self.key))
+            wanted = _rows_with_key(rows, self.key)
         if self.decoder is None and self.key_pattern is not None:
             wanted = _matching(rows, wanted, self.key_pattern, ROW_KEY, ROW_KEY_SIZE)
         if self.decoder is None and self.grep is not None:
@@ -154,25 +144,18 @@ def _matching(
     ]
 
 
-def _rows_with_key(rows: Rows, key: bytes) -> Iterator[int]:
+def _rows_with_key(rows: Rows, key: bytes) -> list[int]:
     """Compares sizes first, and keys only if the bytes occur among the rows at all; both are loops in C."""
     sizes = _column(rows, ROW_KEY_SIZE)
-    if len(key) not in sizes or (key and key not in _bytes_of(rows)):
-        return
-    i = -1
-    for _ in range(sizes.count(len(key))):
-        i = sizes.index(len(key), i + 1)
-        at = rows.rows[i * ROW_WIDTH + ROW_KEY]
-        if bytes(rows.payload[at : at + len(key)]) == key:
-            yield i
-
-
-def _bytes_of(rows: Rows) -> bytes:
-    """Returns the part of the payload that the rows cover, from the first key to the last value or key."""
+    if len(key) not in sizes:
+        return []
+    # The rows cover the payload from the first key to the last value or key.
     last = (rows.count - 1) * ROW_WIDTH
-    end = rows.rows[last + ROW_KEY] + max(rows.rows[last + ROW_KEY_SIZE], 0)
-    end = max(end, rows.rows[last + ROW_VALUE] + max(rows.rows[last + ROW_VALUE_SIZE], 0))
-    return bytes(rows.payload[rows.rows[ROW_KEY] : end])
+    ends = (rows.rows[last + at] + max(rows.rows[last + at + 1], 0) for at in (ROW_KEY, ROW_VALUE))
+    if key not in bytes(rows.payload[rows.rows[ROW_KEY] : max(ends)]):
+        return []
+    starts = _column(rows, ROW_KEY)
+    return [i for i, at in enumerate(starts) if sizes[i] == len(key) and rows.payload[at : at + len(key)] == key]
 
 
 def _as_spans(wanted: list[int] | range) -> list[RowSpan]:

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from kseg.formats.suffixes import LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
@@ -49,7 +48,8 @@ def slices(size: int, slice_bytes: int) -> list[Slice]:
 def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[Run | Damage]:
     """Yields the items of `SegmentReader.runs` that begin in the slice; ``reader`` must be new."""
     if part.start > 0:
-        reader.begin_at(part.start if part.is_certain else _certain_start(reader, file, part.start))
+        start = part.start if part.is_certain else seek_position(reader, file, part.start)
+        reader.begin_at(_followed(reader, part.start) if start is None else start)
     for item in reader.runs():
         if isinstance(item, Run):
             first, stop = _between(item, part)
@@ -71,17 +71,9 @@ def _between(run: Run, part: Slice) -> tuple[int, int]:
     return first, stop
 
 
-def _certain_start(reader: SegmentReader, file: SegmentFile, position: int) -> int:
-    """Returns the position of an intact batch, at or before ``position``, that a read from the file start reaches."""
-    if file.kind == LOG and not reader.is_07:
-        indexed = seek_position(reader, file, position)
-        if indexed is not None:
-            return indexed
-    return _followed(reader, position)
-
-
 def _followed(reader: SegmentReader, position: int) -> int:
-    """Like `_certain_start`, by following the lengths in the headers from the start of the file.
+    """Returns the position of an intact batch, at or before ``position``, that a read from the file start reaches: by
+    following the lengths in the headers.
 
     Only the checksums of the last two batches are verified: a wrong length does not lead to intact ones. If headers
     cannot be followed further, the last certain batch before that is returned.

@@ -25,7 +25,7 @@ from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, is_disk_error, unreadable_error
-from kseg.stores.windows import WINDOW_BYTES, Buffers, ProvenBatches, Windows
+from kseg.stores.windows import WINDOW_BYTES, Buffers, Windows
 
 # Facts about a batch that only its records give, collected in one walk.
 
@@ -252,19 +252,15 @@ class SegmentSurvey:
         size = self.source.size
         # Headers alone are best read from a mapped file, unless it has only a few pages.
         if size and not self.reader.is_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
-            if self.source.proven is not None and self.level <= FULL:
-                yield from self._proven(self.source.proven)
+            if (proven := self.source.proven) is not None and self.level <= FULL:
+                for rows, count in proven.headers():
+                    yield from self._recorded([HeaderRows(rows, count)])
+                self.position = proven.end
+                self.source = self.reader.source = self.source.behind_proven()  # a reader of only the rest
             if self.position < size:
                 yield from self._windows(self.source.extent, size)
         if self.position < self.reader.end:
             yield from self._rest()
-
-    def _proven(self, proven: ProvenBatches) -> Iterator[Item]:
-        """Yields the proven batches at the start, and leaves the rest of the file to a reader of only that."""
-        for rows, count in proven.headers():
-            yield from self._recorded([HeaderRows(rows, count)])
-        self.position = proven.end
-        self.source = self.reader.source = self.source.behind_proven()
 
     def _windows(self, extent: Extent, size: int) -> Iterator[Item]:
         """Reads from the position on in windows."""
@@ -332,30 +328,27 @@ def open_unproven(
     found: list[BatchProblem] = []
     states = rows[layout.BATCH_STATE : count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
     for i, state in enumerate(states):
-        if state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) == layout.CRC_RIGHT:
-            found += _opened(rows, i * layout.BATCH_WIDTH, batch_of(i), scratch)
+        if state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) != layout.CRC_RIGHT:
+            continue
+        at, batch = i * layout.BATCH_WIDTH, batch_of(i)
+        seen = inspect(batch, scratch)
+        if isinstance(batch, Message | Message07) and rows[at + layout.BATCH_COUNT] < 0:
+            rows[at + layout.BATCH_COUNT] = seen.count
+            if isinstance(batch, Message) and seen.first_offset is not None:
+                rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
+        if seen.last_offset is not None:
+            rows[at + layout.BATCH_LAST_OFFSET] = seen.last_offset
+        if not seen.problems:
+            rows[at + layout.BATCH_STATE] |= layout.RECORDS_RIGHT
+        if seen.has_null_key:
+            rows[at + layout.BATCH_STATE] |= layout.NULL_KEYS
+        offset = batch.last_offset if batch.base_offset is None else batch.base_offset
+        is_counted = isinstance(batch, RecordBatch) and not batch.is_control
+        unread = max(batch.header.record_count - seen.count, 0) if is_counted else 0
+        for code, text in seen.problems:
+            found.append(BatchProblem(code, batch.position, batch.size, offset, text, unread))
+            unread = 0
     return found
-
-
-def _opened(rows: memoryview, at: int, batch: Batch, scratch: Scratch) -> list[BatchProblem]:
-    seen = inspect(batch, scratch)
-    if isinstance(batch, Message | Message07) and rows[at + layout.BATCH_COUNT] < 0:
-        rows[at + layout.BATCH_COUNT] = seen.count
-        if isinstance(batch, Message) and seen.first_offset is not None:
-            rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
-    if seen.last_offset is not None:
-        rows[at + layout.BATCH_LAST_OFFSET] = seen.last_offset
-    if not seen.problems:
-        rows[at + layout.BATCH_STATE] |= layout.RECORDS_RIGHT
-    if seen.has_null_key:
-        rows[at + layout.BATCH_STATE] |= layout.NULL_KEYS
-    offset = batch.last_offset if batch.base_offset is None else batch.base_offset
-    is_counted = isinstance(batch, RecordBatch) and not batch.is_control
-    unread = batch.header.record_count - seen.count if is_counted else 0
-    return [
-        BatchProblem(code, batch.position, batch.size, offset, text, 0 if i else max(unread, 0))
-        for i, (code, text) in enumerate(seen.problems)
-    ]
 
 
 def _windows(extent: Extent, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None) -> Windows:

@@ -81,12 +81,9 @@ class SegmentIndexes:
             return True
         if at < state.last_time_offset:
             return False
-        self.times += TIME_ENTRY.pack(largest, self._relative(at))
+        # The index stores the low 32 bits of an offset if its range is unchecked.
+        self.times += TIME_ENTRY.pack(largest, (at - self._base + _INT32) % _WRAP - _INT32)
         return True
-
-    def _relative(self, offset: int) -> int:
-        """Returns an offset as the index stores it: the low 32 bits if its range is unchecked."""
-        return (offset - self._base + _INT32) % _WRAP - _INT32
 
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
@@ -127,16 +124,14 @@ class SegmentWriter:
         self._folder = folder
         self._transactions = bytearray()
         self._indexes = SegmentIndexes(base_offset, interval_bytes)
-        self._descriptor = -1 if folder is None else self._create(LOG)
+        self._descriptor = -1 if folder is None else create_file(self._path(LOG))
         self._behind = WriteBehind(self._descriptor)
 
     @property
-    def offset_entries(self) -> int:
-        return len(self._indexes.offsets) // OFFSET_ENTRY.size
-
-    @property
-    def time_entries(self) -> int:
-        return len(self._indexes.times) // TIME_ENTRY.size
+    def index_entries(self) -> int:
+        """Number of entries in the longer of its indexes; the last entry of the time index is still to come."""
+        indexes = self._indexes
+        return max(len(indexes.offsets) // OFFSET_ENTRY.size, len(indexes.times) // TIME_ENTRY.size + 1)
 
     def append(self, data: BytesLike) -> None:
         """Appends whole adjacent batches (v2, or v0 and v1 messages) without verifying their checksums.
@@ -188,7 +183,7 @@ class SegmentWriter:
         self._open_again()
         self._close(mtime_ns)
         for suffix, content in contents.items():
-            self._descriptor = self._create(suffix)
+            self._descriptor = create_file(self._path(suffix))
             os.write(self._descriptor, content)
             self._close(mtime_ns)
         written.paths.update({suffix: self._path(suffix) for suffix in sizes})
@@ -206,9 +201,6 @@ class SegmentWriter:
 
     def _path(self, suffix: str) -> str:
         return os.path.join(self._folder or "", segment_stem(self.base_offset) + suffix)
-
-    def _create(self, suffix: str) -> int:
-        return create_file(self._path(suffix))
 
     def _close(self, mtime_ns: int | None) -> None:
         try:
@@ -274,7 +266,7 @@ class LogWriter:
         """Returns the number of batches that fit; the offset index gets no more entries than a time index can have."""
         segment, limits = self._segment, self._limits
         size = segment.size
-        entries_left = limits.index_bytes // TIME_ENTRY.size - max(segment.offset_entries, segment.time_entries + 1)
+        entries_left = limits.index_bytes // TIME_ENTRY.size - segment.index_entries
         for i in range(start, count):
             at = i * BATCH_WIDTH
             is_full = size > 0 and (size + rows[at + BATCH_SIZE] > limits.segment_bytes or i - start >= entries_left)

@@ -15,7 +15,7 @@ from kseg.segment.files import (
     QUORUM_STATE,
     REMOTE_INDEX_CACHE,
     is_regular_file,
-    parse_remote_index_name,
+    is_remote_index_name,
     unpacked_name,
 )
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
@@ -78,7 +78,7 @@ class SideFile:
         """Whether the file is a local copy of a remote segment's index; there is no .log next to it."""
         name = os.path.basename(self.path)
         directory = os.path.basename(os.path.dirname(os.path.abspath(self.path)))
-        return directory == REMOTE_INDEX_CACHE or parse_remote_index_name(name) is not None
+        return directory == REMOTE_INDEX_CACHE or is_remote_index_name(name)
 
     def beside(self, suffix: str) -> str:
         """Path of the same segment's file with another suffix, with the same leftover suffix if such a file exists."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
-from kseg.segment.files import RemoteIndexName, is_uuid, parse_remote_index_name
+from kseg.segment.files import is_remote_index_name, is_uuid
 from kseg.sidefiles.checkpoints import (
     EpochEntry,
     OffsetCheckpoint,
@@ -174,10 +174,9 @@ def test_quorum_state_of_both_versions() -> None:
 
 def test_names_of_remote_index_copies() -> None:
     name = "220_mNzJ0K1bQXS_kel3S-aw2A"
-    copy = RemoteIndexName(220, "mNzJ0K1bQXS_kel3S-aw2A", ".timeindex", ".tmp")
-    assert parse_remote_index_name(name + ".timeindex.tmp") == copy
+    assert is_remote_index_name(name + ".timeindex.tmp")
     for wrong in (name, name + ".log", "x" + name + ".index", "220_short.index", "00000000000000000220.index"):
-        assert parse_remote_index_name(wrong) is None
+        assert not is_remote_index_name(wrong)
 
 
 def test_ids() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from kseg.errors import PathError, StoppedHalfwayError, errors_at
 from kseg.formats.rows import BytesLike
+from kseg.kernel.files.system import WriteBehind
 from kseg.limits import OUTPUT_BYTES
-from kseg.runtime.write_behind import WriteBehind
 from kseg.signals import ENDING_SIGNALS, mask
 
 STANDARD_OUTPUT = "-"

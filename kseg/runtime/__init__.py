@@ -1,1 +1,1 @@
-"""Usable cores, threads, worker processes, progress, and writeback of files while they are written."""
+"""Usable cores, threads and worker processes."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Sliceable, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from kseg.kernel.files.system import WriteBehind
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -26,7 +27,6 @@ from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS, FrameScan
 from kseg.kernel.state import indexing
 from kseg.limits import FRAMES_PER_CALL
-from kseg.runtime.write_behind import WriteBehind
 from kseg.segment.files import segment_stem
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.stores.no_follow import create_file, open_file

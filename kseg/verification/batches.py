@@ -370,7 +370,7 @@ class BatchRule(Rule):
                 self._postponed.append((segment, found, text))
             else:
                 self._add(segment, found, text)
-        counts = state.totals() if any(self._shown) else self._shown
+        counts = list(state.totals) if any(self._shown) else self._shown
         if counts != self._shown:
             for kind, (code, *_) in _EVENTS.items():
                 if not (kind == chain.COUNT and self.partition.settings.level == DEEP):

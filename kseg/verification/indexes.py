@@ -42,7 +42,7 @@ class IndexEvent(NamedTuple):
 class IndexWalk:
     """A walk through one index at a time, reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
 
-    ``events`` has the first ``limit`` events of each kind, ``state.total_of`` their number, and ``state.last_about``
+    ``events`` has the first ``limit`` events of each kind, ``state.totals`` their number, and ``state.last_about``
     the number of the entry of the last one. ``path``: that of the index.
     """
 
@@ -296,15 +296,15 @@ class _IndexReport:
             self._add("corrupt", f"it has {walk.size} bytes, more than any index; they were not read")
             return
         pending = state.pending
-        if (state.total_of(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
+        if (state.totals[kernel.BEYOND] or pending >= 0) and self._segment.has_grown():
             may_go_on = True
-            state.forget(kernel.BEYOND)
+            state.totals[kernel.BEYOND] = 0
             walk.events[:] = [event for event in walk.events if event.kind != kernel.BEYOND]
         if is_compared and pending >= 0 and not may_go_on:
             event = IndexEvent(kernel.BEYOND, state.pending_entry, pending, -1, state.last_offset)
             self._events("beyond-log", [event])
-        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and state.total_of(kind)]
-        if len(wrong) > 1 and 2 * sum(map(state.total_of, wrong)) > walk.used:
+        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and state.totals[kind]]
+        if len(wrong) > 1 and 2 * sum(state.totals[kind] for kind in wrong) > walk.used:
             # Most entries are wrong, in several ways: a broker did not write these bytes.
             first = min((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
             self._add_range("corrupt", wrong, first, " are wrong")
@@ -326,9 +326,9 @@ class _IndexReport:
     ) -> None:
         """Adds one finding for all entries with events of these kinds, from the ``first`` one to the last."""
         state = self._walk.state
-        count = sum(map(state.total_of, kinds))
+        count = sum(state.totals[kind] for kind in kinds)
         text = f"{count} of {self._walk.used} entries{are_wrong}; the first: {self._text(first)}"
-        self._add_entries(code, text, first, max(map(state.last_about, kinds)) + 1, count, severity)
+        self._add_entries(code, text, first, max(state.last_about[kind] for kind in kinds) + 1, count, severity)
 
     def _events(self, code: str, events: list[IndexEvent]) -> None:
         kinds = {event.kind for event in events}
@@ -338,7 +338,7 @@ class _IndexReport:
         if code == "imprecise" and self._rule.partition.is_compacted:
             # The cleaner indexes a batch by its last kept record.
             severity = INFO
-        if sum(map(self._walk.state.total_of, kinds)) > SHOWN_EACH:
+        if sum(self._walk.state.totals[kind] for kind in kinds) > SHOWN_EACH:
             self._add_range(code, kinds, events[0], severity=severity)
             return
         while events:

@@ -427,7 +427,7 @@ class ProducerRule(Rule):
         if not self._is_on_segment:
             return
         for kind, code in _CODES.items() if any(self._shown) else ():
-            more = self._states.state.total_of(kind) - self._shown[kind]
+            more = self._states.state.totals[kind] - self._shown[kind]
             if kind == kernel.SEQUENCE:
                 self._gaps.more += more
             else:

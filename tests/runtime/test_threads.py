@@ -6,11 +6,10 @@ from threading import Event
 
 import pytest
 
-from kseg.kernel.files.system import begin_writing
+from kseg.kernel.files import system
+from kseg.kernel.files.system import STEP_BYTES, begin_writing
 from kseg.output.sink import open_sink
-from kseg.runtime import write_behind
 from kseg.runtime.threads import TASK_BYTES, TASKS_AHEAD, Future, Pipeline, Threads, usable_cores
-from kseg.runtime.write_behind import STEP_BYTES
 
 # The cores of this process, not those of the machine.
 
@@ -87,7 +86,7 @@ def test_each_yields_single_results_and_the_error_of_a_task() -> None:
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Returns the positions and sizes whose writeback was requested."""
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(write_behind, "begin_writing", lambda _, position, size: asked.append((position, size)))
+    monkeypatch.setattr(system, "begin_writing", lambda _, position, size: asked.append((position, size)))
     return asked
 
 

@@ -148,9 +148,9 @@ def test_more_aborts_and_events_than_fit_one_call() -> None:
     states = ProducerStates(limit=10)
     stopped, events, aborts = states.replay(rows_of(batches), 4000)
     assert (stopped, len(events), len(aborts)) == (4000, 10, 2000)
-    assert states.state.total_of(kernel.SEQUENCE) == 1999
+    assert states.state.totals[kernel.SEQUENCE] == 1999
     states.state.clear()
-    assert states.state.total_of(kernel.SEQUENCE) == 0
+    assert states.state.totals[kernel.SEQUENCE] == 0
 
 
 def test_it_stops_before_an_offset() -> None:

@@ -171,8 +171,8 @@ def test_counts_are_exact_where_events_are_not_kept(tmp_path: Path) -> None:
     walk.drain(SIZE)
     walk.close()
     assert [event.entry for event in walk.events] == [*range(8), *range(93, 101)]
-    assert (walk.state.total_of(kernel.NO_BATCH), walk.state.total_of(kernel.BEYOND)) == (93, 4907)
-    assert walk.state.last_about(kernel.BEYOND) == 4999
+    assert (walk.state.totals[kernel.NO_BATCH], walk.state.totals[kernel.BEYOND]) == (93, 4907)
+    assert walk.state.last_about[kernel.BEYOND] == 4999
 
 
 def test_offsets_near_the_largest_do_not_overflow(tmp_path: Path) -> None:

@@ -35,12 +35,9 @@ def guard(buffer: cython.const[cython.uchar][::1]) -> None:
 
 def unguard(buffer: cython.const[cython.uchar][::1]) -> None:
     """Ends `guard` and resets `was_cut`. No effect on a mapping that is not guarded."""
-    if not CAN_GUARD:
-        raise RuntimeError("the kernel cannot guard a mapping here")
-    if len(buffer) == 0:
-        return
-    with _lock:
-        guard_remove(cython.address(buffer[0]))
+    if CAN_GUARD and len(buffer):
+        with _lock:
+            guard_remove(cython.address(buffer[0]))
 
 
 def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
@@ -49,9 +46,7 @@ def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
     A truncation inside the last page is not noticed: its bytes read as zeros without a fault. Compare the size of the
     file too.
     """
-    if not CAN_GUARD:
-        raise RuntimeError("the kernel cannot guard a mapping here")
-    if len(buffer) == 0:
+    if not CAN_GUARD or len(buffer) == 0:
         return False
     with _lock:
         return guard_hit(cython.address(buffer[0])) != 0
@@ -71,6 +66,26 @@ def begin_writing(descriptor: cython.int, position: cython.longlong, size: cytho
     if cython.compiled:
         with cython.nogil:
             write_behind(descriptor, position, size)
+
+
+STEP_BYTES = 4 << 20
+"""Bytes that `WriteBehind` starts to write at a time."""
+
+
+class WriteBehind:
+    """Tracks the bytes written to the file of a descriptor, and starts their writeback. Without it the whole file would
+    be written by the sync, while nothing else runs."""
+
+    def __init__(self, descriptor) -> None:
+        self.descriptor = descriptor
+        self._begun = self._end = 0
+
+    def wrote(self, size) -> None:
+        """Records that ``size`` more bytes have been appended."""
+        self._end += size
+        if self._end - self._begun >= STEP_BYTES:
+            begin_writing(self.descriptor, self._begun, self._end - self._begun)
+            self._begun = self._end
 
 
 def allocate(size: cython.Py_ssize_t) -> memoryview:

@@ -20,20 +20,30 @@ ctypedef long long[::1] Int64sOut
 ctypedef int[::1] Int32sOut
 
 # Pointers to the first element of buffers, NULL for an empty one. Interpreted, rows.py returns the buffer itself.
+# ValueError: a buffer has fewer than ``least`` elements.
+cdef inline int check_length(Py_ssize_t length, Py_ssize_t least) except -1:
+    if length < least:
+        raise ValueError("a buffer is too short")
+    return 0
+
 # Interpreted, a copy that is faster to index and slice.
 cdef inline const unsigned char* indexable(const unsigned char* p) noexcept nogil:
     return p
 
-cdef inline const unsigned char* bytes_in(BytesIn buffer) noexcept:
+cdef inline const unsigned char* bytes_in(BytesIn buffer, Py_ssize_t least=0) except? NULL:
+    check_length(buffer.shape[0], least)
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline unsigned char* bytes_out(BytesOut buffer) noexcept:
+cdef inline unsigned char* bytes_out(BytesOut buffer, Py_ssize_t least=0) except? NULL:
+    check_length(buffer.shape[0], least)
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline const long long* int64s_in(Int64sIn buffer) noexcept:
+cdef inline const long long* int64s_in(Int64sIn buffer, Py_ssize_t least=0) except? NULL:
+    check_length(buffer.shape[0], least)
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline long long* int64s_out(Int64sOut buffer) noexcept:
+cdef inline long long* int64s_out(Int64sOut buffer, Py_ssize_t least=0) except? NULL:
+    check_length(buffer.shape[0], least)
     return &buffer[0] if buffer.shape[0] else NULL
 
 cdef inline int* int32s_out(Int32sOut buffer) noexcept:

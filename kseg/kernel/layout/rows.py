@@ -36,7 +36,13 @@ from zlib import crc32 as _zlib_crc32
 BytesIn = BytesOut = Int64sIn = Int64sOut = Int32sOut = memoryview
 
 
-def bytes_in(buffer):
+def check_length(length, least):
+    if length < least:
+        raise ValueError("a buffer is too short")
+
+
+def bytes_in(buffer, least=0):
+    check_length(len(buffer), least)
     return buffer
 
 

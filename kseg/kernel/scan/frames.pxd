@@ -29,9 +29,6 @@ cdef struct Prefixes:
 cdef bint crc_is_right(
     Prefixes* prefixes, const unsigned char* p, Py_ssize_t i, Py_ssize_t after, bint v07
 ) noexcept nogil
-cdef Py_ssize_t fill(
-    PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x
-) noexcept nogil
 cdef unsigned int prefix_through(
     PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x, bint is_end
 ) noexcept nogil
@@ -82,14 +79,12 @@ cdef long long compressed_end(
 ) noexcept nogil
 cpdef bint offset_continues(long long offset, long long last_offset) noexcept nogil
 cdef bint message_sizes_fit(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long size) noexcept nogil
-cdef bint begins_stream(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil
 
 cdef int walk_frame(FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
 
 cdef int scan_frames(
     FrameScan scan, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
 ) noexcept nogil
-cdef bint all_proven(const long long* rows, Py_ssize_t count) noexcept nogil
 cdef long long wrong_batch_bytes(FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
 cdef bint is_usual(FrameScan scan, const unsigned char* p, Py_ssize_t i) noexcept nogil
 cdef Py_ssize_t find_frame(
@@ -125,6 +120,5 @@ cdef class WindowedScan:
     cdef long long* headers
     cdef Py_ssize_t header_capacity
 
-cdef long long wanted_bytes(WindowedScan windows, long long rest) noexcept nogil
 cdef long long read_window(WindowedScan windows) noexcept nogil
 cdef long long follow_windows(WindowedScan windows, long long end_position) noexcept nogil

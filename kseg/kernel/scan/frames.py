@@ -50,18 +50,6 @@ def crc_of(castagnoli, crc, p, start, end):
     return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
 
 
-def fill(table, castagnoli, p, anchor, x):
-    """Fills the table up to the block that contains x. Returns the number of that block."""
-    n: cython.Py_ssize_t = table.filled
-    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
-    while n <= k:
-        at = anchor + (n - 1) * BLOCK_BYTES
-        table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES)
-        n += 1
-    table.filled = n
-    return k
-
-
 def prefix_through(table, castagnoli, p, anchor, x, is_end):
     """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, the start or the end of the checked range."""
     if table.filled == 0:
@@ -72,7 +60,12 @@ def prefix_through(table, castagnoli, p, anchor, x, is_end):
     if 0 <= near <= x <= near + BLOCK_BYTES:
         crc = crc_of(castagnoli, table.end_crc if is_end else table.start_crc, p, near, x)
     else:
-        k = fill(table, castagnoli, p, anchor, x)
+        # The table is filled up to the block that contains x.
+        k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
+        while table.filled <= k:
+            at = anchor + (table.filled - 1) * BLOCK_BYTES
+            table.crcs[table.filled] = crc_of(castagnoli, table.crcs[table.filled - 1], p, at, at + BLOCK_BYTES)
+            table.filled += 1
         crc = crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
     if is_end:
         table.end = x
@@ -283,19 +276,19 @@ def compressed_end(p, i, end, last_offset):
     size = be32(p, at - KEY_SIZE_BYTES)
     if be32(p, at - SIZES_BYTES) != -1 or size < 0:
         return i
-    # Random bytes can look like such a header, and must not hide an intact message behind them.
-    if at + size == i + ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE) or begins_stream(p, at, end, codec):
-        return at + size
-    return i
-
-
-def begins_stream(p, at, end, codec):
-    """Whether the bytes at ``at`` begin with the magic number of gzip, of Kafka's snappy framing or of an lz4 frame."""
-    if codec == GZIP:
-        return end - at >= 2 and p[at] == 0x1F and p[at + 1] == 0x8B
-    if codec == SNAPPY:
-        return end - at >= 8 and be64(p, at) == SNAPPY_START
-    return end - at >= 4 and be32(p, at) == LZ4_START
+    # Random bytes can look like such a header, and must not hide an intact message behind them: if the length is wrong
+    # the data must begin with the magic number of gzip, of Kafka's snappy framing or of an lz4 frame.
+    if at + size != i + ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE):
+        begins: cython.bint = False
+        if codec == GZIP:
+            begins = end - at >= 2 and p[at] == 0x1F and p[at + 1] == 0x8B
+        elif codec == SNAPPY:
+            begins = end - at >= 8 and be64(p, at) == SNAPPY_START
+        else:
+            begins = end - at >= 4 and be32(p, at) == LZ4_START
+        if not begins:
+            return i
+    return at + size
 
 
 def claimed_end(
@@ -549,14 +542,6 @@ def scan(
             scan.unexpandable = scan.position  # the frame is skipped
 
 
-def all_proven(rows, count):
-    """Whether all these frames have RECORDS_RIGHT."""
-    all_right: cython.longlong = RECORDS_RIGHT
-    for k in range(count):
-        all_right &= rows[k * FRAME_WIDTH + FRAME_STATE]
-    return all_right != 0
-
-
 def find(
     scan: FrameScan,
     buffer: BytesIn,
@@ -693,15 +678,6 @@ class WindowedScan:
         return status
 
 
-def wanted_bytes(windows, rest):
-    """Returns the best size of the window: up to the end of a frame that fills most of it, plus the next length."""
-    size: cython.longlong = windows.window_bytes
-    if rest < ENTRY_OVERHEAD:
-        return size
-    wanted = be32(windows.window, ENTRY_SIZE) + 2 * ENTRY_OVERHEAD
-    return wanted if max(size // 2, rest) < wanted <= size else size
-
-
 def read_window(windows):
     """Moves the rest to the front and reads behind it. Returns the number of bytes read, or an error as read_at."""
     start: cython.Py_ssize_t = windows.scan.position
@@ -711,7 +687,13 @@ def read_window(windows):
     windows.origin += start
     windows.filled = rest
     windows.scan.position = 0
-    size = min(wanted_bytes(windows, rest), windows.end - windows.origin) - rest
+    size: cython.longlong = windows.window_bytes
+    if rest >= ENTRY_OVERHEAD:
+        # Up to the end of a frame that fills most of the window, and the next length.
+        wanted = be32(windows.window, ENTRY_SIZE) + 2 * ENTRY_OVERHEAD
+        if max(size // 2, rest) < wanted <= size:
+            size = wanted
+    size = min(size, windows.end - windows.origin) - rest
     if cython.compiled:
         got = read_at(windows.descriptor, windows.window + rest, size, windows.base + windows.origin + rest)
     else:
@@ -756,7 +738,9 @@ def follow_windows(windows, end_position):
             row = windows.header_count * BATCH_WIDTH
             read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers, row)
             windows.header_count += windows.frame_count
-        if not windows.header_capacity or (
-            windows.scan.options & WALK_RECORDS and not all_proven(windows.frames, windows.frame_count)
-        ):
+        proven: cython.longlong = RECORDS_RIGHT if windows.header_capacity else 0
+        if windows.scan.options & WALK_RECORDS:
+            for k in range(windows.frame_count):
+                proven &= windows.frames[k * FRAME_WIDTH + FRAME_STATE]
+        if not proven:
             return NEEDS_CHECK

@@ -10,8 +10,6 @@ cdef void read_frames(
 cdef void read_marker(
     const unsigned char* p, Py_ssize_t at, long long size, long long* out, Py_ssize_t row
 ) noexcept nogil
-cdef void read_v2(const unsigned char* p, Py_ssize_t at, long long size, long long* out, Py_ssize_t row) noexcept nogil
-cdef Py_ssize_t put_uvarint(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil
 
 # The base class of the state of passes over rows, and the function that logs an event.
 cpdef enum:
@@ -22,8 +20,7 @@ cdef class EventLog:
     cdef public Py_ssize_t events
     cdef object _buffer
     cdef long long[::1] _rows
-    cdef long long[::1] _totals
-    cdef long long[::1] _last_about
+    cdef readonly long long[::1] totals, last_about
 
 cdef void report(EventLog log, long long kind, long long about, long long a, long long b, long long c) noexcept nogil
 
@@ -61,7 +58,6 @@ cdef class Chain(EventLog):
 cdef bint is_astray(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long before) noexcept nogil
 cdef void follow_offsets(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef bint is_believable(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long expected) noexcept nogil
-cdef void follow_one(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 
 cdef void count_batch(const long long* row, Py_ssize_t at, Chain chain) noexcept nogil
 cdef void least(Chain chain, long long timestamp) noexcept nogil

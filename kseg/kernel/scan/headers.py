@@ -78,23 +78,6 @@ def read_marker(p, at, size, out, row):
         out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[ROW_VALUE] + VERSION_BYTES)
 
 
-def read_v2(p, at, size, out, row):
-    out[row + BATCH_FIRST_OFFSET] = be64(p, at + V2_BASE_OFFSET)
-    out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at + V2_BASE_OFFSET), be32(p, at + V2_LAST_OFFSET_DELTA))
-    out[row + BATCH_ATTRIBUTES] = be16(p, at + V2_ATTRIBUTES) & 0xFFFF
-    out[row + BATCH_LEADER_EPOCH] = be32(p, at + V2_LEADER_EPOCH)
-    out[row + BATCH_BASE_TIMESTAMP] = be64(p, at + V2_BASE_TIMESTAMP)
-    out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + V2_MAX_TIMESTAMP)
-    out[row + BATCH_PRODUCER_ID] = be64(p, at + V2_PRODUCER_ID)
-    out[row + BATCH_PRODUCER_EPOCH] = be16(p, at + V2_PRODUCER_EPOCH)
-    out[row + BATCH_BASE_SEQUENCE] = be32(p, at + V2_BASE_SEQUENCE)
-    out[row + BATCH_COUNT] = be32(p, at + V2_COUNT)
-    out[row + BATCH_MARKER] = -1
-    out[row + BATCH_COORDINATOR_EPOCH] = -1
-    if p[at + V2_FLAGS] & CONTROL:
-        read_marker(p, at, size, out, row)
-
-
 def read_frames(p, frames, count, v07, origin, out, row):
     """Writes the rows of the headers from column ``row`` of ``out`` on."""
     row -= BATCH_WIDTH
@@ -108,7 +91,20 @@ def read_frames(p, frames, count, v07, origin, out, row):
         out[row + BATCH_MAGIC] = magic
         out[row + BATCH_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
         if magic >= MAGIC_V2 and not v07:
-            read_v2(p, at, size, out, row)
+            out[row + BATCH_FIRST_OFFSET] = be64(p, at + V2_BASE_OFFSET)
+            out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at + V2_BASE_OFFSET), be32(p, at + V2_LAST_OFFSET_DELTA))
+            out[row + BATCH_ATTRIBUTES] = be16(p, at + V2_ATTRIBUTES) & 0xFFFF
+            out[row + BATCH_LEADER_EPOCH] = be32(p, at + V2_LEADER_EPOCH)
+            out[row + BATCH_BASE_TIMESTAMP] = be64(p, at + V2_BASE_TIMESTAMP)
+            out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + V2_MAX_TIMESTAMP)
+            out[row + BATCH_PRODUCER_ID] = be64(p, at + V2_PRODUCER_ID)
+            out[row + BATCH_PRODUCER_EPOCH] = be16(p, at + V2_PRODUCER_EPOCH)
+            out[row + BATCH_BASE_SEQUENCE] = be32(p, at + V2_BASE_SEQUENCE)
+            out[row + BATCH_COUNT] = be32(p, at + V2_COUNT)
+            out[row + BATCH_MARKER] = -1
+            out[row + BATCH_COORDINATOR_EPOCH] = -1
+            if p[at + V2_FLAGS] & CONTROL:
+                read_marker(p, at, size, out, row)
             continue
         for k in range(BATCH_FIRST_OFFSET, BATCH_WIDTH):
             out[row + k] = -1
@@ -142,11 +138,9 @@ def read(
     if count <= 0:
         return
     last = (count - 1) * FRAME_WIDTH
-    if len(frames) < count * FRAME_WIDTH or len(out) < count * BATCH_WIDTH or frames[FRAME_POSITION] < 0:
-        raise ValueError("a buffer is too short")
-    if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buffer):
+    p, found, rows = bytes_in(buffer), int64s_in(frames, last + FRAME_WIDTH), int64s_out(out, count * BATCH_WIDTH)
+    if found[FRAME_POSITION] < 0 or found[last + FRAME_POSITION] + found[last + FRAME_SIZE] > len(buffer):
         raise ValueError("frames lie outside the buffer")
-    p, found, rows = bytes_in(buffer), int64s_in(frames), int64s_out(out)
     with cython.nogil:
         read_frames(p, found, count, v07, origin, rows, 0)
 
@@ -161,16 +155,6 @@ MAX_FINGERPRINT_BYTES = 24
 """Largest size of the fingerprint of one batch."""
 
 
-def put_uvarint(out, at, value):
-    """Writes an unsigned varint, the lowest seven bits first. Returns the position after it."""
-    while value > 127:
-        out[at] = (value & 127) | 128
-        at += 1
-        value >>= 7
-    out[at] = value & 127
-    return at + 1
-
-
 def pack_fingerprints(
     buffer: BytesIn, rows: Int64sIn, count: cython.Py_ssize_t, origin: cython.longlong, out: BytesOut
 ) -> int:
@@ -183,16 +167,21 @@ def pack_fingerprints(
     if count <= 0:
         return 0
     last = (count - 1) * BATCH_WIDTH
-    if len(rows) < count * BATCH_WIDTH or len(out) < count * MAX_FINGERPRINT_BYTES:
-        raise ValueError("a buffer is too short")
+    p, batches = bytes_in(buffer), int64s_in(rows, last + BATCH_WIDTH)
+    to = bytes_out(out, count * MAX_FINGERPRINT_BYTES)
     if rows[BATCH_POSITION] < origin or rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE] - origin > len(buffer):
         raise ValueError("batches lie outside the buffer")
-    p, batches, to = bytes_in(buffer), int64s_in(rows), bytes_out(out)
     with cython.nogil:
         for i in range(count):
             row = i * BATCH_WIDTH
             start = batches[row + BATCH_POSITION] - origin
-            at = put_uvarint(to, at, batches[row + BATCH_SIZE])
+            size = cython.cast(cython.ulonglong, batches[row + BATCH_SIZE])
+            while size > 127:
+                to[at] = (size & 127) | 128
+                at += 1
+                size >>= 7
+            to[at] = size
+            at += 1
             at = put_varint(to, at, difference(batches[row + BATCH_LAST_OFFSET], before))
             before = batches[row + BATCH_LAST_OFFSET]
             crc = crc32c(0, p, start, start + batches[row + BATCH_SIZE])
@@ -214,53 +203,34 @@ class EventLog:
     """The events of one call of a kernel loop. Columns of an event: KIND, ABOUT (a row or entry number), A, B and C.
 
     Kinds are numbered from 1 to ``kinds`` - 1. Events are written to ``rows`` (EVENT_WIDTH int64 each), at most
-    ``limit`` of each kind; without ``rows`` and beyond the limit they are only counted.
+    ``limit`` of each kind; without ``rows`` and beyond the limit they are only counted. By kind: ``totals``, the number
+    of events since the log was created or cleared, written or not; ``last_about``, ABOUT of the last one.
     """
 
     def __init__(self, kinds, limit=0, rows=None):
         self.limit = limit
         self.events = 0
-        self.use_rows(int64s(0) if rows is None else rows)
-        self._totals = int64s(kinds)
-        self._last_about = int64s(kinds)
-
-    def use_rows(self, rows) -> None:
-        """Sets the buffer for events."""
-        self._buffer = self._rows = rows
+        self._buffer = self._rows = int64s(0) if rows is None else rows
+        self.totals, self.last_about = int64s(kinds), int64s(kinds)
 
     def written(self) -> list:
         """Returns the events of the last call as tuples."""
         values = iter(self._buffer[: self.events * EVENT_WIDTH].tolist())
         return list(zip(*[values] * EVENT_WIDTH, strict=True))
 
-    def total_of(self, kind: cython.Py_ssize_t) -> int:
-        """Returns the number of events of a kind since the log was created or cleared, written or not."""
-        return self._totals[kind]
-
-    def totals(self) -> list:
-        return [self._totals[kind] for kind in range(len(self._totals))]
-
-    def last_about(self, kind: cython.Py_ssize_t) -> int:
-        """Returns ABOUT of the last event of a kind."""
-        return self._last_about[kind]
-
-    def forget(self, kind: cython.Py_ssize_t) -> None:
-        """Resets the number of events of a kind."""
-        self._totals[kind] = 0
-
     def clear(self) -> None:
         """Resets all events."""
         self.events = 0
-        for kind in range(len(self._totals)):
-            self._totals[kind] = self._last_about[kind] = 0
+        for kind in range(len(self.totals)):
+            self.totals[kind] = self.last_about[kind] = 0
 
 
 def report(log, kind, about, a, b, c):
     """Logs an event; only counts it if the limit or the end of the rows is reached."""
     at: cython.Py_ssize_t = log.events * EVENT_WIDTH
-    log._totals[kind] += 1
-    log._last_about[kind] = about
-    if log._totals[kind] > log.limit or at + EVENT_WIDTH > log._rows.shape[0]:
+    log.totals[kind] += 1
+    log.last_about[kind] = about
+    if log.totals[kind] > log.limit or at + EVENT_WIDTH > log._rows.shape[0]:
         return
     log._rows[at] = kind
     log._rows[at + 1] = about
@@ -449,45 +419,37 @@ def is_believable(rows, i, count, expected):
     return last >= expected and next_begins_at(rows, i, count, sum_of(last, 1))
 
 
-def follow_one(rows, i, count, chain):
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    chain.batches += 1
-    if not rows[at + BATCH_STATE] & CRC_RIGHT:
-        report(chain, INVALID, i, chain.last_offset, 0, 0)
-        if is_believable(rows, i, count, expected_offset(chain)):
-            chain.last_offset = rows[at + BATCH_LAST_OFFSET]
-        else:
-            chain.is_after_damage = True
-        return
-    count_batch(rows, at, chain)
-    if rows[at + BATCH_MAGIC] == MAGIC_V2:
-        span = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
-        if rows[at + BATCH_COUNT] > span or rows[at + BATCH_COUNT] < 0 or span < 1:
-            report(chain, COUNT, i, rows[at + BATCH_COUNT], span, 0)
-        epoch = rows[at + BATCH_LEADER_EPOCH]
-        if epoch < chain.last_epoch:
-            report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
-        if epoch >= 0:
-            chain.last_epoch = epoch
-    if rows[at + BATCH_ATTRIBUTES] & (_UNUSED_V2 if rows[at + BATCH_MAGIC] == MAGIC_V2 else _UNUSED_V1):
-        report(chain, ATTRIBUTES, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
-    if rows[at + BATCH_MAX_TIMESTAMP] > chain.latest_ms:
-        report(chain, LATE, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
-    follow_offsets(rows, i, count, chain)
-
-
 def follow(rows: Int64sIn, count: cython.Py_ssize_t, chain: Chain) -> int:
     """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted.
 
     Raises ValueError if the buffer is too short.
     """
-    if count <= 0:
-        return 0
-    if len(rows) < count * BATCH_WIDTH:
-        raise ValueError("a buffer is too short")
-    p = int64s_in(rows)
+    p = int64s_in(rows, count * BATCH_WIDTH)
     chain.events = 0
     with cython.nogil:
         for i in range(count):
-            follow_one(p, i, count, chain)
+            at = i * BATCH_WIDTH
+            chain.batches += 1
+            if not p[at + BATCH_STATE] & CRC_RIGHT:
+                report(chain, INVALID, i, chain.last_offset, 0, 0)
+                if is_believable(p, i, count, expected_offset(chain)):
+                    chain.last_offset = p[at + BATCH_LAST_OFFSET]
+                else:
+                    chain.is_after_damage = True
+                continue
+            count_batch(p, at, chain)
+            if p[at + BATCH_MAGIC] == MAGIC_V2:
+                span = sum_of(difference(p[at + BATCH_LAST_OFFSET], p[at + BATCH_FIRST_OFFSET]), 1)
+                if p[at + BATCH_COUNT] > span or p[at + BATCH_COUNT] < 0 or span < 1:
+                    report(chain, COUNT, i, p[at + BATCH_COUNT], span, 0)
+                epoch = p[at + BATCH_LEADER_EPOCH]
+                if epoch < chain.last_epoch:
+                    report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
+                if epoch >= 0:
+                    chain.last_epoch = epoch
+            if p[at + BATCH_ATTRIBUTES] & (_UNUSED_V2 if p[at + BATCH_MAGIC] == MAGIC_V2 else _UNUSED_V1):
+                report(chain, ATTRIBUTES, i, p[at + BATCH_ATTRIBUTES], 0, 0)
+            if p[at + BATCH_MAX_TIMESTAMP] > chain.latest_ms:
+                report(chain, LATE, i, p[at + BATCH_MAX_TIMESTAMP], 0, 0)
+            follow_offsets(p, i, count, chain)
     return chain.events

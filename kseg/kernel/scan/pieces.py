@@ -165,9 +165,7 @@ def summarize(rows: Int64sIn, count: cython.Py_ssize_t) -> list:
     found = cython.declare(cython.longlong[PIECE_WIDTH])
     state: cython.ulonglong = 0
     last: cython.longlong = -1
-    if count < 0 or len(rows) < count * BATCH_WIDTH:
-        raise ValueError("a buffer is too short")
-    p = int64s_in(rows)
+    p = int64s_in(rows, count * BATCH_WIDTH)
     for i in range(PIECE_WIDTH):
         found[i] = 0 if i <= PIECE_GAPS else INT64_MAX if i < PIECE_LAST_TIME else -1
     with cython.nogil:

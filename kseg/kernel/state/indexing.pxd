@@ -74,8 +74,8 @@ cdef class EntryWalk(EventLog):
 cdef bint is_out_of_line(EntryWalk walk, long long offset, long long value) noexcept nogil
 cdef void take(EntryWalk walk) noexcept nogil
 cdef void judge_offset(const long long* row, Py_ssize_t at, EntryWalk walk) noexcept nogil
-cdef void offsets_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
-cdef void times_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
+cdef void offsets_row(const long long* rows, Py_ssize_t at, bint believed, EntryWalk walk) noexcept nogil
+cdef void times_row(const long long* rows, Py_ssize_t at, bint believed, EntryWalk walk) noexcept nogil
 
 cdef long long offset_of(EntryWalk walk, long long entry) noexcept nogil
 cdef long long value_of(EntryWalk walk, long long entry) noexcept nogil

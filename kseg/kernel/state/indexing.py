@@ -35,8 +35,6 @@ def changes(
     too short.
     """
     state.found = 0
-    if count <= start:
-        return start
     if start < 0 or len(rows) < count * BATCH_WIDTH or len(found) < CHANGE_WIDTH:
         raise ValueError("a buffer is too short")
     p, out, capacity = int64s_in(rows), int64s_out(found), len(found) // CHANGE_WIDTH
@@ -87,13 +85,9 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
     """
     status: cython.int = DONE
     build.offsets = build.times = 0
-    if count <= 0:
-        return DONE
-    if len(rows) < count * BATCH_WIDTH:
-        raise ValueError("a buffer is too short")
-    if len(offsets) < OFFSET_ENTRY_BYTES * count or len(times) < TIME_ENTRY_BYTES * count:
-        raise ValueError("a buffer is too short")
-    p, offset_entries, time_entries = int64s_in(rows), bytes_out(offsets), bytes_out(times)
+    p = int64s_in(rows, count * BATCH_WIDTH)
+    offset_entries = bytes_out(offsets, OFFSET_ENTRY_BYTES * count)
+    time_entries = bytes_out(times, TIME_ENTRY_BYTES * count)
     with cython.nogil:
         for i in range(count):
             at = i * BATCH_WIDTH
@@ -113,10 +107,9 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
             if build.last_offset >= 0 and entry <= build.last_offset:
                 status = NOT_RISING
                 break
-            put_big(offset_entries, OFFSET_ENTRY_BYTES * build.offsets, difference(entry, build.base), 4)
-            put_big(
-                offset_entries, OFFSET_ENTRY_BYTES * build.offsets + OFFSET_ENTRY_POSITION, p[at + BATCH_POSITION], 4
-            )
+            to = OFFSET_ENTRY_BYTES * build.offsets
+            put_big(offset_entries, to, difference(entry, build.base), 4)
+            put_big(offset_entries, to + OFFSET_ENTRY_POSITION, p[at + BATCH_POSITION], 4)
             build.offsets += 1
             build.last_offset = entry
             build.last_position = p[at + BATCH_POSITION]
@@ -124,9 +117,9 @@ def index(rows: Int64sIn, count: cython.Py_ssize_t, build: IndexBuild, offsets: 
                 if build.last_time_offset >= 0 and build.largest_timestamp_offset < build.last_time_offset:
                     status = NOT_RISING
                     break
-                at = TIME_ENTRY_BYTES * build.times
-                put_big(time_entries, at, build.largest_timestamp, 8)
-                put_big(time_entries, at + TIME_ENTRY_OFFSET, difference(build.largest_timestamp_offset, build.base), 4)
+                to = TIME_ENTRY_BYTES * build.times
+                put_big(time_entries, to, build.largest_timestamp, 8)
+                put_big(time_entries, to + TIME_ENTRY_OFFSET, difference(build.largest_timestamp_offset, build.base), 4)
                 build.times += 1
                 build.last_timestamp = build.largest_timestamp
                 build.last_time_offset = build.largest_timestamp_offset
@@ -181,10 +174,8 @@ class EntryWalk(EventLog):
 
     def move(self, first: cython.longlong, loaded: cython.longlong, window: BytesIn):
         """Sets the ``window``, with ``loaded`` entries from number ``first`` on; it has at least the bytes of one."""
-        if len(window) < max(1, loaded) * self.width:
-            raise ValueError("a buffer is too short")
+        self.data = bytes_in(window, max(1, loaded) * self.width)
         self._window = window
-        self.data = bytes_in(window)
         self.first, self.loaded = first, loaded
         self.is_short = False
 
@@ -241,9 +232,9 @@ def take(walk):
             kind = BELOW_BASE
         elif walk.width == OFFSETS and value < 0:
             kind = NEGATIVE
-        elif not follows(walk.width, walk.before_offset, walk.before_value, offset, value):
-            kind = UNSORTED
-        elif is_out_of_line(walk, offset, value):
+        elif not follows(walk.width, walk.before_offset, walk.before_value, offset, value) or is_out_of_line(
+            walk, offset, value
+        ):
             kind = UNSORTED
         if kind:
             report(walk, kind, i, offset, value, walk.before_offset)
@@ -291,12 +282,10 @@ def judge_offset(row, at, walk):
             report_held(walk, IMPRECISE, last)
 
 
-def offsets_row(rows, i, count, walk):
+def offsets_row(rows, at, believed, walk):
     """Checks an offset index against one batch. Must be repeated if it ends with ``is_short``."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.longlong = rows[at + BATCH_POSITION]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    believed: cython.bint = is_believed(rows, i, count, walk)
     if believed and 0 <= walk.pending <= last:
         if walk.pending != last:
             report(walk, IMPRECISE, walk.pending_entry, walk.pending, -1, last)
@@ -314,24 +303,16 @@ def offsets_row(rows, i, count, walk):
         elif walk.held_value < walk.end:
             report_held(walk, NO_BATCH, walk.end)
         take(walk)
-    if walk.is_short:
-        return
-    if position - walk.indexed > walk.farthest:
+    if not walk.is_short and position - walk.indexed > walk.farthest:
         walk.farthest = position - walk.indexed
         walk.farthest_at = walk.indexed
-    walk.end = position + rows[at + BATCH_SIZE]
-    walk.is_doubted = not believed
-    if believed:
-        walk.last_offset = last
 
 
-def times_row(rows, i, count, walk):
+def times_row(rows, at, believed, walk):
     """Checks a time index against one batch. Must be repeated if it ends with ``is_short``."""
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     own: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    believed: cython.bint = is_believed(rows, i, count, walk)
     # The cleaner does not index the empty batches that it keeps; a broker's recovery does.
     is_counted: cython.bint = (
         rows[at + BATCH_STATE] & CRC_RIGHT and rows[at + BATCH_MAGIC] != 0 and rows[at + BATCH_COUNT] != 0
@@ -349,10 +330,6 @@ def times_row(rows, i, count, walk):
         take(walk)
     if walk.is_short:
         return
-    walk.end = rows[at + BATCH_POSITION] + rows[at + BATCH_SIZE]
-    walk.is_doubted = not believed
-    if believed:
-        walk.last_offset = last
     if rows[at + BATCH_MAGIC] >= MAGIC_V2:
         walk.has_v2 = True
     if not is_counted:
@@ -369,19 +346,23 @@ def follow(walk: EntryWalk, rows: Int64sIn, start: cython.Py_ssize_t, count: cyt
     was moved, or ``count``. Raises ValueError if the buffer is too short."""
     walk.is_short = False
     walk.events = 0
-    if start >= count:
-        return count
     if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     p = int64s_in(rows)
     with cython.nogil:
         while start < count:
+            at = start * BATCH_WIDTH
+            believed = is_believed(p, start, count, walk)
             if walk.width == OFFSETS:
-                offsets_row(p, start, count, walk)
+                offsets_row(p, at, believed, walk)
             else:
-                times_row(p, start, count, walk)
+                times_row(p, at, believed, walk)
             if walk.is_short:
                 break
+            walk.end = p[at + BATCH_POSITION] + p[at + BATCH_SIZE]
+            walk.is_doubted = not believed
+            if believed:
+                walk.last_offset = p[at + BATCH_LAST_OFFSET]
             start += 1
     return start
 
@@ -397,9 +378,7 @@ def drain(walk: EntryWalk, size: cython.longlong) -> bool:
         take(walk)
         while walk.is_held:
             walk.is_held = False
-            if size >= 0 and walk.width == TIMES and walk.held_offset > walk.last_offset:
-                report_held(walk, BEYOND, walk.last_offset)
-            elif size >= 0 and walk.width == OFFSETS and walk.held_value >= size:
+            if size >= 0 and (walk.held_offset > walk.last_offset if walk.width == TIMES else walk.held_value >= size):
                 report_held(walk, BEYOND, walk.last_offset)
             elif size >= 0 and walk.width == OFFSETS and walk.held_value < walk.end:
                 report_held(walk, NO_BATCH, walk.end)

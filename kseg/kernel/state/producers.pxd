@@ -98,7 +98,6 @@ cdef bint is_same(const unsigned char* p, Py_ssize_t at, ProducerTable table, lo
 
 cdef void replay_data(const long long* rows, Py_ssize_t i, ProducerTable table, long long index) noexcept nogil
 cdef void replay_marker(const long long* rows, Py_ssize_t i, ProducerTable table, long long index) noexcept nogil
-cdef bint shares_first_offset(const long long* entries, long long e) noexcept nogil
 
 cdef void follow_offsets(ProducerTable table, long long first, long long last) noexcept nogil
 cdef bint replay_as_broker(const long long* rows, Py_ssize_t i, ProducerTable table) noexcept nogil

@@ -94,7 +94,7 @@ class ProducerTable(EventLog):
 
     def write_to(self, events, aborts: Int64sOut) -> None:
         """Sets the buffers for the events (EVENT_WIDTH) and the markers (ABORT_WIDTH) of a call."""
-        self.use_rows(events)
+        self._buffer = self._rows = events
         self._abort_rows = aborts
         self.abort_rows, self.abort_capacity = int64s_out(aborts), len(aborts) // ABORT_WIDTH
 
@@ -196,10 +196,8 @@ def compare(
     rows written; ``differing_open``: number of compared entries with an open transaction in the table.
     Raises ValueError if ``snapshot`` is too short.
     """
-    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(snapshot)
+    p = bytes_in(snapshot, SNAPSHOT_HEADER_BYTES + SNAPSHOT_ENTRY_BYTES * count)
     table.differing = table.differing_open = 0
-    if len(snapshot) < SNAPSHOT_HEADER_BYTES + SNAPSHOT_ENTRY_BYTES * count:
-        raise ValueError("a buffer is too short")
     for i in range(start, count):
         to = table.differing * DIFFERING_WIDTH
         if to + DIFFERING_WIDTH > len(found):
@@ -271,15 +269,6 @@ def replay_data(rows, i, table, index):
             entries[e + TXN_FILLED] += 1
 
 
-def shares_first_offset(entries, e):
-    """Whether another open transaction has the first offset of the entry at ``e``; only neighbours can."""
-    before: cython.longlong = entries[e + TXN_BEFORE]
-    behind: cython.longlong = entries[e + TXN_BEHIND]
-    if before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]:
-        return True
-    return behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]
-
-
 def replay_marker(rows, i, table, index):
     entries: cython.pointer[cython.longlong] = table.entries
     at: cython.Py_ssize_t = i * BATCH_WIDTH
@@ -321,7 +310,12 @@ def replay_marker(rows, i, table, index):
             table.committed += 1
         if table.first_ended < 0 or entries[e + TXN_FIRST] < table.first_ended:
             table.first_ended = entries[e + TXN_FIRST]
-        if table.as_broker and shares_first_offset(entries, e):
+        before, behind = entries[e + TXN_BEFORE], entries[e + TXN_BEHIND]
+        # Of the other open transactions only neighbours can have the same first offset.
+        if table.as_broker and (
+            (before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST])
+            or (behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST])
+        ):
             report(table, SHARED, i, entries[e + TXN_FIRST], 0, 0)
         close_transaction(table, index)
     if epoch != entries[e + EPOCH]:
@@ -442,10 +436,7 @@ def replay(table: ProducerTable, rows: Int64sIn, start: cython.Py_ssize_t, count
     marker that is not plain. Events that do not fit are only counted. Raises ValueError if the buffer is too
     short.
     """
-    table.events = 0
-    table.aborts = 0
-    if count <= start:
-        return start
+    table.events = table.aborts = 0
     if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     p = int64s_in(rows)

@@ -26,7 +26,7 @@ cdef class Side:
 
 cdef class RecordComparison:
     cdef public bint epochs_differ, is_open
-    cdef public long long same, different, only_a, only_b, last_same
+    cdef public long long same, different, last_same
     cdef readonly Py_ssize_t events
     cdef object _buffer
     cdef long long* rows

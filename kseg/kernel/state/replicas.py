@@ -31,19 +31,16 @@ class RecordComparison:
     """
 
     def __init__(self, rows: Int64sOut):
-        if len(rows) < EVENT_WIDTH:
-            raise ValueError("a buffer is too short")
         self._buffer = rows
-        self.rows, self.capacity = int64s_out(rows), len(rows) // EVENT_WIDTH
+        self.rows, self.capacity = int64s_out(rows, EVENT_WIDTH), len(rows) // EVENT_WIDTH
         self.begin(False)
 
     def begin(self, epochs_differ) -> None:
         """Resets the counts."""
         self.epochs_differ = epochs_differ
         self.is_open = False
-        self.same = self.different = self.only_a = self.only_b = 0
+        self.same = self.different = self.events = 0
         self.last_same = -1
-        self.events = 0
 
     def event(self, number: cython.Py_ssize_t) -> tuple:
         """Returns an event: kind, first and last offset, number of records, bits of the fields that differ."""
@@ -123,14 +120,12 @@ def compare(a: Side, b: Side, found: RecordComparison) -> int:
                     status, goes_on = FULL, True
                     break
                 goes_on = True
+                found.different += kind == DIFFERENT
             else:
                 goes_on = False
                 found.same += 1
                 if found.different == 0:
                     found.last_same = x
-            found.different += kind == DIFFERENT and fields != 0
-            found.only_a += kind == ONLY_A
-            found.only_b += kind == ONLY_B
             a.next += x <= y
             b.next += y <= x
     found.is_open = goes_on

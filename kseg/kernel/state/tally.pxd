@@ -10,7 +10,7 @@ cpdef enum:
 cdef unsigned long long mixed(unsigned long long h) noexcept nogil
 cdef unsigned long long hash_of(const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
 cdef void add_hash(long long* distinct, unsigned long long h) noexcept nogil
-cdef void check_distinct(long long[::1] distinct) except *
+cdef long long* distinct_out(long long[::1] distinct) except NULL
 
 # Columns of a tally; tally.py explains them.
 
@@ -72,7 +72,6 @@ cdef void count_area(long long* tally, Py_ssize_t form, long long records, long 
 cdef int count_frame(
     FrameCursor cursor, bint v07, long long* tally, long long* producers, long long* keys
 ) noexcept nogil
-cdef void check_buffers(long long[::1] tally, long long[::1] distinct) except *
 
 cdef void count_offset(long long* tally, long long offset) noexcept nogil
 cdef long long word_at(const unsigned char* p, Py_ssize_t i, long long left) noexcept nogil

@@ -27,8 +27,7 @@ MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
 
 def add(distinct: Int64sOut, value: BytesIn) -> None:
     """Counts one value."""
-    check_distinct(distinct)
-    add_hash(int64s_out(distinct), hash_of(bytes_in(value), 0, len(value)))
+    add_hash(distinct_out(distinct), hash_of(bytes_in(value), 0, len(value)))
 
 
 def mixed(h):
@@ -81,12 +80,11 @@ def add_hash(distinct, h):
     distinct[COUNT] += 1
 
 
-def check_distinct(distinct):
+def distinct_out(distinct):
     """Raises ValueError if hashes could be written outside the buffer, or if no slot would stay free."""
     if len(distinct) < TABLE or distinct[TABLE_MASK] < 0 or distinct[CAP] > distinct[TABLE_MASK]:
         raise ValueError("a table has too few slots")
-    if TABLE + distinct[TABLE_MASK] >= len(distinct):
-        raise ValueError("a buffer is too short")
+    return int64s_out(distinct, TABLE + distinct[TABLE_MASK] + 1)
 
 
 COUNTERS = (
@@ -116,8 +114,7 @@ def largest_of(tally: Int64sOut, of_records: bool) -> list[tuple[int, int]]:
 
     The size of a record is that of its key, value and headers. Raises ValueError if the buffer is too short.
     """
-    if len(tally) < TALLY_WIDTH:
-        raise ValueError("a buffer is too short")
+    check_length(len(tally), TALLY_WIDTH)
     first = LARGEST_RECORDS if of_records else LARGEST_KEYS
     columns = range(first, first + LARGEST_SHOWN * LARGEST_WIDTH, LARGEST_WIDTH)
     return [(tally[at], tally[at + LARGEST_OFFSET]) for at in columns if tally[at]]
@@ -129,8 +126,7 @@ def header_keys(tally: Int64sOut) -> list[tuple[bytes, int, int, int]]:
     Raises ValueError if the buffer is too short.
     """
     found = []
-    if len(tally) < TALLY_WIDTH:
-        raise ValueError("a buffer is too short")
+    check_length(len(tally), TALLY_WIDTH)
     for slot in range(NAME_SLOTS):
         at = NAMES + slot * NAME_WIDTH
         if tally[at + NAME_COUNT]:
@@ -409,13 +405,10 @@ def add_frames(
     """
     status: cython.int = DONE
     cursor: FrameCursor = FrameCursor(first)
-    check_buffers(tally, producers)
-    check_buffers(tally, keys)
-    if len(headers) < HEADER_WIDTH:
-        raise ValueError("a buffer is too short")
+    counted, seen, known = int64s_out(tally, TALLY_WIDTH), distinct_out(producers), distinct_out(keys)
+    check_length(len(headers), HEADER_WIDTH)
     use_rows(cursor, rows, headers)
     use_frames(cursor, buffer, frames, stop, FRAME_WIDTH, None, None)
-    counted, seen, known = int64s_out(tally), int64s_out(producers), int64s_out(keys)
     with cython.nogil:
         while cursor.frame < stop and status == DONE:
             status = count_frame(cursor, v07, counted, seen, known)
@@ -429,8 +422,7 @@ def add_batch(data: BytesIn, magic: cython.int, tally: Int64sOut, producers: Int
         least = V2_HEADER_BYTES if magic == MAGIC_V2 else V07_MIN_BYTES
     if len(data) < least or magic > MAGIC_V2 or (magic < 0 and magic != MAGIC_07):
         raise ValueError("no batch of this magic")
-    check_buffers(tally, producers)
-    count_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally), int64s_out(producers))
+    count_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally, TALLY_WIDTH), distinct_out(producers))
 
 
 def add_rows(
@@ -449,27 +441,17 @@ def add_rows(
     """
     if count <= 0 or len(payload) == 0:
         return
-    check_buffers(tally, keys)
-    if count * ROW_WIDTH > len(rows) or len(headers) == 0:
-        raise ValueError("a buffer is too short")
-    p = bytes_in(payload)
-    row, header = int64s_in(rows), int64s_in(headers)
-    counted, known = int64s_out(tally), int64s_out(keys)
+    p, row, header = bytes_in(payload), int64s_in(rows, count * ROW_WIDTH), int64s_in(headers, 1)
+    counted, known = int64s_out(tally, TALLY_WIDTH), distinct_out(keys)
     with cython.nogil:
         count_rows(p, row, header, count, counted, known, is_control, has_offsets)
 
 
 def add_size(tally: Int64sOut, which: cython.Py_ssize_t, size: cython.longlong) -> None:
     """Adds a number to one of the distributions BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES."""
-    if len(tally) < TALLY_WIDTH or which < 0 or which > 3:
+    if which < 0 or which > 3:
         raise ValueError("no such distribution")
-    count_size(int64s_out(tally), which, size)
-
-
-def check_buffers(tally, distinct):
-    if len(tally) < TALLY_WIDTH:
-        raise ValueError("a buffer is too short")
-    check_distinct(distinct)
+    count_size(int64s_out(tally, TALLY_WIDTH), which, size)
 
 
 # Counts batches by format and codec from their header rows (BATCH_*).
@@ -480,8 +462,8 @@ def count_forms(rows: Int64sIn, count: cython.Py_ssize_t, is_07: cython.bint, fo
 
     Raises ValueError if a buffer is too short.
     """
-    if len(rows) < count * BATCH_WIDTH or len(found) < FORMS_WIDTH:
-        raise ValueError("a buffer is too short")
+    check_length(len(rows), count * BATCH_WIDTH)
+    check_length(len(found), FORMS_WIDTH)
     for i in range(count):
         at = i * BATCH_WIDTH
         magic = rows[at + BATCH_MAGIC]

@@ -211,19 +211,19 @@ def test_events_are_bounded_and_counts_are_exact():
     gaps = [row(10 * i, 10 * i) for i in range(1, 31)]
     state = fresh_state(0, limit=7)
     assert len(followed(gaps, state)) == 7
-    assert state.total_of(chain.GAP) == 30
+    assert state.totals[chain.GAP] == 30
     state = fresh_state(0, capacity=3)
     assert len(followed(gaps, state)) == 3
-    assert state.total_of(chain.GAP) == 30
+    assert state.totals[chain.GAP] == 30
     assert state.missing == 10 + 29 * 9
 
 
 def test_a_log_that_is_cleared_has_no_events():
     state = fresh_state(0)
     followed([row(3, 4)], state)
-    assert (state.totals()[chain.GAP], state.last_about(chain.GAP)) == (1, 0)
+    assert (state.totals[chain.GAP], state.last_about[chain.GAP]) == (1, 0)
     state.clear()
-    assert (state.written(), sum(state.totals())) == ([], 0)
+    assert (state.written(), sum(state.totals)) == ([], 0)
 
 
 def test_short_buffers_are_refused():
@@ -253,7 +253,7 @@ def test_two_calls_tell_no_less_than_one(rows, base, cut):
     for name in ("batches", "records", "v2", "largest_timestamp"):
         assert getattr(together, name) == getattr(apart, name), name
     for kind in (chain.INVALID, chain.ATTRIBUTES, chain.COUNT, chain.EPOCH_FALLS, chain.LATE):
-        assert together.total_of(kind) == apart.total_of(kind)
+        assert together.totals[kind] == apart.totals[kind]
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=20), st.integers(0, 1000))

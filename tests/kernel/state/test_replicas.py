@@ -120,10 +120,7 @@ def test_events_are_those_of_dicts(here, there, capacity):
         assert len(inside) == count
         told |= dict.fromkeys(inside, kind)
     assert told == {offset: kind for offset, kind in kinds.items() if kind}
-    numbers = {
-        None: state.same, replicas.DIFFERENT: state.different, replicas.ONLY_A: state.only_a,
-        replicas.ONLY_B: state.only_b,
-    }  # fmt: skip
+    numbers = {None: state.same, replicas.DIFFERENT: state.different}
     assert numbers == {kind: sum(one == kind for one in kinds.values()) for kind in numbers}
 
 

@@ -56,7 +56,7 @@ from kseg.sidefiles.checkpoints import (
 )
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.no_follow import is_directory
-from kseg.stores.regular_files import open_regular
+from kseg.stores.trees import open_regular
 
 # Reverts one command's entries in a checkpoint of a log directory or of leader epochs, and keeps those of others.
 

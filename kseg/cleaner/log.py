@@ -45,7 +45,6 @@ from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular, read_regular
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.windows import Buffers, Windows
 
@@ -87,7 +86,7 @@ class CleanerSegment:
             found, path = list[AbortedTxn](), self.paths.get(TRANSACTION_INDEX)
             if path is not None:
                 with errors_at(path):
-                    content = read_regular(path, MAX_ROOT_FILE_BYTES)
+                    content = trees.read_regular(path, MAX_ROOT_FILE_BYTES)
                 for item in TransactionIndex(content, self.base_offset).items():
                     if isinstance(item, SideFileProblem):
                         raise UnsupportedError(f"{path}: {item.message}; rebuild it with kseg reindex")
@@ -576,7 +575,7 @@ def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
         with errors_at(path):
             if trees.getsize(path) > MAX_ROOT_FILE_BYTES:
                 continue
-            items = list(read_producer_snapshot(read_regular(path, MAX_ROOT_FILE_BYTES)))
+            items = list(read_producer_snapshot(trees.read_regular(path, MAX_ROOT_FILE_BYTES)))
         if not problems_of(items):
             return entries_of(items), offset
     return [], 0
@@ -694,7 +693,7 @@ def _judge(found: CleanableRange, dirty: Sequence[CleanerSegment], settings: Cle
 
 def _first_timestamp(segment: CleanerSegment) -> int:
     """Returns the largest timestamp of the first batch, in ms; -1 if there is none."""
-    with open_regular(segment.path) as stream:
+    with trees.open_regular(segment.path) as stream:
         head = stream.read(record_batch.HEADER_BYTES)
     if len(head) < message_set.MIN_BYTES:
         return -1

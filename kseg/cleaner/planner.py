@@ -53,7 +53,7 @@ from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions, segment_stem
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint
-from kseg.stores.regular_files import open_regular
+from kseg.stores.trees import open_regular
 from kseg.stores.windows import Buffers
 
 # The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.

@@ -46,7 +46,6 @@ from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
-from kseg.stores.regular_files import open_regular, read_regular
 from kseg.stores.source import STANDARD_INPUT
 
 Conversion = Callable[[str, list[SegmentFile], ConvertOptions, str | None], Converted]
@@ -99,7 +98,7 @@ def rewrite(
     if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
         path = os.path.join(directory or "", first)
         is_continued = directory is not None and first and trees.exists(path)
-        seed = read_regular(path, MAX_ROOT_FILE_BYTES) if is_continued else None
+        seed = trees.read_regular(path, MAX_ROOT_FILE_BYTES) if is_continued else None
         for each, content in make_side_files(made.segments, seed):
             if each not in made.carried and not each.endswith(stays):
                 Disk().write_file(os.path.join(folder, each), content, folder)
@@ -154,7 +153,7 @@ def _is_same(path: str, other: str) -> bool:
     """Whether two side files have the same content; other files count as different."""
     if path.endswith(LOG) or not trees.exists(other) or trees.getsize(path) != trees.getsize(other):
         return False
-    with open_regular(path) as mine, open_regular(other) as theirs:
+    with trees.open_regular(path) as mine, trees.open_regular(other) as theirs:
         return mine.read() == theirs.read()
 
 

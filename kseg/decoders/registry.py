@@ -23,7 +23,6 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import open_segment
 from kseg.stores import trees
-from kseg.stores.regular_files import read_regular
 from kseg.stores.source import STANDARD_INPUT
 from kseg.stores.stored_object import is_url
 
@@ -155,7 +154,7 @@ class Schemas:
         for name in names:
             path = os.path.join(self._place, name)
             with errors_at(path):
-                text = read_regular(path, _MAX_SCHEMA_BYTES).decode("utf-8", "replace")
+                text = trees.read_regular(path, _MAX_SCHEMA_BYTES).decode("utf-8", "replace")
             stem, suffix = os.path.splitext(name)
             schema = Schema("", _KINDS[suffix], text)
             self._add(int(stem) if stem.isdecimal() else stem.lower(), schema)

@@ -40,7 +40,6 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
 from kseg.sidefiles import text_files
 from kseg.stores import trees
-from kseg.stores.regular_files import read_regular
 
 Kinds = frozenset[int]
 """Types of records, by their api keys."""
@@ -534,7 +533,7 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
 def quorum_state_in(directory: str) -> text_files.QuorumState:
     """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
     with suppress(KsegError, OSError):
-        content = read_regular(os.path.join(directory, QUORUM_STATE), text_files.MAX_TEXT_BYTES)
+        content = trees.read_regular(os.path.join(directory, QUORUM_STATE), text_files.MAX_TEXT_BYTES)
         state = next(text_files.read_quorum_state(content))
         if isinstance(state, text_files.QuorumState):
             return state
@@ -571,7 +570,7 @@ def properties_of(directory: str) -> text_files.MetaProperties:
     """Reads the meta.properties of a log directory. Raises PathError."""
     path = os.path.join(directory, text_files.META_PROPERTIES)
     with errors_at(path):
-        found = next(text_files.read_meta_properties(read_regular(path, text_files.MAX_PROPERTIES_BYTES)))
+        found = next(text_files.read_meta_properties(trees.read_regular(path, text_files.MAX_PROPERTIES_BYTES)))
     if not isinstance(found, text_files.MetaProperties):
         raise PathError(f"{path}: cannot be read")
     return found

@@ -29,7 +29,7 @@ from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
-from kseg.stores.regular_files import open_regular
+from kseg.stores.trees import open_regular
 
 # Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.
 #

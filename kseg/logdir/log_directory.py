@@ -20,7 +20,6 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, integer, read_meta_properties
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular
 
 if TYPE_CHECKING:
     from kseg.logdir.cluster_metadata import TopicSettings
@@ -217,7 +216,7 @@ def directory_around(partition: str) -> LogDirectory | None:
 
 def checkpoint_offsets(path: str) -> OffsetsByPartition:
     """Returns the entries of an offset checkpoint; none if it is missing or cannot be read."""
-    with suppress(OSError), open_regular(path) as stream:
+    with suppress(OSError), trees.open_regular(path) as stream:
         return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
     return {}
 
@@ -227,7 +226,7 @@ def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[
     if name not in directory.files:
         return None
     try:
-        with open_regular(os.path.join(directory.path, name)) as stream:
+        with trees.open_regular(os.path.join(directory.path, name)) as stream:
             items = list(read(stream.read(MAX_TEXT_BYTES + 1)))
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"

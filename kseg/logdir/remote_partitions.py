@@ -40,7 +40,6 @@ from kseg.stores import trees
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent
 from kseg.stores.objects import Objects
-from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.segment import (
     EPOCHS,
@@ -329,7 +328,7 @@ class LocalLogs:
 
     def _read(self, path: str) -> bytes:
         with errors_at(path), suppress(FileNotFoundError):
-            return read_regular(path, MAX_ROOT_FILE_BYTES)
+            return trees.read_regular(path, MAX_ROOT_FILE_BYTES)
         return b""
 
 

@@ -5,7 +5,7 @@ Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 
 from kseg.errors import PathError, errors_at
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, properties
-from kseg.stores.regular_files import open_regular
+from kseg.stores.trees import open_regular
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 

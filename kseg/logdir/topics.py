@@ -28,7 +28,6 @@ from kseg.segment.paths import expand_path
 from kseg.segment.seek import OFFSET_ENTRY
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular
 
 SOURCE = f"as {METADATA_PARTITION} has it"
 INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
@@ -303,7 +302,7 @@ class FilesOnDisk:
     def read_range(self, name: str, position: int, length: int) -> bytes:
         """Returns bytes of a file; fewer at its end. Raises KsegError."""
         path = os.path.join(self.directory, name)
-        with errors_at(path), open_regular(path) as stream:
+        with errors_at(path), trees.open_regular(path) as stream:
             stream.seek(position)
             return stream.read(length)
 

@@ -72,7 +72,6 @@ from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, LEADER_EPOCHS, EpochEntr
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, MetaProperties
 from kseg.stores import trees
-from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.recognition import is_topic
 
 # The topics of a cluster whose metadata are lost, as its log directories have them.
@@ -325,13 +324,13 @@ def replica_end(path: str, scratch: Scratch) -> tuple[int, int, int]:
     epoch = offset = 0
     snapshot, producer_id = -1, -1
     with suppress(OSError):
-        epochs = read_leader_epochs(read_regular(os.path.join(path, LEADER_EPOCHS), MAX_TEXT_BYTES))
+        epochs = read_leader_epochs(trees.read_regular(os.path.join(path, LEADER_EPOCHS), MAX_TEXT_BYTES))
         epoch = max((entry.epoch for entry in epochs if isinstance(entry, EpochEntry)), default=0)
     with suppress(KsegError):
         if newest := max(filter(_SNAPSHOT_NAME.fullmatch, file_names(path)), default=""):
             snapshot = int(newest.removesuffix(SNAPSHOT))
             with suppress(OSError):
-                state = ProducerSnapshot(read_regular(os.path.join(path, newest), MAX_TEXT_BYTES))
+                state = ProducerSnapshot(trees.read_regular(os.path.join(path, newest), MAX_TEXT_BYTES))
                 if state.kafka_refusal() is None:
                     producer_id = max(_usable(entry.producer_id for entry in state), default=-1)
         logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]

@@ -57,7 +57,6 @@ from kseg.sidefiles.text_files import (
     topic_id_in,
 )
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular, read_regular
 from kseg.stores.windows import Buffers
 
 # Repairs partition.metadata: without it a KRaft broker renames the log to -stray, and a malformed one stops any
@@ -81,7 +80,7 @@ class TopicIds:
     def is_kraft(self) -> bool:
         """Whether a KRaft node has written the log directory; then each partition has the file."""
         with suppress(OSError):  # no log directory, or none with readable properties
-            with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
+            with trees.open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
                 items = read_meta_properties(stream.read(_MAX_BYTES))
             if any(isinstance(item, MetaProperties) and item.version == 1 for item in items):
                 return True
@@ -193,7 +192,7 @@ class Destination:
         if self.options.new_cluster is not None:
             path = os.path.join(self.options.new_cluster, LOG_STARTS)
             with errors_at(path), suppress(FileNotFoundError):
-                starts = offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
+                starts = offsets_of(read_offset_checkpoint(trees.read_regular(path, MAX_ROOT_FILE_BYTES)))
         for partition, found in bounds.items():
             set_log_start(starts, partition, found.log_start, found.first_base)
         files = {LOG_STARTS: build_offset_checkpoint(dict(sorted(starts.items())))}
@@ -313,7 +312,7 @@ def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
 def first_epoch_start(directory: str) -> int:
     """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
     try:
-        entries = plain_epochs(read_regular(os.path.join(directory, LEADER_EPOCHS), MAX_ROOT_FILE_BYTES))
+        entries = plain_epochs(trees.read_regular(os.path.join(directory, LEADER_EPOCHS), MAX_ROOT_FILE_BYTES))
     except OSError:
         return 0  # no file, or one whose loss recovery reports
     return entries[0].start_offset if entries else 0

@@ -71,7 +71,6 @@ from kseg.sidefiles.text_files import (
     read_quorum_state,
 )
 from kseg.stores import trees
-from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import check_readable
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def node_file_problems(directory: str) -> Iterator[str]:
                 yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
             continue
         try:
-            items = list(read(first_bytes(path, MAX_TEXT_BYTES)))
+            items = list(read(trees.first_bytes(path, MAX_TEXT_BYTES)))
         except OSError as error:
             found = [str(error.strerror)]
         else:

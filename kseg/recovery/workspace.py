@@ -13,8 +13,8 @@ from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gath
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
 from kseg.logdir.topics import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
-from kseg.stores.regular_files import open_regular
 from kseg.stores.source import is_disk_error
+from kseg.stores.trees import open_regular
 
 
 @dataclass(frozen=True, slots=True)

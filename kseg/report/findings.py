@@ -22,7 +22,7 @@ from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory
 from kseg.segment.seek import OFFSET_ENTRY, index_path
 from kseg.sidefiles.indexes import TransactionIndex
-from kseg.stores.regular_files import open_regular
+from kseg.stores.trees import open_regular
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:

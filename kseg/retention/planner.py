@@ -49,7 +49,6 @@ from kseg.sidefiles.checkpoints import (
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
-from kseg.stores.regular_files import read_regular
 from kseg.stores.windows import Buffers
 
 # The retention of a partition: limits from options or settings, the segments that they delete, and the plan.
@@ -452,7 +451,7 @@ def _cut_epochs(plan: Plan, log: LogState, start_offset: int) -> None:
         return
     path = os.path.join(log.directory, LEADER_EPOCHS)
     with errors_at(path):
-        items = list(read_leader_epochs(read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
+        items = list(read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
     if problems := problems_of(items):
         raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
     entries = entries_of(items)

@@ -24,7 +24,6 @@ from kseg.segment.files import (
 )
 from kseg.stores import trees
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, REDPANDA_NAME, UnpackError, form_of, packing_name
-from kseg.stores.regular_files import expect_named
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import local_path
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
@@ -242,7 +241,7 @@ def expand_path(path: str) -> list[str]:
     if not trees.isdir(path):
         if path != "-" and not trees.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
-        expect_named(path)
+        trees.expect_named(path)
         return [path]
     if holds_segments(path):
         return [path]

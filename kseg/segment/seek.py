@@ -26,8 +26,8 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import open_extent
 from kseg.stores.source import Source
+from kseg.stores.trees import open_extent
 
 # Determines where reading can stop: after the last wanted offset or time.
 #

@@ -34,7 +34,6 @@ from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
 from kseg.stores.extent import end_of_data
-from kseg.stores.regular_files import open_extent
 from kseg.stores.source import open_source
 
 E = TypeVar("E")
@@ -310,7 +309,7 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._extent = open_extent(path)
+        self._extent = trees.open_extent(path)
         try:
             self._first = self._extent.pread(FIRST_BYTES, 0)
             self.size = len(self._first)

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, is_system_error
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import read_limited, read_regular, regular_status
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -243,7 +242,7 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):  # opening a device may have an effect
             raise OSError(errno.EINVAL, "is no regular file", path)
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
-    regular_status(descriptor, path, "is no regular file")
+    trees.regular_status(descriptor, path, "is no regular file")
     return descriptor
 
 
@@ -263,10 +262,10 @@ def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
     """Returns the bytes and status of a regular file. Raises OSError, EFBIG if it has more than ``max_bytes`` bytes."""
     place = trees.find(path)
     if place is not None:
-        return read_regular(path, max_bytes), place.status()
+        return trees.read_regular(path, max_bytes), place.status()
     descriptor = open_file(path)
     with os.fdopen(descriptor, "rb") as file:
-        return read_limited(file, path, max_bytes), os.fstat(descriptor)
+        return trees.read_limited(file, path, max_bytes), os.fstat(descriptor)
 
 
 def read_own(path: str, max_bytes: int, directory: str) -> bytes | None:

@@ -14,7 +14,6 @@ from contextlib import closing, suppress
 from kseg.errors import PathError, errors_at
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import open_with_status
 from kseg.stores.source import read_all
 from kseg.stores.stored_object import StoredObject, shown, store_root
 
@@ -153,7 +152,7 @@ class LocalObjects(Objects):
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
-        with errors_at(path), closing(Extent(open_with_status(path)[0])) as extent:
+        with errors_at(path), closing(Extent(trees.open_with_status(path)[0])) as extent:
             return read_all(extent, start, start + length)
 
     def path(self, name: str) -> str:

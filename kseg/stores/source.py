@@ -21,7 +21,6 @@ from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
 from kseg.stores.extent import Extent, end_of_data, next_data
-from kseg.stores.regular_files import is_expected_pipe, open_with_status
 
 if TYPE_CHECKING:
     from kseg.stores.windows import ProvenBatches
@@ -488,12 +487,12 @@ def open_source(path: str) -> Source:
             if sys.stdin is None:
                 raise PathError("standard input is closed")
             return Source(Extent(seekable_descriptor(sys.stdin.buffer)), path)
-        if is_expected_pipe(path):
+        if trees.is_expected_pipe(path):
             with open(path, "rb") as pipe:
                 return Source(Extent(seekable_descriptor(pipe)), path)
         if (place := trees.find(path)) is not None:
             return place.tree.source(place.inner, path) or Source(place.open(), path)
-        descriptor, status = open_with_status(path)
+        descriptor, status = trees.open_with_status(path)
         return Source(Extent(descriptor), path, status.st_size)
 
 

@@ -40,7 +40,6 @@ from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Advance, Report
@@ -481,7 +480,7 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     known: set[bytes] = set()
     compared = 0
     with errors_at(path):
-        stream = open_regular(path)
+        stream = trees.open_regular(path)
     with stream, Pipeline(settings.jobs) as pipeline:
         missing = []
         for entry in ManifestReader(stream, path).entries():

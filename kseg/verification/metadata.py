@@ -25,7 +25,6 @@ from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores import trees
-from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.verification.partition import CheckedSegment, Rule
 from kseg.verification.report import Report
 
@@ -210,7 +209,7 @@ class TopicIdRule(Rule):
         path = os.path.join(partition.name, PARTITION_METADATA)
         found: PartitionMetadata | SideFileProblem | None = None
         try:
-            for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
+            for found in read_partition_metadata(trees.first_bytes(path, _MAX_BYTES)):
                 if isinstance(found, SideFileProblem):
                     # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
                     stops = found.code == "missing-field" or (
@@ -303,7 +302,7 @@ class MetadataLogRule(Rule):
 
         path = os.path.join(self.partition.name, segment_files.QUORUM_STATE)
         try:
-            with open_regular(path) as stream:
+            with trees.open_regular(path) as stream:
                 state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))
         except OSError as error:
             self.report.add("bad-quorum-state", path, str(error.strerror))

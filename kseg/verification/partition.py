@@ -20,7 +20,6 @@ from kseg.segment.items import Damage
 from kseg.segment.paths import packing_of, read_head
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
 from kseg.stores import trees
-from kseg.stores.regular_files import LINK
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.source import Source, open_source
 from kseg.stores.trees import Tree
@@ -112,7 +111,7 @@ def why_no_file(path: str) -> str:
     try:
         mode = trees.status(path).st_mode
         if trees.islink(path):
-            return LINK
+            return trees.LINK_REFUSAL
     except FileNotFoundError:
         return "a link that leads nowhere"
     except OSError as error:

@@ -7,7 +7,7 @@ from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.logdir.log_directory import state_by_name
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.paths import refuse_empty_pack
-from kseg.stores.regular_files import expect_named
+from kseg.stores.trees import expect_named
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.gaps import CleanerRule

@@ -22,7 +22,6 @@ from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, integer
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
-from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import named, open_source
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
@@ -453,9 +452,9 @@ class EpochRule(Rule):
                 self._missing("the file is missing")
             return
         try:
-            data = first_bytes(self._path, _FIRST_BYTES)
+            data = trees.first_bytes(self._path, _FIRST_BYTES)
             if len(data) == _FIRST_BYTES:
-                data = first_bytes(self._path, MAX_TEXT_BYTES)
+                data = trees.first_bytes(self._path, MAX_TEXT_BYTES)
         except OSError as error:
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return

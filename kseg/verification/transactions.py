@@ -21,8 +21,8 @@ from kseg.segment.times import show_span
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
 from kseg.sidefiles.producer_state import ENTRY, Abort, ProducerStateEntry, ProducerStates
-from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
+from kseg.stores.trees import first_bytes
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 

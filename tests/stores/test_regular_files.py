@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from kseg.stores import regular_files
-from kseg.stores.regular_files import expect_named, is_expected_pipe, open_extent, open_regular, read_regular
+from kseg.stores import trees
+from kseg.stores.trees import expect_named, is_expected_pipe, open_extent, open_regular, read_regular
 
 
 @pytest.fixture(autouse=True)
 def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_links", "_pipes", "_others"):
-        monkeypatch.setattr(regular_files, name, set[str]())
+        monkeypatch.setattr(trees, name, set[str]())
 
 
-@pytest.mark.parametrize("flag", [regular_files._NOFOLLOW, 0])
+@pytest.mark.parametrize("flag", [trees._NOFOLLOW, 0])
 def test_a_link_is_followed_only_if_it_was_named(flag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows has no flag for it."""
-    monkeypatch.setattr(regular_files, "_NOFOLLOW", flag)
+    monkeypatch.setattr(trees, "_NOFOLLOW", flag)
     (tmp_path / "file").write_bytes(b"bytes")
     link = tmp_path / "link"
     link.symlink_to("file")

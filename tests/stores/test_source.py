@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.stores.regular_files import open_extent
 from kseg.stores.source import FileBytes, open_source
+from kseg.stores.trees import open_extent
 
 
 def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from kseg.errors import PathError
 from kseg.stores import trees
-from kseg.stores.regular_files import open_extent, read_regular
 from kseg.stores.source import Source, open_source
-from kseg.stores.trees import VirtualLog, VirtualSideFile
+from kseg.stores.trees import VirtualLog, VirtualSideFile, open_extent, read_regular
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"

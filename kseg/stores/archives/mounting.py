@@ -14,7 +14,6 @@ from kseg.stores import trees
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import first_bytes, open_extent
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, Tree
@@ -95,7 +94,7 @@ def packed_segment_at(path: str) -> Iterator[Tree | None]:
 
     Raises KsegError if the spool cannot hold it, OSError.
     """
-    tree = _opened(open_extent(path), current_spool(), path)
+    tree = _opened(trees.open_extent(path), current_spool(), path)
     node = None if tree is None else tree.node("")
     if tree is None or node is None or node.kind != FILE:
         if tree is not None:
@@ -132,13 +131,13 @@ def _file_of(path: str) -> str | None:
 def form_at(path: str) -> str | None:
     """Returns how a file is packed, as `form_of` says; None if it is not packed or cannot be read."""
     with suppress(OSError):
-        return form_of(first_bytes(os.path.realpath(path), HEAD_BYTES))
+        return form_of(trees.first_bytes(os.path.realpath(path), HEAD_BYTES))
     return None
 
 
 def _opened_file(path: str, spool: Spool) -> Tree | None:
     try:
-        extent = open_extent(os.path.realpath(path))
+        extent = trees.open_extent(os.path.realpath(path))
     except PermissionError:
         return None  # the command reports it
     tree = _opened(extent, spool, path)

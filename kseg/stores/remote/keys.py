@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, RequestError, UnsupportedError
-from kseg.stores.regular_files import expect_named, read_regular
+from kseg.stores.trees import expect_named, read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers

@@ -24,7 +24,7 @@ from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import OUTPUT_BYTES, unpacked_bytes
-from kseg.stores.regular_files import read_regular
+from kseg.stores.trees import read_regular
 
 ROUNDS = 60
 PACK = {

@@ -17,7 +17,7 @@ from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import unpacked_bytes
-from kseg.stores.regular_files import read_regular
+from kseg.stores.trees import read_regular
 from segment.long_log import BASE_OFFSET, write_long_log
 from segment.segments import TESTDATA
 from stores.archives.packed_logs import PACK, SIZE, cut, partition

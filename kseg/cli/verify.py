@@ -26,7 +26,7 @@ from kseg.options.declaration import CONTENTS, Option
 from kseg.output import findings
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Color, Presentation, on_one_line
-from kseg.output.progress import progress_over
+from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.paths import partition_count
 from kseg.stores.archives.mounting import archives_at
@@ -123,22 +123,22 @@ def _verify(
     with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
         if progress.total is not None:
             progress.total *= options.passes
-        printer = _printer(options, presentation, sink, sort)
-        return verify(options, findings.FindingsReporter(printer, presentation.notices(), progress), open_sink, checker)
+        return verify(options, _printer(options, presentation, sink, progress, sort), open_sink, checker)
 
 
 def _printer(
-    options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None
+    options: VerifyOptions, presentation: Presentation, sink: Sink, progress: Progress, sort: str | None
 ) -> findings.FindingsPrinter:
+    outputs, least = (sink, presentation.notices(), progress), options.severity or INFO
     if presentation.form == "html":
         from kseg.report.findings import FindingsPage
 
-        return FindingsPage(sink, options.paths, options.level, options.severity or INFO)
+        return FindingsPage(*outputs, options.paths, options.level, least)
     if presentation.form == "junit":
-        return findings.JunitFindings(sink, options.fail_on, options.paths, options.severity or INFO)
+        return findings.JunitFindings(*outputs, options.fail_on, options.paths, least)
     if presentation.is_json:
-        return findings.JsonFindings(sink, sort, options.severity or INFO)
-    return findings.TextFindings(sink, presentation.color, sort, options.severity)
+        return findings.JsonFindings(*outputs, sort, least)
+    return findings.TextFindings(*outputs, presentation.color, sort, options.severity)
 
 
 def _check_codes(codes: list[str]) -> None:

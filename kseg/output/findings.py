@@ -7,8 +7,8 @@ of the findings table, for ``kseg verify --explain``.
 import os
 import textwrap
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -37,7 +37,7 @@ from kseg.output.terminal import Paint, drawn, line_width
 from kseg.quantities import plural, quoted, shell_line, shown_bytes
 from kseg.segment.paths import some, walk_path
 from kseg.stores import trees
-from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, Need, NodeStart, Report
+from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, NodeStart, Report
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
@@ -48,14 +48,35 @@ NEEDED = {
 }
 
 
-class FindingsPrinter:
-    """Base class: call `show` for each finding that `shows`, `compared` for each pair of replicas, `finish` at the end.
+class FindingsPrinter(CheckReporter):
+    """Base class: prints findings, messages and progress while a verification runs. A form has `show`, which gets each
+    finding that `shows`, and the rest of a reporter.
 
     ``least``: the lowest severity that is shown; findings below it are only counted.
     """
 
-    def __init__(self, sink: Sink, least: str = INFO) -> None:
-        self.sink, self.least = sink, least
+    def __init__(self, sink: Sink, notices: Notices, progress: Progress, least: str = INFO) -> None:
+        self.sink, self.notices, self.progress, self.least = sink, notices, progress, least
+        notices.before = progress.erase
+
+    def begin(self, path: str) -> None:
+        self.progress.at(path)
+
+    def advance(self, count: int) -> None:
+        self.progress.advance(count)
+
+    def failed(self, message: str) -> None:
+        self.notices.error(message)
+
+    def noted(self, message: str) -> None:
+        self.notices.warning(message)
+
+    def finding(self, finding: Finding) -> None:
+        if self.shows(finding.severity):
+            self.show(finding)
+
+    def show(self, finding: Finding) -> None:
+        raise NotImplementedError
 
     def shows(self, severity: str) -> bool:
         return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
@@ -65,49 +86,12 @@ class FindingsPrinter:
         return ((file, code, count) for file, code, count in report.unshown() if self.shows(severity_of(code)))
 
     def put(self, text: str) -> None:
+        self.progress.erase()
         self.sink.write(text.encode("utf-8", "surrogateescape"))
 
-    def show(self, finding: Finding) -> None:
-        raise NotImplementedError
-
-    def compared(self, comparison: Comparison) -> None:
-        raise NotImplementedError
-
-    def finish(self, report: Report, notices: Notices) -> None:
-        raise NotImplementedError
-
-
-class FindingsReporter(CheckReporter):
-    """Prints findings, messages and progress while a verification runs."""
-
-    def __init__(self, printer: FindingsPrinter, notices: Notices, progress: Progress) -> None:
-        self._printer, self._notices, self._progress = printer, notices, progress
-        notices.before = progress.erase
-
-    def begin(self, path: str) -> None:
-        self._progress.at(path)
-
-    def advance(self, count: int) -> None:
-        self._progress.advance(count)
-
-    def failed(self, message: str) -> None:
-        self._notices.error(message)
-
-    def noted(self, message: str) -> None:
-        self._notices.warning(message)
-
-    def finding(self, finding: Finding) -> None:
-        if self._printer.shows(finding.severity):
-            self._progress.erase()
-            self._printer.show(finding)
-
-    def compared(self, comparison: Comparison) -> None:
-        self._progress.erase()
-        self._printer.compared(comparison)
-
-    def finish(self, report: Report) -> None:
-        self._progress.erase()
-        self._printer.finish(report, self._notices)
+    def put_row(self, row: dict[str, Any]) -> None:
+        self.progress.erase()
+        self.sink.put_row(row)
 
 
 def extent_of(finding: Finding) -> str:
@@ -135,11 +119,14 @@ class TextFindings(FindingsPrinter):
     The summary and the next steps go to standard error.
     """
 
-    def __init__(self, sink: Sink, color: str, sort: str | None = None, least: str | None = None) -> None:
+    def __init__(
+        self, sink: Sink, notices: Notices, progress: Progress, color: str, sort: str | None = None,
+        least: str | None = None,
+    ) -> None:  # fmt: skip
         """``sort``: the field by which the table of partitions is sorted, None for no table of a few, and of many those
         with problems. ``least``: the lowest severity that is shown, None if the user did not choose one.
         """
-        super().__init__(sink, least or WARNING)
+        super().__init__(sink, notices, progress, least or WARNING)
         self._sort, self._has_shown = sort, False
         self._shows_all_partitions = least == INFO or (sort is not None and least is None)
         self._paint = Paint(color, sink.is_terminal)
@@ -180,7 +167,8 @@ class TextFindings(FindingsPrinter):
             text += f"; {agreed} agrees, the first difference is at offset {comparison.diverge_at}"
         self.put(f"{on_one_line(place)}: {text}\n")
 
-    def finish(self, report: Report, notices: Notices) -> None:
+    def finish(self, report: Report) -> None:
+        notices = self.notices
         self._draw()
         for file, code, count in self.unshown(report):
             self.put(f"{on_one_line(file)}: {count} more of {code}\n")
@@ -197,7 +185,18 @@ class TextFindings(FindingsPrinter):
             notices.warning(f"next: {more}; --format json lists all")
         if report.needs:
             notices.warning("needed from outside:")
-            _show_needs(report.needs, notices)
+        # The preconditions of repairs, with codes and places; below a decision the command that carries it out.
+        for name, found in groupby(report.needs, key=lambda need: need.needs):
+            of_name = list(found)
+            for need in of_name[:NEXT_STEPS]:
+                how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == FROM_REPLICA else ""
+                notices.warning(f"{NEEDED[name]}{how}, for {_some(need.codes)}:", quoted(need.path))
+                if need.argv:
+                    removes = f", which removes {plural(need.removed, 'record', 'records')}" if need.removed else ""
+                    notices.warning(f"one way{removes}:", shell_line(need.argv))
+            if len(of_name) > NEXT_STEPS:
+                more = plural(len(of_name) - NEXT_STEPS, "more place", "more places")
+                notices.warning(f"{NEEDED[name]}: {more}")
 
     def _put_partitions(self, partitions: list[dict[str, Any]]) -> None:
         """Prints the table of partitions, if it was asked for or there are many."""
@@ -211,21 +210,6 @@ class TextFindings(FindingsPrinter):
             table.add(partition, is_listed=self._shows_all_partitions or has_problems)
         between = "\n" if self._has_shown else ""
         self.put(between + table.text())
-
-
-def _show_needs(needs: list[Need], notices: Notices) -> None:
-    """Shows the preconditions of repairs, with codes and places; below a decision the command that carries it out."""
-    for name, found in groupby(needs, key=lambda need: need.needs):
-        of_name = list(found)
-        for need in of_name[:NEXT_STEPS]:
-            how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == FROM_REPLICA else ""
-            notices.warning(f"{NEEDED[name]}{how}, for {_some(need.codes)}:", quoted(need.path))
-            if need.argv:
-                removes = f", which removes {plural(need.removed, 'record', 'records')}" if need.removed else ""
-                notices.warning(f"one way{removes}:", shell_line(need.argv))
-        if len(of_name) > NEXT_STEPS:
-            more = plural(len(of_name) - NEXT_STEPS, "more place", "more places")
-            notices.warning(f"{NEEDED[name]}: {more}")
 
 
 def _abort_lines(finding: Finding) -> str:
@@ -368,54 +352,47 @@ def put_explanations(codes: Iterable[str], form: str, sink: Sink, color: str) ->
     paint = Paint(color, sink.is_terminal)
     for i, code in enumerate(codes):
         kind = KINDS[code]
-        text = _explanation_panel(code, kind, paint) if sink.is_terminal else "\n" * (i > 0) + _lines(code, kind, paint)
-        sink.write(text.encode())
+        repair = f"To repair: {kind.repair}" if kind.repair else ""
+        parts, tone = [part for part in (*texts_of(code), repair, needs_of(kind)) if part], COLORS[kind.severity]
+        if sink.is_terminal:
+            from rich.console import Group
+            from rich.panel import Panel
+            from rich.text import Text
 
-
-def _paragraphs(code: str, kind: Kind) -> list[str]:
-    repair = f"To repair: {kind.repair}" if kind.repair else ""
-    return [part for part in (*texts_of(code), repair, needs_of(kind)) if part]
-
-
-def _lines(code: str, kind: Kind, paint: Paint) -> str:
-    lines = [f"{paint(code, bold=True)} ({paint(kind.severity, COLORS[kind.severity])})"]
-    for part in _paragraphs(code, kind):
-        lines += textwrap.wrap(part, PIPED_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join(lines) + "\n"
-
-
-def _explanation_panel(code: str, kind: Kind, paint: Paint) -> str:
-    from rich.console import Group
-    from rich.panel import Panel
-    from rich.text import Text
-
-    color = COLORS[kind.severity]
-    title = Text.assemble((code, "bold"), " (", (kind.severity, color), ")")
-    body = Group(*map(Text, _paragraphs(code, kind)))
-    return drawn(Panel(body, title=title, title_align="left", border_style=color), paint.is_on)
+            title = Text.assemble((code, "bold"), " (", (kind.severity, tone), ")")
+            panel = Panel(Group(*map(Text, parts)), title=title, title_align="left", border_style=tone)
+            sink.write(drawn(panel, paint.is_on).encode())
+            continue
+        if i:
+            sink.put("")
+        sink.put(f"{paint(code, bold=True)} ({paint(kind.severity, tone)})")
+        for part in parts:
+            for line in textwrap.wrap(part, PIPED_WIDTH - 2, break_on_hyphens=False):
+                sink.put(f"  {line}")
 
 
 class JsonFindings(FindingsPrinter):
     """Prints one object per line; the last one is the summary. ``sort``: the field by which partitions are sorted."""
 
-    def __init__(self, sink: Sink, sort: str | None = None, least: str = INFO) -> None:
-        super().__init__(sink, least)
-        self._sort = sort
+    def __init__(
+        self, sink: Sink, notices: Notices, progress: Progress, sort: str | None, least: str = INFO
+    ) -> None:  # fmt: skip
+        super().__init__(sink, notices, progress, least)
+        self._sort = sort or "name"
 
     def show(self, finding: Finding) -> None:
-        self.sink.put_row(finding_row(finding))
+        self.put_row(finding_row(finding))
 
     def compared(self, comparison: Comparison) -> None:
-        self.sink.put_row(comparison_row(comparison))
+        self.put_row(comparison_row(comparison))
 
-    def finish(self, report: Report, notices: Notices) -> None:
+    def finish(self, report: Report) -> None:
         for file, code, count in self.unshown(report):
-            self.sink.put_row({"type": "omitted", "code": code, "file": name_value(file), "count": count})
+            self.put_row({"type": "omitted", "code": code, "file": name_value(file), "count": count})
         totals = report.totals
-        if totals.partitions:
-            for partition in sorted_rows(totals.partitions, self._sort or "name"):
-                self.sink.put_row(partition)
-        self.sink.put_row(
+        for partition in sorted_rows(totals.partitions, self._sort):
+            self.put_row(partition)
+        self.put_row(
             {
                 "type": "summary",
                 **fields_of(totals, "files", "bytes", "batches", "records", "errors", "warnings", "infos"),
@@ -488,74 +465,43 @@ def _assigned(partitions: list[AssignedPartition]) -> list[dict[str, object]]:
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
 
 
-@dataclass(slots=True)
-class _Case:
-    """Findings of one code in one file, as lines; empty if the case succeeds."""
-
-    name: str
-    code: str = ""
-    lines: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Suite:
-    cases: dict[tuple[str, str], _Case] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 class JunitFindings(FindingsPrinter):
     """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails."""
 
-    def __init__(self, sink: Sink, fail_on: str, paths: Iterable[str], least: str = INFO) -> None:
-        super().__init__(sink, least)
+    def __init__(
+        self, sink: Sink, notices: Notices, progress: Progress, fail_on: str, paths: Iterable[str], least: str = INFO
+    ) -> None:
+        super().__init__(sink, notices, progress, least)
         self._fails = {ERROR} if fail_on == ERROR else {ERROR, WARNING}
         self._paths = paths
-        self._suites: dict[str, _Suite] = {}
+        self._suites: defaultdict[str, tuple[dict[tuple[str, str], list[str]], list[str]]]
+        self._suites = defaultdict(lambda: ({}, []))
+        """By folder: the cases, which are the lines of findings by file and code, and ("", no lines) for success; and
+        the notes."""
         self._began = time.time()
 
     def show(self, finding: Finding) -> None:
-        suite, name = self._place(finding.file)
+        folder, name = _folder_and_name(finding.file)
+        cases, notes = self._suites[folder]
         position = "" if finding.position is None else f"position {finding.position}: "
         line = f"{position}{finding.message}{extent_of(finding)}"
-        if finding.severity not in self._fails:
-            suite.notes.append(f"{name}: {finding.severity}: {finding.code}: {line}")
-            return
-        case = suite.cases.setdefault((name, finding.code), _Case(f"{name}: {finding.code}", finding.code))
-        case.lines.append(line)
+        if finding.severity in self._fails:
+            cases.setdefault((name, finding.code), []).append(line)
+        else:
+            notes.append(f"{name}: {finding.severity}: {finding.code}: {line}")
 
     def compared(self, comparison: Comparison) -> None:
-        suite = self._suites.setdefault(comparison.path, _Suite())
+        cases, notes = self._suites[comparison.path]
         if not comparison.different:
-            suite.cases.setdefault(("against", ""), _Case(f"against {comparison.other}"))
+            cases[f"against {comparison.other}", ""] = []
         text = f"{comparison.same} same, {comparison.different} different, {comparison.only_here} only here, "
-        suite.notes.append(f"records against {comparison.other}: {text}{comparison.only_there} only there")
+        notes.append(f"records against {comparison.other}: {text}{comparison.only_there} only there")
 
-    def finish(self, report: Report, notices: Notices) -> None:
+    def finish(self, report: Report) -> None:
         for file, code, count in self.unshown(report):
-            suite, name = self._place(file)
-            suite.notes.append(f"{name}: {count} more of {code}")
-        self._add_sound_files()
-        for failure in report.failures:
-            self._suites.setdefault("kseg verify", _Suite()).cases[failure, "error"] = _Case(
-                failure, "error", [failure]
-            )
-        self.sink.write(b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._began))
-        for number, (name, suite) in enumerate(self._suites.items()):
-            self._put_suite(number, name, suite, stamp)
-        self.sink.write(b"</testsuites>\n")
-        self.sink.flush()
-        show_totals(report, notices, self.least)
-
-    def _place(self, path: str) -> tuple[_Suite, str]:
-        """Returns the suite of a file or directory, and its name there."""
-        is_directory = trees.isdir(path) or path == "-"
-        folder = path if is_directory else os.path.dirname(path) or "."
-        name = "directory" if is_directory else os.path.basename(path)
-        return self._suites.setdefault(folder, _Suite()), name
-
-    def _add_sound_files(self) -> None:
-        failed = {(folder, name) for folder, suite in self._suites.items() for name, _ in suite.cases}
+            folder, name = _folder_and_name(file)
+            self._suites[folder][1].append(f"{name}: {count} more of {code}")
+        failed = {(folder, name) for folder, (cases, _) in self._suites.items() for name, _ in cases}
         for path in self._paths:
             try:
                 files = [file.path for file in walk_path(path)]
@@ -565,32 +511,44 @@ class JunitFindings(FindingsPrinter):
                 folder = file if file == "-" else os.path.dirname(file) or "."
                 name = "standard input" if file == "-" else os.path.basename(file)
                 if (folder, name) not in failed:
-                    self._suites.setdefault(folder, _Suite()).cases[name, ""] = _Case(name)
+                    self._suites[folder][0][name, ""] = []
+        for failure in report.failures:
+            self._suites["kseg verify"][0][failure, "error"] = [failure]
+        self.put('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
+        for number, folder in enumerate(self._suites):
+            self._put_suite(number, folder)
+        self.put("</testsuites>\n")
+        self.sink.flush()
+        show_totals(report, self.notices, self.least)
 
-    def _put_suite(self, number: int, name: str, suite: _Suite, stamp: str) -> None:
-        failures = sum(bool(case.code) and case.code != "error" for case in suite.cases.values())
-        errors = sum(case.code == "error" for case in suite.cases.values())
+    def _put_suite(self, number: int, folder: str) -> None:
         from socket import gethostname  # other forms of the findings do not need it
 
-        host = _xml(gethostname()) or "localhost"
+        cases, notes = self._suites[folder]
+        errors = sum(code == "error" for _, code in cases)
+        failures = sum(bool(code) for _, code in cases) - errors
+        host, stamp = _xml(gethostname()) or "localhost", time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._began))
         self.put(
-            f'<testsuite id="{number}" package="kseg" name="{_xml(name)}" hostname="{host}" timestamp="{stamp}" '
-            f'tests="{len(suite.cases)}" failures="{failures}" errors="{errors}" time="0">\n<properties/>\n'
+            f'<testsuite id="{number}" package="kseg" name="{_xml(folder)}" hostname="{host}" timestamp="{stamp}" '
+            f'tests="{len(cases)}" failures="{failures}" errors="{errors}" time="0">\n<properties/>\n'
         )
-        for case in suite.cases.values():
-            self._put_case(name, case)
-        self.put(f"<system-out>{_xml(chr(10).join(suite.notes), False)}</system-out>\n<system-err/>\n</testsuite>\n")
+        for (name, code), lines in cases.items():
+            kind = KINDS.get(code)
+            head = f'<testcase classname="{_xml(folder)}" name="{_xml(f"{name}: {code}" if kind else name)}" time="0"'
+            if not code:
+                self.put(head + "/>\n")
+                continue
+            body = "\n".join(filter(None, [*lines, *((*texts_of(code), kind.repair) if kind else ())]))
+            tag, message = "failure" if kind else "error", _xml(lines[0])
+            self.put(f'{head}>\n<{tag} type="{code}" message="{message}">{_xml(body, False)}</{tag}>\n</testcase>\n')
+        self.put(f"<system-out>{_xml(chr(10).join(notes), False)}</system-out>\n<system-err/>\n</testsuite>\n")
 
-    def _put_case(self, classname: str, case: _Case) -> None:
-        head = f'<testcase classname="{_xml(classname)}" name="{_xml(case.name)}" time="0"'
-        if not case.code:
-            self.put(head + "/>\n")
-            return
-        kind = KINDS.get(case.code)
-        lines = [*case.lines, *([*texts_of(case.code), kind.repair] if kind else [])]
-        tag = "error" if case.code == "error" else "failure"
-        body = _xml("\n".join(filter(None, lines)), False)
-        self.put(f'{head}>\n<{tag} type="{case.code}" message="{_xml(case.lines[0])}">{body}</{tag}>\n</testcase>\n')
+
+def _folder_and_name(path: str) -> tuple[str, str]:
+    """Returns the suite of a file or directory, and its name there."""
+    if trees.isdir(path) or path == "-":
+        return path, "directory"
+    return os.path.dirname(path) or ".", os.path.basename(path)
 
 
 def _xml(text: str, is_attribute: bool = True) -> str:

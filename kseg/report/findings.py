@@ -14,6 +14,7 @@ from kseg.kernel.layout import headers as fields
 from kseg.logdir.log_directory import BrokerState, LogDirectory, directory_around
 from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
+from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.positioned import read_at
 from kseg.quantities import plural, shell_line, shown_bytes
@@ -149,8 +150,10 @@ _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 class FindingsPage(FindingsPrinter):
     """Collects all findings, and writes the page at the end. ``paths``: those of the command line."""
 
-    def __init__(self, sink: Sink, paths: tuple[str, ...], level: str, least: str = INFO) -> None:
-        super().__init__(sink, least)
+    def __init__(
+        self, sink: Sink, notices: Notices, progress: Progress, paths: tuple[str, ...], level: str, least: str = INFO
+    ) -> None:
+        super().__init__(sink, notices, progress, least)
         self._paths, self._level = paths, level
         self._findings: list[dict[str, Any]] = []
         self._places: dict[str, int] = {}
@@ -186,7 +189,7 @@ class FindingsPage(FindingsPrinter):
     def compared(self, comparison: "Comparison") -> None:
         self._comparisons.append(comparison_row(comparison))
 
-    def finish(self, report: Report, notices: Notices) -> None:
+    def finish(self, report: Report) -> None:
         for path in self._paths:
             for part in _parts(path):
                 self._place(part)
@@ -208,9 +211,10 @@ class FindingsPage(FindingsPrinter):
             "kseg verify", verdict, tone, [on_one_line(path) for path in self._paths],
             _cards(report, self._counts), _next_steps(report), data, notes,
         )  # fmt: skip
+        self.progress.erase()
         self.sink.write(page_bytes(page))
         self.sink.flush()
-        show_totals(report, notices, self.least)
+        show_totals(report, self.notices, self.least)
 
     def _place(self, directory: str) -> int:
         """Returns the number of a directory with findings, or of a partition without any."""

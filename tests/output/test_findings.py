@@ -10,6 +10,7 @@ import pytest
 from kseg.findings.table import KINDS
 from kseg.output.findings import TextFindings, put_explanations, show_totals
 from kseg.output.notices import Color, Notices
+from kseg.output.progress import Progress
 from kseg.verification.report import Finding, Report
 from output.feeding import MemorySink
 
@@ -24,10 +25,10 @@ FINDINGS = [
 
 def shown(is_terminal: bool, count: int = 3) -> list[str]:
     sink: Any = MemorySink(is_terminal)
-    printer = TextFindings(sink, "auto")
+    printer = TextFindings(sink, Notices(quiet=True), Progress(None, True), "auto")
     for finding in FINDINGS[:count]:
         printer.show(finding)
-    printer.finish(Report(lambda _: None), Notices(quiet=True))
+    printer.finish(Report(lambda _: None))
     lines: list[str] = sink.lines
     return lines
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kseg.findings.table import KINDS
 from kseg.output.findings import JunitFindings
 from kseg.output.notices import Notices
+from kseg.output.progress import Progress
 from kseg.output.sink import open_sink
 from kseg.verification.report import Comparison, Finding, Report
 
@@ -34,11 +35,11 @@ ALLOWED = {
 def report_of(folder: Path, findings: list[Finding], fail_on: str = "error", paths: tuple[str, ...] = ()) -> bytes:
     target = folder / "report.xml"
     with open_sink(str(target)) as sink:
-        printer = JunitFindings(sink, fail_on, paths)
+        printer = JunitFindings(sink, Notices(quiet=True), Progress(None, True), fail_on, paths)
         report = Report(printer.show)
         for finding in findings:
             report.add(finding.code, finding.file, finding.message, finding.position, finding.length, finding.offset)
-        printer.finish(report, Notices(quiet=True))
+        printer.finish(report)
     return target.read_bytes()
 
 
@@ -99,9 +100,9 @@ def test_nothing_at_all(tmp_path: Path) -> None:
 def test_a_comparison_is_a_case(tmp_path: Path) -> None:
     target = tmp_path / "report.xml"
     with open_sink(str(target)) as sink:
-        printer = JunitFindings(sink, "error", ())
+        printer = JunitFindings(sink, Notices(quiet=True), Progress(None, True), "error", ())
         printer.compared(Comparison("a-0", "b-0", same=4))
-        printer.finish(Report(printer.show), Notices(quiet=True))
+        printer.finish(Report(printer.show))
     root = ElementTree.fromstring(target.read_bytes())
     assert_fits(root)
     assert [case.get("name") for case in root.iter("testcase")] == ["against b-0"]

@@ -10,6 +10,7 @@ import pytest
 from kseg.findings.table import KINDS, texts_of
 from kseg.output.findings import TextFindings
 from kseg.output.notices import Notices
+from kseg.output.progress import Progress
 from kseg.output.sink import open_sink
 from kseg.verification import repairs
 from kseg.verification.repairs import MAX_STEPS, Repairs
@@ -204,7 +205,7 @@ def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
     report = Report(lambda _: None)
     report.steps, report.needs = repairs.steps(), repairs.needs()
     with contextlib.redirect_stderr(errors), open_sink(str(logs / "out")) as sink:
-        TextFindings(sink, "never").finish(report, Notices("never"))
+        TextFindings(sink, Notices("never"), Progress(None, True), "never").finish(report)
     place = logs / "a-0"
     assert errors.getvalue().splitlines()[-12:] == [
         "kseg: a decision, for undecodable-records:",

@@ -1,29 +1,32 @@
 """``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.command import ChangeOptions, Failures, Messages
+from kseg.changes.disk_space import PlanTotals
+from kseg.changes.driver.command import ChangeOptions, Failures, Messages, Outcome
+from kseg.changes.plan import CREATE
 from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.logdir.server_properties import ServerProperties
 from kseg.options.declaration import given_in, refuse
-from kseg.output.changes import CarvedTable, RebuildPrinter, plan_printer
-from kseg.output.notices import Presentation, on_one_line
+from kseg.output.changes import CarvedTable, next_steps, plan_printer, summary_row
+from kseg.output.notices import Notices, Presentation, on_one_line, put_line
 from kseg.output.progress import Progress
-from kseg.output.sink import STANDARD_OUTPUT, open_report, open_sink
+from kseg.output.sink import STANDARD_OUTPUT, Sink, open_report, open_sink
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner, check_one_topic
@@ -34,10 +37,11 @@ from kseg.stores.remote.recognition import is_topic
 from kseg.stores.stored_object import is_url, shown
 
 if TYPE_CHECKING:
-    from kseg.recovery.remote import RebuiltPartition
+    from kseg.recovery.remote import RebuiltPartition, UnusedSegment
 
 MAX_PAIRS = 5
 """Pairs of logs that messages name; JSON has all."""
+_MAX_LEFT_OUT = 5
 _IMPLY_SALVAGE = ("--from-replica", "--records", "--drop-undecodable", "--drop-batch")
 
 
@@ -114,8 +118,6 @@ def _recover_from_remote(
     Raises RequestError if no partition is selected, UsageError if an option for one topic meets several.
     """
     store, output_name = options.from_remote or "", change.output or ""
-    notices = presentation.notices()
-    failures = Failures(notices)
     from kseg.recovery.remote import Rebuild  # few recoveries read remote storage
     from kseg.stores.remote.keys import private_keys
     from kseg.stores.remote.segment import open_storage
@@ -127,26 +129,26 @@ def _recover_from_remote(
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "store": store, "topics": list(options.topics), "logs": next(iter(paths), None),
         "newCluster": options.new_cluster, "topicId": options.topic_id, "name": options.name,
         "resetEpochs": options.resets_epochs,
     }  # fmt: skip
+    notices = presentation.notices()
     with open_report(change.is_dry, notices.error) as sink:
-        printer = RebuildPrinter(
-            sink, notices, facts | {"output": shown(output_name)}, change.is_dry, presentation.is_json
-        )
-        printer.left_out([left.row("") for left in rebuild.left_out])
+        of_printer = facts | {"output": shown(output_name)}
+        printer = RebuildPrinter(sink, notices, of_printer, change.is_dry, presentation.is_json)
+        printer.left_out(rebuild.left_out)
         if change.is_dry:
             for outcome in rebuild.plans():
-                _show(outcome, shown(output_name), printer, failures)
+                printer.show(outcome, shown(output_name))
         else:
             with _output(output_name, facts, change.takes_lock) as output:
                 for outcome in rebuild.carry_out(output):
-                    _show(outcome, output.directory, printer, failures)
-        printer.finish(failures.errors)
+                    printer.show(outcome, output.directory)
+        printer.finish()
     would_change = change.is_dry and bool(printer.totals.names)
-    return max(failures.status, int(printer.damage_remains or would_change))
+    return max(printer.failures.status, int(printer.damage_remains or would_change))
 
 
 def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractContextManager[ResumableOutput]:
@@ -158,24 +160,90 @@ def _output(place: str, facts: dict[str, object], takes_lock: bool) -> AbstractC
     return resumable_store_output(UrlObjects(place), current_spool().directory, facts)
 
 
-def _show(outcome: "RebuiltPartition", output: str, printer: RebuildPrinter, failures: Failures) -> None:
-    directory = os.path.join(output, outcome.name)
-    if outcome.error is not None:
-        failures.add(outcome.error, directory)
-        return
-    found, built = outcome.selection, outcome.rebuilt
-    row = {
-        "directory": directory, "topicId": outcome.topic_id, "logStartOffset": outcome.log_start,
-        "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch, "segments": built.segments,
-        "newBytes": built.size, "wasThere": outcome.was_done,
-    }  # fmt: skip
-    if found is None:
-        printer.show(row, True, False, (), (), (), built.damage)
-        return
-    holes = [(hole.first, hole.last) for hole in found.holes]
-    is_made = bool(found.pieces or found.local)
-    left_out = [left.row(directory) for left in found.left_out]
-    printer.show(row, is_made, found.is_deleted, left_out, found.remarks, holes, built.damage)
+class RebuildPrinter:
+    """Prints text, or one object per line, of which the last is the summary.
+
+    ``facts``: the request's, and its ``output``. ``totals``: of the partitions made. ``damage_remains``: offsets or
+    partitions are missing. ``failures``: the errors of the others.
+    """
+
+    def __init__(self, sink: Sink, notices: Notices, facts: dict[str, Any], is_dry: bool, is_json: bool) -> None:
+        self._sink, self._notices, self._facts = sink, notices, facts
+        self._is_dry, self._is_json = is_dry, is_json
+        self._last_epoch = 0
+        self.totals, self.failures = PlanTotals(actions=Counter(create=0)), Failures(notices)
+        self.damage_remains = self._has_changed = False
+
+    def show(self, outcome: "RebuiltPartition", output: str) -> None:
+        """Prints a partition in the directory ``output``, and its problems on standard error."""
+        directory, totals = os.path.join(output, outcome.name), self.totals
+        if outcome.error is not None:
+            self.failures.add(outcome.error, directory)
+            return
+        found, built = outcome.selection, outcome.rebuilt
+        is_made = bool(outcome.was_done or found.pieces or found.local)
+        self.damage_remains |= bool(found.holes or built.damage) or not (is_made or found.is_deleted)
+        self._last_epoch = max(self._last_epoch, built.last_epoch)
+        if not outcome.was_done:
+            totals.new_bytes += built.size
+        if is_made:
+            totals.names.add(directory)
+            totals.actions[CREATE] += 1
+            self._has_changed |= not outcome.was_done and not self._is_dry
+            self._put(outcome, directory)
+        elif not self._is_json:
+            self._notices.warning(f"{directory}: not created: remote storage has no live segment of it")
+        self.left_out(found.left_out, directory)
+        for text in found.remarks:
+            self._notices.warning(f"{directory}: {text}")
+        for hole in found.holes:
+            totals.gaps.append((directory, hole.first, hole.last))
+            totals.missing_offsets += hole.last - hole.first + 1
+            offsets = f"offsets {hole.first} to {hole.last}"
+            self._notices.warning(f"{directory}: {offsets} are missing: no segment holds them")
+        for text in built.damage:
+            self._notices.warning(f"{directory}: {text}")
+
+    def _put(self, outcome: "RebuiltPartition", directory: str) -> None:
+        built = outcome.rebuilt
+        if self._is_json:
+            self._sink.put_row({
+                "type": "rebuilt", "directory": name_value(directory), "topicId": outcome.topic_id,
+                "logStartOffset": outcome.log_start, "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch,
+                "segments": built.segments, "newBytes": built.size, "wasThere": outcome.was_done,
+            })  # fmt: skip
+            return
+        made = "would be created" if self._is_dry else "exists already" if outcome.was_done else "created"
+        text = f"{directory}: {made}: offsets {outcome.log_start} to {built.end - 1}"
+        if not self._is_dry:
+            text += f", {plural(built.segments, 'segment', 'segments')}, {built.size} bytes"
+        self._sink.put(on_one_line(text))
+
+    def left_out(self, found: "Sequence[UnusedSegment]", directory: str = "") -> None:
+        """Prints segments that are not used. ``directory``: of the rebuilt partition, "" for none."""
+        for left in found if self._is_json else found[:_MAX_LEFT_OUT]:
+            if self._is_json:
+                row = {"type": "left", "directory": name_value(directory)}
+                row |= fields_of(left, "first_offset", "last_offset")
+                self._sink.put_row(row | {"from": name_value(left.path), "reason": left.reason})
+            else:
+                offsets = f"offsets {left.first_offset} to {left.last_offset}"
+                self._notices.warning(f"left out: {offsets} of {left.path}: {left.reason}")
+        if not self._is_json and len(found) > _MAX_LEFT_OUT:
+            self._notices.warning(f"left out: {len(found) - _MAX_LEFT_OUT} more segments; --format json lists all")
+
+    def finish(self) -> None:
+        """Prints the summary, or the remaining steps."""
+        if self._is_json:
+            self.totals.peak_bytes = self.totals.new_bytes
+            outcome = Outcome(
+                has_changed=self._has_changed, damage_remains=self.damage_remains, errors=self.failures.errors
+            )
+            self._sink.put_row(summary_row(self.totals, outcome, self._is_dry))
+        self._sink.flush()
+        if not self._is_json and not self._is_dry and self.totals.names and not self._notices.is_quiet:
+            for line in next_steps(self._facts, self._last_epoch):
+                put_line(line)
 
 
 @click.command("recover", cls=Command)
@@ -208,19 +276,19 @@ def command(
             from kseg.recovery.metadata_log import MetadataSnapshotPlanner
 
             return run_change(paths, partial(MetadataSnapshotPlanner, options), change, presentation).exit_status
-        make_planner = partial(RecoveryPlanner, options, make_checks=partial(_recovery_checks, options.server))
+
+        def make_checks() -> Checks:
+            from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
+
+            return RecoveryChecks(options.server)
+
+        make_planner = partial(RecoveryPlanner, options, make_checks=make_checks)
         with usage_errors():
             if options.topic_id or options.name:
                 check_one_topic(paths, "the paths are of several topics")
             if options.records is not None:
                 make_planner = partial(make_planner, write_records=_RecordsFile(options.records, paths).write)
         return run_change(paths, make_planner, change, presentation).exit_status
-
-
-def _recovery_checks(server: ServerProperties | None) -> Checks:
-    from kseg.verification.repairs import RecoveryChecks  # most recoveries start without them
-
-    return RecoveryChecks(server)
 
 
 class _RecordsFile:

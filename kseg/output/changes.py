@@ -16,10 +16,9 @@ from kseg.changes.driver.command import Outcome, Recording
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE, Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.errors import KsegError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import Notices, Presentation, on_one_line, put_line
+from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
@@ -34,22 +33,6 @@ class PlanLine(NamedTuple):
     color: str = "cyan"
     origin: str = ""
     reason: str = ""
-
-
-def plan_tree(directory: str, entries: Iterable[PlanLine], is_colored: bool) -> str:
-    """Returns the tree as text. All names must be printable."""
-    from rich.console import Group
-    from rich.text import Text
-    from rich.tree import Tree
-
-    tree = Tree(Text(directory, "bold"))
-    for entry in entries:
-        lines = [Text(entry.text)]
-        if entry.action:
-            lines = [Text.assemble((f"{entry.action:<8}", f"bold {entry.color}"), " ", entry.text)]
-        lines += [Text(note, "dim") for note in (entry.origin, entry.reason) if note]
-        tree.add(Group(*lines))
-    return drawn(tree, is_colored)
 
 
 COLUMNS = 80
@@ -122,14 +105,18 @@ class PlanPrinter:
         return not self._is_dry and bool(self.totals.names)
 
     def applied(self, change: Change | None = None, directory: str = "") -> None:
-        for shown in self._taken(directory):
-            self.totals.append(shown)
+        self._count(self.totals, directory)
         if change is not None and change.kept:
             self.totals.kept.append(change.kept)
 
     def not_applied(self, directory: str = "") -> None:
-        for shown in self._taken(directory):
-            self.undone.append(shown)
+        self._count(self.undone, directory)
+
+    def _count(self, totals: PlanTotals, directory: str) -> None:
+        """Adds the plan of a directory, or all shown plans, to the totals."""
+        for key in [directory] if directory else [*self._shown]:
+            if key in self._shown:
+                totals.append(self._shown.pop(key))
 
     def summary(self, partition: Row, segments: Iterable[Row]) -> None:
         self.totals.peak_bytes = max(self.totals.peak_bytes, partition.get("peakBytes", 0))
@@ -143,21 +130,13 @@ class PlanPrinter:
         self.notices.before = progress.erase
         return progress
 
-    def _taken(self, directory: str) -> list[PlanTotals]:
-        keys = [key for key in self._shown if not directory or key == directory]
-        return [self._shown.pop(key) for key in keys]
-
     def finish(self, outcome: Outcome) -> None:
         """Prints the totals, with what the run has found out."""
         self.not_applied()
         self.sink.flush()
-        self._finish(outcome)
-
-    def _finish(self, outcome: Outcome) -> None:
-        raise NotImplementedError
 
     def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
-        raise NotImplementedError
+        """Prints the steps of a plan."""
 
     def _put_facts(self, plan: Plan) -> None:
         """Prints the facts of a plan; in the text form they are messages on standard error."""
@@ -199,24 +178,32 @@ class TextPlans(PlanPrinter):
             self._write(line for line, _ in self._waiting)
             self._waiting = None
 
-    def finish(self, outcome: Outcome) -> None:
-        for _, text in self._waiting or ():
-            self._write(text)
-        self._waiting = []
-        super().finish(outcome)
-
     def _text(self, plan: Plan, totals: PlanTotals) -> list[str]:
         directory = on_one_line(plan.directory)
         total = f"In all: {_removed(plan, totals)}; disk space needed: {shown_bytes(totals.peak_bytes)}"
         if self.sink.is_terminal:
-            return plan_tree(directory, [*self._entries(plan), PlanLine("", total)], self._paint.is_on).splitlines()
+            from rich.console import Group
+            from rich.text import Text
+            from rich.tree import Tree
+
+            tree = Tree(Text(directory, "bold"))
+            for entry in (*self._entries(plan), PlanLine("", total)):
+                head = Text(entry.text)
+                if entry.action:
+                    head = Text.assemble((f"{entry.action:<8}", f"bold {entry.color}"), " ", entry.text)
+                tree.add(Group(head, *(Text(note, "dim") for note in (entry.origin, entry.reason) if note)))
+            return drawn(tree, self._paint.is_on).splitlines()
         lines = [directory]
         for entry in self._entries(plan):
-            lines += self._entry_lines(entry)
+            action = f"{self._paint(f'{entry.action:<8}', entry.color, bold=True)} " if entry.action else ""
+            lines.append(f"  {action}{entry.text}".rstrip())
+            reason = textwrap.wrap(entry.reason, COLUMNS - 11, break_on_hyphens=False)
+            notes = [entry.origin] * bool(entry.origin) + reason  # paths are not wrapped
+            lines += [" " * 11 + note for note in notes]
         return lines + textwrap.wrap(total, COLUMNS, initial_indent="  ", subsequent_indent="  ")
 
     def _entries(self, plan: Plan) -> Iterator[PlanLine]:
-        before, groups = "", _grouped(plan.steps)
+        before, groups = "", [list(group) for _, group in groupby(plan.steps, _kind_of)]
         for group in groups[:MAX_STEPS]:
             step, reason = group[0], _reason(group[0])
             text = f"{on_one_line(_names(group))} {_sizes(group)}".rstrip()
@@ -233,19 +220,15 @@ class TextPlans(PlanPrinter):
                 "", f"... and {plural(len(plan.from_replica) - MAX_STEPS, 'range', 'ranges')} of offsets more"
             )
 
-    def _entry_lines(self, entry: PlanLine) -> list[str]:
-        if not entry.action:
-            return [f"  {entry.text}"]
-        head = f"  {self._paint(f'{entry.action:<8}', entry.color, bold=True)} {entry.text}".rstrip()
-        reason = textwrap.wrap(entry.reason, COLUMNS - 11, break_on_hyphens=False)
-        notes = [entry.origin] * bool(entry.origin) + reason  # paths are not wrapped
-        return [head, *(" " * 11 + line for line in notes)]
-
     def _write(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.sink.put(line)
 
-    def _finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome) -> None:
+        for _, text in self._waiting or ():
+            self._write(text)
+        self._waiting = []
+        super().finish(outcome)
         totals, notices, status = self.totals, self.notices, outcome.exit_status
         if alone := outcome.left_alone:
             notices.warning(f"not damaged, left as they are: {plural(len(alone), 'partition', 'partitions')}")
@@ -295,10 +278,8 @@ class CarvedTable(PlanPrinter):
             cells = name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by
             self._lines.append(tuple(map(on_one_line, cells)))
 
-    def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
-        pass
-
-    def _finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome) -> None:
+        super().finish(outcome)
         widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
         for line in self._lines if len(self._lines) > 1 else ():
             cells = [
@@ -328,7 +309,8 @@ class JsonPlans(PlanPrinter):
             }
             self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
 
-    def _finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome) -> None:
+        super().finish(outcome)
         self.sink.put_row(summary_row(self.totals, outcome, self._is_dry) | self._more)
         self.sink.flush()
 
@@ -384,22 +366,11 @@ def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
     return row
 
 
-def _grouped(steps: list[Step]) -> list[list[Step]]:
-    """Groups consecutive steps that share one line: files of one segment with the same action and reason."""
-    groups: list[list[Step]] = []
-    for step in steps:
-        if groups and _kind_of(step) == _kind_of(groups[-1][0]) and not (step.removed or groups[-1][0].removed):
-            groups[-1].append(step)
-        else:
-            groups.append([step])
-    return groups
-
-
-def _kind_of(step: Step) -> tuple[str, ...]:
-    """Returns the key by which steps are grouped."""
+def _kind_of(step: Step) -> tuple[object, ...]:
+    """Returns the key of steps that share one line: files of one segment with the same action and reason."""
     stem, dot, suffixes = step.file.partition(".")
-    if not (stem.isascii() and stem.isdigit()) or not dot or step.action in (TRUNCATE, EXTEND):
-        return (step.action, step.file)
+    if step.removed or not (stem.isascii() and stem.isdigit()) or not dot or step.action in (TRUNCATE, EXTEND):
+        return (step.action, step.file, id(step) if step.removed else None)
     return step.action, stem, step.reason, step.target.removeprefix(stem).removeprefix(f".{suffixes}")
 
 
@@ -476,11 +447,6 @@ def _counted(actions: Counter[str]) -> str:
     return ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
 
 
-class _NoNotices(Notices):
-    def _put(self, message: str, color: str, copied: str = "") -> None:
-        """Leaves a message out."""
-
-
 def recorded_json(
     recording: Recording,
     outcome: Outcome,
@@ -488,7 +454,7 @@ def recorded_json(
     summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None = None,
 ) -> str:
     """Returns the output of ``--format json`` for a recorded dry run; messages are left out."""
-    sink, notices = MemorySink(), _NoNotices()
+    sink, notices = MemorySink(), Notices(quiet=True)
     printer = JsonPlans(sink, notices, outcome.is_dry, keeps, is_quiet=True)
     printer.summaries = None if summaries is None else summaries(sink, notices)
     printer.begin(recording.at_once, len(recording.plans))
@@ -499,89 +465,6 @@ def recorded_json(
             printer.summary(*found)
     printer.finish(outcome)
     return sink.data.decode()
-
-
-_MAX_LEFT_OUT = 5
-
-
-class RebuildPrinter:
-    """Prints text, or one object per line, of which the last is the summary.
-
-    ``facts``: the request's, and its ``output``. ``totals``: of the partitions made. ``damage_remains``: offsets or
-    partitions are missing.
-    """
-
-    def __init__(self, sink: Sink, notices: Notices, facts: Row, is_dry: bool, is_json: bool) -> None:
-        self._sink, self._notices, self._facts = sink, notices, facts
-        self._is_dry, self._is_json = is_dry, is_json
-        self._last_epoch = 0
-        self.totals = PlanTotals(actions=Counter(create=0))
-        self.damage_remains = self._has_changed = False
-
-    def show(
-        self, row: Row, is_made: bool, is_deleted: bool, left_out: Sequence[Row], remarks: Sequence[str],
-        holes: Sequence[tuple[int, int]], damage: Sequence[str],
-    ) -> None:  # fmt: skip
-        """Prints a partition, and its problems on standard error.
-
-        ``is_made`` is false if nothing was live; ``is_deleted``: because of an unfinished deletion. ``holes``: missing
-        offsets; ``remarks`` and ``damage``: sentences.
-        """
-        directory, totals = row["directory"], self.totals
-        self.damage_remains |= bool(holes or damage) or not (is_made or is_deleted)
-        self._last_epoch = max(self._last_epoch, row["lastLeaderEpoch"])
-        totals.new_bytes += 0 if row["wasThere"] else row["newBytes"]
-        if is_made:
-            totals.names.add(directory)
-            totals.actions[CREATE] += 1
-            self._has_changed |= not row["wasThere"] and not self._is_dry
-        if is_made or not self._is_json:
-            self._put(row, is_made)
-        self.left_out(left_out)
-        for text in remarks:
-            self._notices.warning(f"{directory}: {text}")
-        for first, last in holes:
-            totals.gaps.append((directory, first, last))
-            totals.missing_offsets += last - first + 1
-            self._notices.warning(f"{directory}: offsets {first} to {last} are missing: no segment holds them")
-        for text in damage:
-            self._notices.warning(f"{directory}: {text}")
-
-    def _put(self, row: Row, is_made: bool) -> None:
-        directory = row["directory"]
-        if self._is_json:
-            self._sink.put_row({"type": "rebuilt", **row, "directory": name_value(directory)})
-        elif not is_made:
-            self._notices.warning(f"{directory}: not created: remote storage has no live segment of it")
-        else:
-            made = "would be created" if self._is_dry else "exists already" if row["wasThere"] else "created"
-            text = f"{directory}: {made}: offsets {row['logStartOffset']} to {row['logEndOffset'] - 1}"
-            if not self._is_dry:
-                text += f", {plural(row['segments'], 'segment', 'segments')}, {row['newBytes']} bytes"
-            self._sink.put(on_one_line(text))
-
-    def left_out(self, found: Sequence[Row]) -> None:
-        """Prints segments that are not used."""
-        for left in found if self._is_json else found[:_MAX_LEFT_OUT]:
-            if self._is_json:
-                names = {name: name_value(left[name]) for name in ("directory", "from")}
-                self._sink.put_row({"type": "left", **left, **names})
-            else:
-                offsets = f"offsets {left['firstOffset']} to {left['lastOffset']}"
-                self._notices.warning(f"left out: {offsets} of {left['from']}: {left['reason']}")
-        if not self._is_json and len(found) > _MAX_LEFT_OUT:
-            self._notices.warning(f"left out: {len(found) - _MAX_LEFT_OUT} more segments; --format json lists all")
-
-    def finish(self, errors: dict[str, KsegError]) -> None:
-        """Prints the summary, or the remaining steps. ``errors``: by path or directory of a partition."""
-        if self._is_json:
-            self.totals.peak_bytes = self.totals.new_bytes
-            outcome = Outcome(has_changed=self._has_changed, damage_remains=self.damage_remains, errors=errors)
-            self._sink.put_row(summary_row(self.totals, outcome, self._is_dry))
-        self._sink.flush()
-        if not self._is_json and not self._is_dry and self.totals.names and not self._notices.is_quiet:
-            for line in next_steps(self._facts, self._last_epoch):
-                put_line(line)
 
 
 def next_steps(facts: Row, last_epoch: int) -> list[str]:
@@ -639,47 +522,36 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
     for directory, changes in groupby(found, key=lambda change: change.directory):
         sink.put(paint(on_one_line(directory), bold=True))
         if sink.is_terminal:
-            sink.write(changes_table(changes, paint.is_on).encode())
+            from rich.table import Table
+            from rich.text import Text
+
+            table = Table(box=None, header_style="bold")
+            table.add_column("change", justify="right")
+            table.add_column("time")
+            table.add_column("state")
+            table.add_column("kept", justify="right", no_wrap=True)
+            table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
+            for change in changes:
+                table.add_row(*map(Text, _change_cells(change)), style="" if change.state == DONE else "yellow")
+            sink.write(drawn(table, paint.is_on).encode())
         else:
             for number, time, state, size, command in map(_change_cells, changes):
                 sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
 
 
-def changes_table(changes: Iterable[KnownChange], is_colored: bool) -> str:
-    """Returns the table for a terminal as text. With ``is_colored``, changes in any state but DONE are yellow."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold")
-    table.add_column("change", justify="right")
-    table.add_column("time")
-    table.add_column("state")
-    table.add_column("kept", justify="right", no_wrap=True)
-    table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
-    for change in changes:
-        table.add_row(*map(Text, _change_cells(change)), style="" if change.state == DONE else "yellow")
-    return drawn(table, is_colored)
-
-
 def _change_cells(change: KnownChange) -> tuple[str, ...]:
     """Returns number, time, state, kept bytes and command as printable texts."""
     count = change.partitions
-    command = on_one_line(change.command) + (
-        f", {plural(count, 'partition', 'partitions')}" if count is not None else ""
-    )
+    partitions = "" if count is None else f", {plural(count, 'partition', 'partitions')}"
+    command = on_one_line(change.command) + partitions
     return str(change.number), shown_time(change.time_ms), change.state, shown_bytes(change.kept_bytes), command
 
 
 def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: Notices) -> None:
     """Prints the result of `kseg undo --purge` for one path: a message, or a JSON object."""
     if form == "json":
-        row = {
-            "type": "purge",
-            "path": name_value(purged.path),
-            **fields_of(purged, "changes", "freed_bytes"),
-            "dryRun": is_dry,
-        }
-        sink.put_row(row)
+        row = {"type": "purge", "path": name_value(purged.path), **fields_of(purged, "changes", "freed_bytes")}
+        sink.put_row(row | {"dryRun": is_dry})
         return
     freed = f"{'would free' if is_dry else 'freed'} {shown_bytes(purged.freed_bytes)}"
     notices.warning(f"{purged.path}: {freed} (changes: {purged.changes})")

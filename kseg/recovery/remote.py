@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
@@ -13,7 +12,6 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE, Pieces
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
-from kseg.formats.json_values import fields_of
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.logdir.remote_partitions import (
     Candidate,
@@ -55,11 +53,6 @@ class UnusedSegment:
     first_offset: int
     last_offset: int
     reason: str
-
-    def row(self, directory: str) -> dict[str, Any]:
-        """Returns it as an object of JSON; ``directory``: of the rebuilt partition, "" for none."""
-        row = {"directory": directory, **fields_of(self, "first_offset", "last_offset")}
-        return row | {"from": self.path, "reason": self.reason}
 
 
 @dataclass(slots=True)
@@ -341,7 +334,7 @@ class RebuiltPartition:
 
     topic_partition: tuple[str, int]
     topic_id: str = ""
-    selection: RestoredSegments | None = None
+    selection: RestoredSegments = field(default_factory=RestoredSegments)
     rebuilt: Rebuilt = field(default_factory=Rebuilt)
     error: KsegError | None = None
     was_done: bool = False
@@ -428,7 +421,7 @@ class Rebuild:
             return
         self._selected(partition, outcome)
         selection = outcome.selection
-        if selection is None or not (selection.pieces or selection.local):
+        if not (selection.pieces or selection.local):
             return
         check_free(output.work_directory, sum(piece.candidate.segment.size for piece in selection.pieces))
         with output.partition(outcome.name) as folder:

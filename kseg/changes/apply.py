@@ -21,7 +21,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import current_thread, main_thread
@@ -29,7 +29,7 @@ from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
-from kseg.changes.disk import Disk, Model, attributes_in, end_with_parent, opened
+from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.manifest import (
     COMMITTED,
@@ -242,12 +242,18 @@ def _attempted(act: Callable[[Change], None], change: Outcome, failed: Failed) -
     return change
 
 
-def _each(act: Callable[[Change], None], changes: list[Outcome], failed: Failed) -> list[Outcome]:
-    """Calls ``act`` for each change; many steps are divided among processes."""
+def _each(
+    act: Callable[[Change], None],
+    changes: list[Outcome],
+    failed: Failed,
+    within: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> list[Outcome]:
+    """Calls ``act`` for each change, in a block ``within``; many steps are divided among processes."""
     alive = {k: change for k, change in enumerate(changes) if isinstance(change, Change)}
     steps, processes = sum(len(change.steps) for change in alive.values()), min(usable_cores(), len(alive))
     if steps < MIN_SHARED_STEPS or processes < 2 or not sys.platform.startswith("linux"):
-        return [_attempted(act, change, failed) for change in changes]
+        with within():
+            return [_attempted(act, change, failed) for change in changes]
     from kseg.runtime.process_pool import Child, Tickets  # most changes have few steps
 
     tickets, children, parent = Tickets(len(alive)), list[Child](), os.getpid()
@@ -257,10 +263,11 @@ def _each(act: Callable[[Change], None], changes: list[Outcome], failed: Failed)
         end_with_parent(parent)
         mask("SIG_BLOCK", ENDING_SIGNALS)  # what is begun is finished; the parent decides what follows
         done, numbers = {}, list(alive)
-        while (number := tickets.take()) is not None:
-            k = numbers[number]
-            end = _attempted(act, alive[k], failed)
-            done[k] = (end, end.__cause__) if isinstance(end, KsegError) else end.results()
+        with within():
+            while (number := tickets.take()) is not None:
+                k = numbers[number]
+                end = _attempted(act, alive[k], failed)
+                done[k] = (end, end.__cause__) if isinstance(end, KsegError) else end.results()
         send(done)
 
     try:
@@ -569,8 +576,9 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
         disk.sync_directory(change.directory)
         change.after = ExpectedStates(change).check_final(is_new)
 
+    removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():
-        changes = _each(apply_steps, changes, _stopped)
+        changes = _each(apply_steps, changes, _stopped, lambda: disk.freeing_late(removed >= MANY_FILES))
         phase(sync)
         phase(partial(_finish, disk=disk), is_ordered=True)
         phase(lambda change: stage_manifest(change, disk) if change.state == DONE else None)
@@ -626,7 +634,7 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
     """
     step, path = change.steps[k], change.path(change.steps[k].file)
     if is_new and step.makes and k not in change.by_delta:
-        disk.rename(change.new(k), path)
+        disk.rename(change.new(k), path, frees=bool(step.before and step.before.size))
         return
     now = file_state(path)
     if step.makes:

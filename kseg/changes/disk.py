@@ -11,6 +11,7 @@ import re
 import signal
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
@@ -42,6 +43,9 @@ _PR_SET_PDEATHSIG = 1
 _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _TEMPORARY = ".kseg-new-"
+_FREEING_THREADS, _FREED_TOGETHER = 16, 16
+MANY_FILES = 64
+"""As many removed files are worth threads that free them."""
 _DEPTH = 4
 """Largest nesting depth of directories that kseg creates."""
 
@@ -134,14 +138,18 @@ class Disk:
             return False
         return True
 
-    def rename(self, path: str, target: str) -> None:
-        """Renames a file or directory; an existing target is replaced."""
+    def rename(self, path: str, target: str, frees: bool = True) -> None:
+        """Renames a file or directory; an existing target is replaced. ``frees``: it may have blocks to be freed."""
         with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
+            if frees and self._freeing is not None:
+                self._freeing.hold(new_at, new)
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
         forget_directory(path)
 
     def unlink(self, path: str) -> None:
         with parent_of(path) as (at, name):
+            if self._freeing is not None:
+                self._freeing.hold(at, name)
             os.unlink(name, dir_fd=at)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -236,10 +244,25 @@ class Disk:
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
         with parent_of(path) as (at, name):
+            if self._freeing is not None:
+                self._freeing.hold(at, name)
             os.rmdir(name, dir_fd=at)
         forget_directory(path)
 
     _is_in_phase = False
+    _freeing: "LateFreeing | None" = None
+
+    @contextmanager
+    def freeing_late(self, is_wanted: bool) -> Iterator[None]:
+        """Within the block, the blocks of removed and replaced files are freed by other threads: see `LateFreeing`."""
+        if not is_wanted or not hasattr(os, "O_PATH"):
+            yield
+            return
+        with LateFreeing() as self._freeing:
+            try:
+                yield
+            finally:
+                self._freeing = None
 
     @contextmanager
     def phase(self, places: Sequence[str]) -> Iterator[None]:
@@ -379,6 +402,45 @@ class Disk:
 
 class _NotClonedError(Exception):
     """The file system cannot share the blocks of a file."""
+
+
+class LateFreeing:
+    """Frees the blocks of removed files in other threads: each file stays open until then.
+
+    A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is freed.
+    """
+
+    def __init__(self) -> None:
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        self._pool = ThreadPoolExecutor(_FREEING_THREADS)
+        self._held: list[int] = []
+        self._running = deque[Future[None]]()
+
+    def hold(self, at: int, name: str) -> None:
+        """Keeps a file or directory open that is to be removed or replaced, if there is one."""
+        with suppress(OSError):
+            self._held.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
+        if len(self._held) >= _FREED_TOGETHER:
+            self._free()
+
+    def _free(self) -> None:
+        if len(self._running) > _FREEING_THREADS:
+            self._running.popleft().result()
+        self._running.append(self._pool.submit(_close_all, self._held))
+        self._held = []
+
+    def __enter__(self) -> "LateFreeing":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._free()
+        self._pool.shutdown()
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def is_temporary(name: str) -> bool:

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from kseg.changes.disk import Disk, is_temporary
+from kseg.changes.disk import MANY_FILES, Disk, is_temporary
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved
 
@@ -123,9 +123,10 @@ def end(*changes: "Change", disk: Disk) -> None:
                 disk.remove_tree(folder)
                 disk.rename(change.folder, folder)
                 disk.sync_directory(folder_of(change.directory))
-        for change, folder in zip(changes, ended, strict=True):
-            disk.remove_tree(folder)
-            remove_if_empty(folder_of(change.directory), disk)
+        with disk.freeing_late(len(changes) >= MANY_FILES):
+            for change, folder in zip(changes, ended, strict=True):
+                disk.remove_tree(folder)
+                remove_if_empty(folder_of(change.directory), disk)
 
 
 def check_kept_path(change: "Change") -> None:

@@ -455,7 +455,7 @@ class _Prefetcher:
     """
 
     def __init__(self, jobs: int, make: Callable[[ReportLeftOut], ColumnDecoder], report: ReportLeftOut) -> None:
-        self._threads: Threads[None] = Threads(jobs, lambda: None)
+        self._threads = Threads(jobs)
         self._make, self._report = make, report
         self._free: list[_Slot | None] = [None] * (jobs + 1)
         """Slots without a task; None: it is made when it is needed."""
@@ -479,7 +479,7 @@ class _Prefetcher:
             yield from self._first()
         slot = self._free.pop() or _Slot(self._make)
         items = slot.items(run)
-        self._pending.append((slot, items, self._threads.begin(lambda _: _read_ahead(items))))
+        self._pending.append((slot, items, self._threads.begin(partial(_read_ahead, items))))
 
     def rest(self) -> Iterator[Chunk]:
         """Yields all remaining chunks."""

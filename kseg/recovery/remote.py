@@ -374,7 +374,7 @@ class Rebuild:
     def carry_out(self, output: ResumableOutput) -> Iterator[RebuiltPartition]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
-        with Threads(self._options.jobs or usable_cores(), lambda: None) as threads:
+        with Threads(self._options.jobs or usable_cores()) as threads:
             work = partial(self._built, output)
             tasks = [threads.begin(partial(self._attempt, each, work)) for each in self.partitions]
             for task in tasks:

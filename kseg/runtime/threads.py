@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ TASKS_AHEAD = 3
 """Number of waiting groups of tasks per job, which limits memory."""
 
 Task = Callable[[], Any]
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -34,7 +34,7 @@ class Pipeline:
     """
 
     def __init__(self, jobs: int) -> None:
-        self._pool = Threads(jobs, lambda: None) if jobs > 1 else None
+        self._pool = Threads(jobs) if jobs > 1 else None
         self._max_pending = jobs * TASKS_AHEAD
         self._pending: deque[Future[list[Any]]] = deque()
         self._tasks: list[Task] = []
@@ -74,7 +74,7 @@ class Pipeline:
         if self._pool is None:
             yield _done(tasks)
             return
-        self._pending.append(self._pool.begin(lambda _: _done(tasks)))
+        self._pending.append(self._pool.begin(partial(_done, tasks)))
         while len(self._pending) > self._max_pending:
             yield self._pending.popleft().result()
 
@@ -133,16 +133,16 @@ class Future(Generic[T]):
     """The result of a task, once it has run. ``work_meanwhile`` runs another waiting task and returns whether there was
     one."""
 
-    def __init__(self, work_meanwhile: Callable[[], bool]) -> None:
+    def __init__(self, task: Callable[[], T], work_meanwhile: Callable[[], bool]) -> None:
         from queue import SimpleQueue  # few commands start threads
 
-        self._work_meanwhile = work_meanwhile
+        self._task, self._work_meanwhile = task, work_meanwhile
         self._outcome: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
-    def work(self, work: Callable[[S], T], own: S) -> BaseException | None:
+    def run(self) -> BaseException | None:
         """Runs the task. Returns its exception, which `result` raises; None if there was none."""
         try:
-            self._outcome.put((work(own), None))
+            self._outcome.put((self._task(), None))
         except BaseException as error:  # noqa: BLE001 - raised again by who waits for the result
             self._outcome.put((None, error))
             return error
@@ -158,20 +158,19 @@ class Future(Generic[T]):
         return found  # type: ignore[return-value]
 
 
-class Threads(Generic[S]):
+class Threads:
     """``count`` threads, including the one that asks for results. Use it as a context manager, or call `close`.
 
-    ``make`` creates an object for each thread. Threads start with the first task.
+    They start with the first task.
     """
 
-    def __init__(self, count: int, make: Callable[[], S]) -> None:
-        self._count, self._make = count, make
-        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[S], Any]] | None]
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._waiting: SimpleQueue[Future[Any] | None]
         self._is_over = False
         self._threads: list[threading.Thread] = []
-        self._own: list[S] = []
 
-    def __enter__(self) -> "Threads[S]":
+    def __enter__(self) -> "Threads":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -186,20 +185,17 @@ class Threads(Generic[S]):
             thread.join()
         self._threads.clear()
 
-    def begin(self, work: Callable[[S], T]) -> Future[T]:
+    def begin(self, task: Callable[[], T]) -> Future[T]:
         """Queues a task. Returns its future."""
-        if not self._own:
+        if not hasattr(self, "_waiting"):
             from queue import SimpleQueue
 
             self._waiting = SimpleQueue()
-            self._own.append(self._make())
-            self._threads = [
-                threading.Thread(target=self._run, args=(self._make(),), daemon=True) for _ in range(self._count - 1)
-            ]
+            self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(self._count - 1)]
             for thread in self._threads:
                 thread.start()
-        future: Future[T] = Future(self._work_meanwhile)
-        self._waiting.put((future, work))
+        future = Future(task, self._work_meanwhile)
+        self._waiting.put(future)
         return future
 
     def _work_meanwhile(self) -> bool:
@@ -211,14 +207,12 @@ class Threads(Generic[S]):
             return False
         if waiting is None:
             return False
-        future, work = waiting
-        error = future.work(work, self._own[0])
+        error = waiting.run()
         if error is not None and not isinstance(error, Exception):
             raise error  # Ctrl-C is not an error of the task
         return True
 
-    def _run(self, own: S) -> None:
+    def _run(self) -> None:
         while (waiting := self._waiting.get()) is not None:
-            future, work = waiting
             if not self._is_over:
-                future.work(work, own)
+                waiting.run()

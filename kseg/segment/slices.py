@@ -6,6 +6,7 @@ a certain batch start. An apparent batch start is not enough: a record may conta
 of damage depends on the batches before it.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -132,19 +133,22 @@ def in_parts(
     of the next. Raises any error of ``read``.
     """
     pending: deque[tuple[int, Future[tuple[int, T]]]] = deque()
-    position, parts = start, _ranges(extent, start, end, jobs)
-    with Threads(jobs, make_read) as readers:
+    position, parts, own = start, _ranges(extent, start, end, jobs), threading.local()
+
+    def read(part: tuple[int, int]) -> tuple[int, T]:
+        if not hasattr(own, "read"):
+            own.read = make_read()
+        found: tuple[int, T] = own.read(*part)
+        return found
+
+    with Threads(jobs) as threads:
         while True:
             for part in islice(parts, jobs * PARTS_AHEAD - len(pending)):
-                pending.append((part[0], readers.begin(partial(_read, part))))
+                pending.append((part[0], threads.begin(partial(read, part))))
             if not pending or pending[0][0] != position:
                 return
             position, found = pending.popleft()[1].result()
             yield position, found
-
-
-def _read(part: tuple[int, int], read: Read[T]) -> tuple[int, T]:
-    return read(*part)
 
 
 def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:

@@ -51,27 +51,15 @@ class HttpRequests:
                 return work(*arguments, **options)
             except Exception as error:
                 left -= 1
-                cause = self._cause(error)
-                if left <= 0 or not self._is_temporary(cause):
-                    if cause is error:
-                        raise
-                    raise cause from None
+                # fsspec raises FileNotFoundError if it cannot find out a size: behind it is the failed request.
+                cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
+                if isinstance(cause, Exception) and self._is_temporary(cause):
+                    if left <= 0:
+                        raise cause from None
+                elif left <= 0 or not self._is_temporary(error):
+                    raise
             self._pause(seconds)
             seconds *= 2
-
-    def _cause(self, error: Exception) -> Exception:
-        """Returns the failed request behind an error: fsspec raises FileNotFoundError if it cannot find out a size."""
-        cause = error.__cause__
-        if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
-            return error
-        return cause if self._is_temporary(cause) else error
-
-
-def timeout_options(seconds: float) -> dict[str, Any]:
-    """Returns the parameters of fsspec's http file system for a pause after which a request has failed."""
-    import aiohttp
-
-    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)}
 
 
 def take_attempts_and_seconds(settings: dict[str, Any]) -> tuple[int, float]:

@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError, errors_at, text_of
 from kseg.positioned import write_all
 from kseg.stores.archives.spool import Spool
 from kseg.stores.extent import Extent
-from kseg.stores.http_requests import SCHEMES, HttpRequests, take_attempts_and_seconds, timeout_options
+from kseg.stores.http_requests import SCHEMES, HttpRequests, take_attempts_and_seconds
 from kseg.stores.objects import Folder, LocalObjects, Objects
 from kseg.stores.source import FetchedSource
 from kseg.stores.stored_object import StoredObject, credentials_of, is_url, shown, without_credentials
@@ -56,8 +56,10 @@ class UrlObjects(Objects):
         self._http: HttpRequests | None = None
         if scheme in SCHEMES:
             try:
+                import aiohttp
+
                 attempts, seconds = take_attempts_and_seconds(given)
-                given |= timeout_options(seconds)
+                given["timeout"] = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
             except ValueError as error:
                 raise KsegError(f"{self.root}: {error}") from error
             except ImportError as error:
@@ -70,13 +72,10 @@ class UrlObjects(Objects):
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _relative(self, path: str) -> str:
-        return path.removeprefix(self._root).lstrip("/")
-
     def folder(self, name: str) -> Folder:
         files, folders = [], []
         for info in self._read(name, self._system.ls, self._key(name), detail=True):
-            inner = self._relative(str(info["name"]))
+            inner = str(info["name"]).removeprefix(self._root).lstrip("/")
             if info["type"] == "directory":
                 folders.append(os.path.basename(inner.rstrip("/")))
             elif inner != name and inner and not inner.endswith("/"):  # some stores list a folder in itself
@@ -217,17 +216,14 @@ class UrlTree(Tree):
         if inner in self._folders:
             return Node(DIRECTORY)
         if inner not in self._infos:
-            self._infos[inner] = self._info(inner)
+            try:
+                found = self._objects.info(inner)
+                self._infos[inner] = Node(DIRECTORY) if found is None else _node(found)
+            except FileNotFoundError:
+                self._infos[inner] = None
+            except PathError as error:
+                raise OSError(errno.EIO, str(error)) from error
         return self._infos[inner]
-
-    def _info(self, inner: str) -> Node | None:
-        try:
-            found = self._objects.info(inner)
-        except FileNotFoundError:
-            return None
-        except PathError as error:
-            raise OSError(errno.EIO, str(error)) from error
-        return Node(DIRECTORY) if found is None else _node(found.name, found.size)
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
         if inner not in self._folders:
@@ -236,7 +232,7 @@ class UrlTree(Tree):
             except PathError as error:
                 raise OSError(errno.EIO, str(error)) from error
             found = {name: Node(DIRECTORY) for name in folders}
-            found |= {os.path.basename(file.name): _node(file.name, file.size) for file in files}
+            found |= {os.path.basename(file.name): _node(file) for file in files}
             self._folders[inner] = found
         return self._folders[inner].items()
 
@@ -290,8 +286,8 @@ class UrlTree(Tree):
             self._threads = None
 
 
-def _node(name: str, size: int) -> Node:
-    return Node(FILE, size, number=hash(name))
+def _node(found: StoredObject) -> Node:
+    return Node(FILE, found.size, number=hash(found.name))
 
 
 class ObjectSource(FetchedSource):

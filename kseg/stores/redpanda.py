@@ -70,14 +70,18 @@ def as_kafka_segment(extent: Extent, named: re.Match[str] | None) -> Iterator[by
             next_offset = min(base_offset + max(fields[_LAST_OFFSET_DELTA], 0) + 1, MAX_OFFSET)
         else:
             end = _next_header(extent, position + 1, size)
-            if _is_zero(extent, position, end):
+            if not any(any(piece) for piece in _pieces(extent, position, end)):
                 yield head[: end - position]
             else:
                 # The last one is cut off: it is larger than the rest of the file.
                 yield _broken(head, next_offset, end - position + (end == size), term)[: end - position]
-        for start in range(position + HEADER_BYTES, end, _PIECE_BYTES):
-            yield read_around(extent, start, min(start + _PIECE_BYTES, end))
+        yield from _pieces(extent, position + HEADER_BYTES, end)
         position = end
+
+
+def _pieces(extent: Extent, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, _PIECE_BYTES):
+        yield read_around(extent, at, min(at + _PIECE_BYTES, end))
 
 
 def _broken(head: bytes, base_offset: int, size: int, term: int) -> bytes:
@@ -90,11 +94,6 @@ def _broken(head: bytes, base_offset: int, size: int, term: int) -> bytes:
         if continues(found, base_offset - 1):
             return found
     return _kafka_header(base_offset, size, term, 1, _NO_RECORDS)
-
-
-def _is_zero(extent: Extent, start: int, end: int) -> bool:
-    pieces = range(start, end, _PIECE_BYTES)
-    return not any(any(read_around(extent, at, min(at + _PIECE_BYTES, end))) for at in pieces)
 
 
 def _next_header(extent: Extent, start: int, size: int) -> int:

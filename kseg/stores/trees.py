@@ -13,7 +13,7 @@ import stat as modes
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -315,7 +315,7 @@ def listdir(path: str) -> list[str]:
         return [entry.name for entry in entries]
 
 
-def _asked(path: str, system: Callable[[str], bool], *kinds: int) -> bool:
+def _asked(system: Callable[[str], bool], kind: int | None, path: str) -> bool:
     place = find(path)
     if place is None:
         return system(path)
@@ -323,32 +323,15 @@ def _asked(path: str, system: Callable[[str], bool], *kinds: int) -> bool:
         found = place.node()
     except OSError:
         return False
-    return found is not None and (not kinds or found.kind in kinds)
+    return found is not None and (kind is None or found.kind == kind)
 
 
-def isdir(path: str) -> bool:
-    """As os.path.isdir."""
-    return _asked(path, os.path.isdir, DIRECTORY)
-
-
-def isfile(path: str) -> bool:
-    """As os.path.isfile."""
-    return _asked(path, os.path.isfile, FILE)
-
-
-def islink(path: str) -> bool:
-    """As os.path.islink."""
-    return _asked(path, os.path.islink, LINK)
-
-
-def exists(path: str) -> bool:
-    """As os.path.exists."""
-    return _asked(path, os.path.exists)
-
-
-def lexists(path: str) -> bool:
-    """As os.path.lexists."""
-    return _asked(path, os.path.lexists)
+# As the functions of os.path with these names.
+isdir = partial(_asked, os.path.isdir, DIRECTORY)
+isfile = partial(_asked, os.path.isfile, FILE)
+islink = partial(_asked, os.path.islink, LINK)
+exists = partial(_asked, os.path.exists, None)
+lexists = partial(_asked, os.path.lexists, None)
 
 
 def status(path: str, *, follow_symlinks: bool = True) -> os.stat_result:

@@ -7,6 +7,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from io import BufferedReader
 from typing import NamedTuple
 
@@ -199,16 +200,13 @@ class _Header(NamedTuple):
     block: bytes
 
 
-def tar_members(extent: Extent) -> Members:
-    """Lists a tar file. Damage is in the ``problems`` of the result. Raises OSError."""
-    return _Listing(extent).read()
-
-
 def _text(field: bytes) -> str:
     return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
-class _Listing:
+class TarListing:
+    """Lists a tar file: `members`."""
+
     def __init__(self, extent: Extent) -> None:
         self._extent = extent
         self._size = extent.current_size()
@@ -226,7 +224,8 @@ class _Listing:
             self._window, self._start, at = self._extent.pread(max(size, _WINDOW_BYTES), position), position, 0
         return self._window[at : at + size]
 
-    def read(self) -> Members:
+    def members(self) -> Members:
+        """Returns the members; damage is in their ``problems``. Call it once. Raises OSError."""
         position, members = 0, self._members
         while position < self._size:
             block = self._read(position, BLOCK_BYTES)
@@ -274,7 +273,10 @@ class _Listing:
         """Adds the member of a header; returns the position of the next header."""
         start = position + BLOCK_BYTES
         if header.kind in (_LONG_NAME, _LONG_LINK) or header.kind in _PAX or header.kind == _PAX_GLOBAL:
-            data = self._extra(position, header)
+            if header.size > _MAX_EXTRA_BYTES:
+                message = f"the name or attributes of a member take {header.size} bytes"
+                self._members.problem(ArchiveProblem(DAMAGED, position, message, True))
+            data = self._read(start, header.size) if header.size <= _MAX_EXTRA_BYTES else b""
             if header.kind in (_LONG_NAME, _LONG_LINK):
                 self._long[header.kind] = _text(data)
             else:
@@ -285,7 +287,9 @@ class _Listing:
         name = extra.get("path", long.get(_LONG_NAME, header.name))
         target = extra.get("linkpath", long.get(_LONG_LINK, header.target))
         size = int(text) if (text := extra.get("size", "")).isdigit() and len(text) < 19 else header.size
-        modified_ns = _nanoseconds(extra.get("mtime", ""), header.modified_ns)
+        modified_ns = header.modified_ns
+        with suppress(ValueError, OverflowError):
+            modified_ns = int(float(extra["mtime"]) * 1e9) if extra.get("mtime") else modified_ns
         member = Member(FILE, position, start, size, modified_ns)
         if header.kind == _GNU_SPARSE or any(key.startswith("GNU.sparse.") for key in extra):
             return self._sparse(name, member, header, extra)
@@ -310,14 +314,6 @@ class _Listing:
             message = f"is truncated in {name!r}: {available} of its {size} bytes are left"
             self._members.problem(ArchiveProblem(DAMAGED, self._size, message, True))
         return available
-
-    def _extra(self, position: int, header: _Header) -> bytes:
-        """Returns the data of a header that belongs to the next one."""
-        if header.size > _MAX_EXTRA_BYTES:
-            message = f"the name or attributes of a member take {header.size} bytes"
-            self._members.problem(ArchiveProblem(DAMAGED, position, message, True))
-            return b""
-        return self._read(position + BLOCK_BYTES, header.size)
 
     def _sparse(self, name: str, member: Member, header: _Header, extra: dict[str, str]) -> int:
         """Adds a sparse file: its map is in the header (GNU), in pax records (0.0, 0.1) or before its data (1.0)."""
@@ -394,13 +390,6 @@ def _cut(ranges: Map, available: int) -> Map:
             cut.append((start, min(size, available)))
         available -= size
     return tuple(cut)
-
-
-def _nanoseconds(text: str, otherwise: int) -> int:
-    try:
-        return int(float(text) * 1e9) if text else otherwise
-    except (ValueError, OverflowError):
-        return otherwise
 
 
 def _records(data: bytes) -> dict[str, str]:

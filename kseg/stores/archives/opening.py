@@ -41,7 +41,7 @@ from kseg.stores.archives.members import (
     Member,
     Members,
     Packed,
-    tar_members,
+    TarListing,
     unpacked_member,
     zip_members,
 )
@@ -411,7 +411,7 @@ def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tu
 def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omitted | None = None) -> Tree | None:
     form = form_of(head)
     if form == TAR:
-        return MemberTree(extent, owner, tar_members(extent), spool, omitted)
+        return MemberTree(extent, owner, TarListing(extent).members(), spool, omitted)
     if form == ZIP:
         return MemberTree(extent, owner, zip_members(extent), spool, is_shared=False)
     return None

@@ -3,6 +3,7 @@
 Sources: RFC 1952 and 8878, the .xz file format 1.1, the LZ4 frame format 1.6. The libraries release Python's lock.
 """
 
+import lzma
 import sys
 import zlib
 from collections.abc import Iterator
@@ -69,8 +70,6 @@ def new_decoder(name: str) -> FrameDecoder:
 
         return FrameDecoder(LZ4FrameDecompressor())
     if name == XZ:
-        import lzma
-
         return FrameDecoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DICTIONARY_BYTES))
     import bz2
 
@@ -114,87 +113,63 @@ class CompressedFrames:
     def __init__(self, extent: Extent, start: int = 0, end: int = sys.maxsize) -> None:
         self._extent = extent
         self._end = end
-        self._held = b""
+        self.held = b""
+        """The next bytes, as far as they were read ahead."""
         self._position = start
         """The position after the held bytes."""
 
-    def next_piece(self) -> bytes:
-        """Returns bytes behind those returned so far, none at the end of the file."""
-        if self._held:
-            data, self._held = self._held, b""
-            return data
-        return self._read()
-
-    def put_back(self, data: bytes) -> None:
-        """Gives back bytes of the last piece."""
-        self._held = data
-
     @property
     def position(self) -> int:
-        """The position of the next piece."""
-        return self._position - len(self._held)
+        """The position of the held bytes, or of the next ones."""
+        return self._position - len(self.held)
 
-    def _read(self) -> bytes:
+    def read(self) -> bytes:
+        """Returns the next bytes of the file, none at its end."""
         data = self._extent.pread(min(_INPUT_BYTES, self._end - self._position), self._position)
         self._position += len(data)
         return data
 
     def _fill(self, least: int) -> bool:
         """Reads until at least ``least`` bytes are held. Returns False if the file ends before."""
-        while len(self._held) < least and (data := self._read()):
-            self._held += data
-        return len(self._held) >= least
+        while len(self.held) < least and (data := self.read()):
+            self.held += data
+        return len(self.held) >= least
 
     def names(self) -> Iterator[str]:
-        """Yields the compression of each frame; the caller reads the whole frame before the next."""
+        """Yields the compression of each frame with data; the caller reads the whole frame before the next."""
         is_first = True
-        while self._find_frame(is_first):
-            name = packing_name(self._held)
-            if name is None:
-                start = self.position
-                raise UnpackError(start, f"the bytes from position {start} on belong to no compressed frame")
-            yield name
-            is_first = False
-
-    def _find_frame(self, is_first: bool) -> bool:
-        """Moves to the next frame with data. Returns whether there is one."""
         while self._fill(1):
             self._fill(8)
-            if is_skippable(self._held):
-                self._skip(8 + int.from_bytes(self._held[4:8], "little"))
-            elif not is_first and self._held[0] == 0:
-                if stripped := self._held.lstrip(b"\0"):
-                    self._held = stripped
-                    continue
-                self._held = b""
+            start = self.position
+            if is_skippable(self.held):
+                size = 8 + int.from_bytes(self.held[4:8], "little")
+                if size > len(self.held) and start + size > self._extent.current_size():
+                    raise UnpackError(start, "it ends in a skippable frame")
+                self._position, self.held = max(self._position, start + size), self.held[size:]
+            elif not is_first and self.held[0] == 0:
+                self.held = self.held.lstrip(b"\0")
             else:
-                return True
-        return False
-
-    def _skip(self, size: int) -> None:
-        start = self._position - len(self._held)
-        if size > len(self._held):
-            self._position, self._held = start + size, b""
-            if self._position > self._extent.current_size():
-                raise UnpackError(start, "it ends in a skippable frame")
-        else:
-            self._held = self._held[size:]
+                name = packing_name(self.held)
+                if name is None:
+                    raise UnpackError(start, f"the bytes from position {start} on belong to no compressed frame")
+                yield name
+                is_first = False
 
     def frame(self, name: str) -> Iterator[bytes]:
         """Yields the decompressed bytes of the frame at the position, of zstd aside. Raises UnpackError, OSError."""
         decoder = new_decoder(name)
-        data, self._held = self._held, b""
+        data, self.held = self.held, b""
         while True:
             try:
                 for piece in decoder.decode(data):
                     if piece:
                         yield piece
-            except _library_errors() as error:
+            except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError) as error:
                 raise UnpackError.of_library(name, self._position - len(data), error) from error
             if decoder.eof:
-                self._held = decoder.unused_data
+                self.held = decoder.unused_data
                 return
-            data = self._read()
+            data = self.read()
             if not data:
                 raise UnpackError.cut(name, self._position)
 
@@ -220,12 +195,6 @@ class CompressedFrames:
             raise UnpackError.cut(ZSTD, self.position)
 
 
-def _library_errors() -> tuple[type[Exception], ...]:
-    import lzma
-
-    return (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError)
-
-
 class _ZstdInput:
     """The packed bytes of the frame, as a file for the library. ``position``: start of the last piece."""
 
@@ -242,10 +211,9 @@ class _ZstdInput:
         if self.is_complete:
             return b""
         self.position = self._frames.position
-        data = self._frames.next_piece()
+        data = self._frames.held or self._frames.read()
         end = self._walk(data)
-        if end < len(data):
-            self._frames.put_back(data[end:])
+        self._frames.held = data[end:]
         return data[:end]
 
     def _walk(self, data: bytes) -> int:

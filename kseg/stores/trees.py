@@ -180,43 +180,26 @@ _given: dict[str, Tree] = {}
 _failures: dict[str, KsegError] = {}
 
 
-def mount(path: str, tree: Tree) -> None:
-    """Mounts a tree at ``path``, also in its absolute and real form."""
-    global _trees
-    _roots[path] = tree
-    found = _trees | dict.fromkeys(_names(path), tree)
-    _trees = {name: found[name] for name in sorted(found, key=len, reverse=True)}
-
-
-def unmount(path: str) -> None:
-    """Ends `mount`, and closes the tree."""
-    global _trees
-    _roots.pop(path, None)
-    names = _names(path)
-    ended = [tree for name, tree in _trees.items() if name in names]
-    _trees = {name: tree for name, tree in _trees.items() if name not in names}
-    for tree in ended:
-        tree.close()
-
-
 @contextmanager
 def mounted(found: Iterable[tuple[str, Tree]]) -> Iterator[None]:
-    """Mounts trees at paths for the length of a block, each before the next one is asked for."""
-    made: list[str] = []
+    """Mounts trees at paths for the length of a block, also at their absolute and real forms. Closes them at the end.
+
+    Each is mounted before the next one is asked for.
+    """
+    global _trees
+    made: dict[str, Tree] = {}
     try:
         for path, tree in found:
-            mount(path, tree)
-            made.append(path)
+            made[path] = _roots[path] = tree
+            names = {path} if path == "-" else {path, os.path.abspath(path), os.path.realpath(path)}
+            known = _trees | dict.fromkeys((name.rstrip("/") for name in names), tree)
+            _trees = {name: known[name] for name in sorted(known, key=len, reverse=True)}
         yield
     finally:
-        for path in made:
-            unmount(path)
-
-
-def _names(path: str) -> set[str]:
-    return (
-        {path} if path == "-" else {name.rstrip("/") for name in (path, os.path.abspath(path), os.path.realpath(path))}
-    )
+        for path, tree in made.items():
+            _roots.pop(path, None)
+            _trees = {name: other for name, other in _trees.items() if other is not tree}
+            tree.close()
 
 
 @contextmanager

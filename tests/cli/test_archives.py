@@ -65,7 +65,7 @@ def test_one_pass_is_enough_with_and_without_damage(
     with tarfile.open(packed, "w:gz") as tar:
         tar.add(tmp_path / "logs", "logs")
     again: list[object] = []
-    monkeypatch.setattr(opening.Omitted, "_unpack_again", again.append)
+    monkeypatch.setattr(opening.Omitted, "restore", again.append)
     done = kseg("verify", "--jobs", "1", packed)
     assert "files: 2 (1.3 MiB)" in done.err
     assert not again

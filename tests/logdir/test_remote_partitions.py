@@ -181,13 +181,9 @@ def tree_of(store: Path, given: PrivateKeys | None = None) -> RemoteTree:
 
 def content(tree: RemoteTree, inner: str) -> bytes:
     root = str(Path("/remote-storage"))
-    trees.mount(root, tree)
-    try:
-        with open_source(f"{root}/{inner}") as source:
-            source.need(0, source.size)
-            return bytes(source.buffer[: source.size])
-    finally:
-        trees.unmount(root)
+    with trees.mounted([(root, tree)]), open_source(f"{root}/{inner}") as source:
+        source.need(0, source.size)
+        return bytes(source.buffer[: source.size])
 
 
 def test_the_files_are_those_of_the_broker() -> None:

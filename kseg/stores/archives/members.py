@@ -6,7 +6,7 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BufferedReader
 from typing import NamedTuple
@@ -66,13 +66,13 @@ class Members:
     def __init__(self, root: Member | None = None) -> None:
         self._root: _Folder = {}
         self._whole = root
-        self._count = 0
+        self.count = 0
         self.problems: list[ArchiveProblem] = []
         self._hard_links: list[tuple[str, Member]] = []
 
     def add(self, name: str, member: Member) -> None:
         """Adds a member under the name that the archive gives. A later one of the same name replaces an earlier one."""
-        self._count += 1
+        self.count += 1
         parts = self._parts(name, member)
         if parts is None:
             return
@@ -91,10 +91,6 @@ class Members:
                 continue
             self._put(name.split("/"), found._replace(position=link.position))
         self._hard_links = []
-
-    @property
-    def is_full(self) -> bool:
-        return self._count >= MAX_MEMBERS
 
     def skip(self, member: Member, message: str) -> None:
         """Records a member that cannot be read."""
@@ -152,16 +148,8 @@ class Members:
             found = found.get(part) if isinstance(found, dict) else None
         return found
 
-    def node(self, inner: str) -> Node | None:
-        found = self.at(inner)
-        return None if found is None else _node(found)
 
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
-        found = self.at(inner)
-        return [(name, _node(member)) for name, member in found.items()] if isinstance(found, dict) else []
-
-
-def _node(found: "Member | _Folder") -> Node:
+def node_of(found: "Member | _Folder") -> Node:
     if isinstance(found, dict):
         return Node(DIRECTORY, number=id(found))
     return Node(found.kind, found.size, found.modified_ns, found.position + 1)
@@ -234,7 +222,7 @@ class TarListing:
                     break
                 position += BLOCK_BYTES
                 continue
-            if members.is_full:
+            if members.count >= MAX_MEMBERS:
                 members.problem(ArchiveProblem(DAMAGED, position, f"has more than {MAX_MEMBERS} members", True))
                 break
             found = self._header(block)
@@ -462,8 +450,10 @@ class _Bounded(BufferedReader):
 
 def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
     position = info.header_offset
-    mode = info.external_attr >> 16
-    member = Member(FILE, position, 0, info.file_size, _time_ns(info.date_time))
+    mode, modified_ns = info.external_attr >> 16, 0
+    with suppress(ValueError, OverflowError):
+        modified_ns = int(time.mktime((*info.date_time, 0, 0, -1))) * 1_000_000_000
+    member = Member(FILE, position, 0, info.file_size, modified_ns)
     if info.filename.endswith("/"):
         members.add(info.filename, member._replace(kind=DIRECTORY, size=0))
         return
@@ -476,12 +466,8 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
         members.problem(ArchiveProblem(DAMAGED, position, message, True))
         return
     if info.flag_bits & _ENCRYPTED or info.compress_type not in _METHODS:
-        why = (
-            "is encrypted"
-            if info.flag_bits & _ENCRYPTED
-            else f"is packed by method {info.compress_type}, which is not read"
-        )
-        members.skip(member, f"{info.filename!r}: {why}")
+        why = f"is packed by method {info.compress_type}, which is not read"
+        members.skip(member, f"{info.filename!r}: {'is encrypted' if info.flag_bits & _ENCRYPTED else why}")
         return
     *_, name_bytes, extra_bytes = _LOCAL.unpack(head)
     start = position + _LOCAL.size + name_bytes + extra_bytes
@@ -513,17 +499,9 @@ def _walk(extent: Extent, members: Members) -> None:
             available = min(packed_bytes, max(end - start, 0))
             if method == STORED:
                 member = member._replace(size=min(size, available))
-            members.add(
-                name, member._replace(data=Packed(method, available, crc if available == packed_bytes else None, name))
-            )
+            data = Packed(method, available, crc if available == packed_bytes else None, name)
+            members.add(name, member._replace(data=data))
         position = start + packed_bytes
-
-
-def _time_ns(date_time: tuple[int, int, int, int, int, int]) -> int:
-    try:
-        return int(time.mktime((*date_time, 0, 0, -1))) * 1_000_000_000
-    except (ValueError, OverflowError):
-        return 0
 
 
 class DamagedMemberError(Exception):

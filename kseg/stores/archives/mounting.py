@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores import trees
@@ -26,33 +26,27 @@ def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
     Yields the paths; URLs are without credentials, their globs are expanded. `trees.check` raises the error of a path
     that could not be opened.
     """
-    made, found = list[str](), list[str]()
-    with use_spool(spool):
-        try:
-            for path in paths:
-                if is_url(path):
-                    found += _mounted_urls(path, spool, made)
-                    continue
-                found.append(path)
-                root = _file_of(path)
-                if root is None or trees.find(root) is not None:
-                    continue
-                with _failures_of(root):
-                    tree = _standard_input(spool) if root == STANDARD_INPUT else _opened_file(root, spool)
-                    if tree is not None:
-                        trees.mount(root, tree)
-                        made.append(root)
-            yield found
-        finally:
-            for root in made:
-                trees.unmount(root)
-            trees.forget_failures()
+    found = list[str]()
+    with use_spool(spool), ExitStack() as made:
+        made.callback(trees.forget_failures)
+        for path in paths:
+            if is_url(path):
+                found += _mounted_urls(path, spool, made)
+                continue
+            found.append(path)
+            root = _file_of(path)
+            if root is None or trees.find(root) is not None:
+                continue
+            with _failures_of(root):
+                tree = _standard_input(spool) if root == STANDARD_INPUT else _opened_file(root, spool)
+                if tree is not None:
+                    made.enter_context(trees.mounted([(root, tree)]))
+        yield found
 
 
-def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
-    """Mounts the store of a URL, and objects at the URL that are packed or archives. Returns the paths at the URL.
-
-    Adds the mounted paths to ``made``, objects first.
+def _mounted_urls(url: str, spool: Spool, made: ExitStack) -> list[str]:
+    """Mounts the store of a URL, and objects at the URL that are packed or archives, in ``made``. Returns the paths at
+    the URL.
     """
     from kseg.stores.objects import expand_url, has_glob
 
@@ -63,8 +57,7 @@ def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
             from kseg.stores.object_urls import UrlObjects, UrlTree  # most runs read no URL
 
             root = store_root(url)
-            trees.mount(shown(root), UrlTree(UrlObjects(root), spool))
-            made.append(shown(root))
+            made.enter_context(trees.mounted([(shown(root), UrlTree(UrlObjects(root), spool))]))
         if has_glob(url):
             found = expand_url(url)
     for each in found:
@@ -72,8 +65,8 @@ def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
     return found
 
 
-def _mount_object(path: str, spool: Spool, made: list[str]) -> None:
-    """Mounts an object of a mounted store if it is packed or an archive."""
+def _mount_object(path: str, spool: Spool, made: ExitStack) -> None:
+    """Mounts an object of a mounted store in ``made`` if it is packed or an archive."""
     with _failures_of(path):
         place = trees.find(path)
         node = None if place is None or place.tree.is_archive else place.node()
@@ -82,8 +75,7 @@ def _mount_object(path: str, spool: Spool, made: list[str]) -> None:
                 source.need(0, HEAD_BYTES)
                 form = form_of(bytes(source.buffer[:HEAD_BYTES]))
             if form is not None and (tree := _opened(place.open(), spool)) is not None:
-                trees.mount(path, tree)
-                made.insert(0, path)
+                made.enter_context(trees.mounted([(path, tree)]))
 
 
 @contextmanager
@@ -141,16 +133,12 @@ def _opened_file(path: str, spool: Spool) -> Tree | None:
     except PermissionError:
         return None  # the command reports it
     tree = _opened(extent, spool, path)
-    if tree is not None and not path.endswith(ARCHIVE_SUFFIXES) and _is_empty(tree):
-        tree.close()
-        return None  # a damaged segment that begins like a packed file
+    if tree is not None and not path.endswith(ARCHIVE_SUFFIXES):
+        node = tree.node("")
+        if node is None or not (node.size if node.kind == FILE else any(tree.nodes(""))):
+            tree.close()
+            return None  # nothing could be unpacked: a damaged segment that begins like a packed file
     return tree
-
-
-def _is_empty(tree: Tree) -> bool:
-    """Whether nothing could be unpacked."""
-    node = tree.node("")
-    return node is None or not (node.size if node.kind == FILE else any(tree.nodes("")))
 
 
 def _opened(extent: Extent, spool: Spool, path: str = "") -> Tree | None:

@@ -42,6 +42,7 @@ from kseg.stores.archives.members import (
     Members,
     Packed,
     TarListing,
+    node_of,
     unpacked_member,
     zip_members,
 )
@@ -218,20 +219,18 @@ class Omitted:
     def restore(self) -> None:
         """Writes all omitted bytes to the spool. Raises KsegError, OSError."""
         with self._lock:
-            if not self._is_restored[0]:
-                self._unpack_again()
-                self._is_restored[0] = 1
-
-    def _unpack_again(self) -> None:
-        position, end = 0, max(at + run.end for at, run in self._runs.items())
-        with suppress(UnpackError):
-            for piece in unpacked(self._packed):
-                # Members between the runs are written once more, with the same bytes.
-                self._spool.write(self._made, memoryview(piece), position)
-                position += len(piece)
-                if position >= end:
-                    return
-        raise PathError("an archive has changed while it was read")
+            if self._is_restored[0]:
+                return
+            position, end = 0, max(at + run.end for at, run in self._runs.items())
+            with suppress(UnpackError):
+                for piece in unpacked(self._packed):
+                    # Members between the runs are written once more, with the same bytes.
+                    self._spool.write(self._made, memoryview(piece), position)
+                    position += len(piece)
+                    if position >= end:
+                        self._is_restored[0] = 1
+                        return
+            raise PathError("an archive has changed while it was read")
 
     def close(self) -> None:
         self._rows.close()
@@ -296,13 +295,16 @@ class MemberTree(Tree):
         self._unpacked: dict[str, Extent] = {}
 
     def node(self, inner: str) -> Node | None:
-        found = self._members.node(inner)
-        if found is not None and (made := self._unpacked.get(inner)) is not None:
-            return found._replace(size=made.size or 0)  # a damaged member has less than its header says
-        return found
+        found = self._members.at(inner)
+        if found is None:
+            return None
+        made, node = self._unpacked.get(inner), node_of(found)
+        # A damaged member has less than its header says.
+        return node if made is None else node._replace(size=made.size or 0)
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
-        return self._members.nodes(inner)
+        found = self._members.at(inner)
+        return [(name, node_of(member)) for name, member in found.items()] if isinstance(found, dict) else []
 
     def _part(self, member: Member) -> Extent:
         start = self._extent.start + member.start

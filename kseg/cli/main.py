@@ -166,7 +166,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
 
 
 @click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MAX_HELP_COLUMNS}
+    cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"], "max_content_width": MAX_HELP_COLUMNS}
 )
 @click.option(
     "--verbose", is_flag=True, is_eager=True, help="With --version: also the versions of libraries and of the system."

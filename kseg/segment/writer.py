@@ -52,19 +52,19 @@ class SegmentIndexes:
         takes_any: bool = False,
     ) -> None:
         self._base = base_offset
-        self._state = indexing.IndexBuild(base_offset, interval_bytes, uses_first_offset, has_times, takes_any)
+        self.state = indexing.IndexBuild(base_offset, interval_bytes, uses_first_offset, has_times, takes_any)
         self.offsets, self.times = bytearray(), bytearray()
         self._entries, self._stamps = memoryview(b""), memoryview(b"")
 
     @property
     def largest_timestamp(self) -> int:
         """In ms, -1 if there is none."""
-        return int(self._state.largest_timestamp)
+        return int(self.state.largest_timestamp)
 
     def take(self, rows: memoryview, count: int) -> tuple[int, int]:
         """Adds the entries of ``count`` batches (rows BATCH_*); returns a status of `kseg.kernel.state.indexing` and
         the number of batches added."""
-        state = self._state
+        state = self.state
         if len(self._entries) < count * OFFSET_ENTRY.size:
             self._entries = memoryview(bytearray(count * OFFSET_ENTRY.size))
             self._stamps = memoryview(bytearray(count * TIME_ENTRY.size))
@@ -75,7 +75,7 @@ class SegmentIndexes:
 
     def finish(self) -> bool:
         """Adds the last entry of the time index; returns False if its offset is below the previous entry's."""
-        state = self._state
+        state = self.state
         largest, at = state.largest_timestamp, state.largest_timestamp_offset
         if not state.has_times or largest <= state.last_timestamp:
             return True

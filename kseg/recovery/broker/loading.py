@@ -115,7 +115,7 @@ def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     if name not in workspace:
         return None
     size = workspace.size(name)
-    last, _ = segment.last_indexed()
+    last = segment.last_indexed()
     if size >= OFFSET_ENTRY.size and last < segment.base_offset + era.empty_index_is_at_base:
         return f"{name}: the last entry is at offset {last}"
     return f"{name}: {size} bytes are no whole number of entries" if size % OFFSET_ENTRY.size else None

@@ -48,14 +48,14 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     """
     small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
     if jobs == 1 or len(small) < MIN_PARTITIONS or not trees.are_forkable():
-        yield from map(_planned, tasks)
+        yield from (outcome_of(plan_partition, *task) for task in tasks)
         return
     size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
     chunks = [[tasks[number] for number in small[first : first + size]] for first in range(0, len(small), size)]
     with closing(in_processes(min(jobs, len(small)), len(chunks), partial(_planning, chunks), _DIED)) as sent:
         for number, task in enumerate(tasks):
             found = _received(next(sent)) if number in chosen else None
-            yield _planned(task) if found is None else found
+            yield outcome_of(plan_partition, *task) if found is None else found
 
 
 def _is_small(directory: str) -> bool:
@@ -80,10 +80,6 @@ def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: Bro
         return PathError(f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _planned(task: PartitionStart) -> Outcome:
-    return outcome_of(plan_partition, *task)
-
-
 def _planning(chunks: Sequence[Sequence[PartitionStart]], _number: int) -> Work:
     """Returns the work of a process: the plan of each partition of a chunk."""
 
@@ -96,7 +92,7 @@ def _planning(chunks: Sequence[Sequence[PartitionStart]], _number: int) -> Work:
 
 def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
     """Returns None for a plan that cannot be sent, because its content is generated on reading."""
-    found = _planned((directory, replace(start, jobs=1)))
+    found = outcome_of(plan_partition, directory, replace(start, jobs=1))
     if isinstance(found, Recovery):
         if any(isinstance(step.pieces, Content) for step in found.plan.steps):
             return None

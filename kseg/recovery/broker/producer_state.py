@@ -22,7 +22,7 @@ from kseg.releases.release import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, records_of
-from kseg.segment.survey import BatchRow, HeaderRows
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.hash_order import hash_map_order, scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -31,7 +31,6 @@ from kseg.sidefiles.producer_state import (
     HEADER_BYTES,
     MAX_PRODUCERS,
     Abort,
-    Event,
     ProducerStateEntry,
     ProducerStates,
     build_producer_snapshot,
@@ -173,30 +172,31 @@ class ProducerStateManager:
                 raise UnsupportedError(f"{self._workspace.directory}: has more than {MAX_PRODUCERS} producers")
             aborted += self._indexed(aborts)
             if events:
-                return ReplayResult(events[0].row, aborted, refusal=_refusal(events[0], headers), is_conflict=True)
+                row, first = headers[events[0].row], events[0].a
+                text = f"producer {row.producer_id} writes outside of its open transaction at offset {row.first_offset}"
+                if events[0].kind == SHARED:
+                    text = (
+                        f"the transaction of producer {row.producer_id} that ends at offset {row.first_offset} begins "
+                        f"at offset {first}, where another one does that is open"
+                    )
+                return ReplayResult(events[0].row, aborted, refusal=text, is_conflict=True)
             if start == count:
                 return ReplayResult(count, aborted)
+            row = headers[start]
             try:
-                marker = self._marker(headers[start], read)
+                if row.size > MAX_BATCH_BYTES:
+                    raise BadMarkerError(f"it has {row.size} bytes", False)
+                kind, coordinator_epoch, timestamp = read_marker(read(row.position, row.size), self._scratch)
             except BadMarkerError as error:
-                text = f"the control batch at offset {headers[start].first_offset} ends no transaction: {error}"
-                if error.is_invalid_record:
-                    return ReplayResult(start + 1, aborted, is_cut=True, refusal=text)
-                return ReplayResult(start, aborted, refusal=text)
-            aborted += self._indexed(self.state.replay(marker.rows, 1)[2])
+                text = f"the control batch at offset {row.first_offset} ends no transaction: {error}"
+                return ReplayResult(start + error.is_invalid_record, aborted, error.is_invalid_record, text)
+            # The row of an intact, uncompressed batch, with the fields of its first record.
+            plain = row._replace(
+                state=CRC_RIGHT, size=PLAIN_MARKER_BYTES, records=1, marker=kind, coordinator_epoch=coordinator_epoch,
+                base_timestamp=timestamp, max_timestamp=timestamp,
+            )  # fmt: skip
+            aborted += self._indexed(self.state.replay(HeaderRows.of([plain]).rows, 1)[2])
             start += 1
-
-    def _marker(self, row: BatchRow, read: Callable[[int, int], bytes]) -> HeaderRows:
-        """Returns the row of a control batch as that of an intact, uncompressed one, with the fields of its first
-        record."""
-        if row.size > MAX_BATCH_BYTES:
-            raise BadMarkerError(f"it has {row.size} bytes", False)
-        kind, coordinator_epoch, timestamp = read_marker(read(row.position, row.size), self._scratch)
-        plain = row._replace(
-            state=CRC_RIGHT, size=PLAIN_MARKER_BYTES, records=1, marker=kind, coordinator_epoch=coordinator_epoch,
-            base_timestamp=timestamp, max_timestamp=timestamp,
-        )  # fmt: skip
-        return HeaderRows.of([plain])
 
     def _indexed(self, aborts: list[Abort]) -> Iterator[AbortedTxn]:
         for abort in aborts:
@@ -260,17 +260,6 @@ class ProducerStateManager:
         for taken in sorted(self.offsets):
             self.delete_snapshot(taken, f"belongs to the old log: the new one starts at offset {offset}")
         self.snapshot_offset, self.end_offset = 0, offset
-
-
-def _refusal(event: Event, headers: HeaderRows) -> str:
-    """Returns why a broker rejects a batch."""
-    producer, offset = headers[event.row].producer_id, headers[event.row].first_offset
-    if event.kind == SHARED:
-        return (
-            f"the transaction of producer {producer} that ends at offset {offset} begins at offset {event.a}, where "
-            "another one does that is open"
-        )
-    return f"producer {producer} writes outside of its open transaction at offset {offset}"
 
 
 # Builds the producer state at an offset as a broker's load does (UnifiedLog.rebuildProducerState of 4.3.1).

@@ -98,40 +98,6 @@ class EpochChanges:
                     self._report(epoch, start_offset)
 
 
-# Builds the offset and time index of a segment from its batches as a broker's recovery does.
-
-
-class IndexBuilder(SegmentIndexes):
-    """Builds indexes by the rules of an era; ``path`` is the path of the .log, for messages."""
-
-    def __init__(self, base_offset: int, interval_bytes: int, era: Era, path: str) -> None:
-        super().__init__(
-            base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_offset_range
-        )
-        self._era, self._path = era, path
-        self._scratch: list[Scratch] = []  # one, once a message must be decompressed
-
-    def add(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> tuple[int, int]:
-        """Adds batches. Returns a status of `kseg.kernel.state.indexing` and the number of batches added.
-
-        ``read`` returns bytes of the .log by position and length. Raises BrokerRefusesError if a broker needs the first
-        offset of a message and cannot decompress it.
-        """
-        if self._era.uses_first_offset and min(headers.firsts) < 0:
-            # The first offset of a compressed v0 or v1 message is inside; those that will be indexed are opened.
-            last, interval = self._state.last_position, self._state.interval
-            for i, position in enumerate(headers.positions):
-                if position - last <= interval:
-                    continue
-                last, row = position, headers[i]
-                if row.first_offset < 0 and row.magic < MAGIC_V2:
-                    self._scratch = self._scratch or [Scratch()]
-                    data = read(position, row.size)
-                    first = first_offset_of(data, position, row.magic, self._scratch[0], self._path)
-                    headers[i] = row._replace(first_offset=first)
-        return self.take(headers.rows, headers.count)
-
-
 def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, path: str) -> int:
     """Returns the offset of the first record of a v0 or v1 message in the .log ``path``. Raises BrokerRefusesError if
     it cannot be decompressed."""
@@ -174,9 +140,14 @@ class AcceptedBatches:
 
     def __iter__(self) -> Iterator[HeaderRows]:
         for found in self._intact():
-            kept = self._known(found)
+            kept = found.count
+            if self._max_size is not None:
+                # An old broker takes a batch for corrupt that is larger, or of a magic that it does not know.
+                largest, each = self._max_size + ENTRY_OVERHEAD, zip(found.sizes, found.magics, strict=True)
+                wrong = (i for i, (size, magic) in enumerate(each) if size > largest or magic > self._max_magic)
+                kept = next(wrong, kept)
             if kept:
-                yield HeaderRows(found.rows, kept)
+                yield found.first(kept)
             if kept < found.count:
                 self.position = found[kept].position
                 return
@@ -206,15 +177,6 @@ class AcceptedBatches:
             return windows.position, found
 
         return part
-
-    def _known(self, found: HeaderRows) -> int:
-        """Returns the number of batches before the first that an old broker takes for corrupt: larger than its
-        max.message.bytes, or of a magic that it does not know."""
-        if self._max_size is None:
-            return found.count
-        each = enumerate(zip(found.sizes, found.magics, strict=True))
-        largest = self._max_size + ENTRY_OVERHEAD
-        return next((i for i, (size, magic) in each if size > largest or magic > self._max_magic), found.count)
 
     def _beyond_windows(self) -> HeaderRows | None:
         """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
@@ -351,11 +313,11 @@ class BrokerSegment:
         """Returns bytes of the .log."""
         return self.workspace.read_range(self.log, position, length)
 
-    def last_indexed(self) -> tuple[int, int]:
-        """Returns offset and position of the last entry of the offset index; like a broker, counts trailing zeros as
-        entries."""
+    def last_indexed(self) -> int:
+        """Returns the offset of the last entry of the offset index, the base offset if there is none; like a broker,
+        counts trailing zeros as entries."""
         entries = self._index_entries
-        return self._indexed(entries - 1) if entries else (self.base_offset, 0)
+        return self._indexed(entries - 1)[0] if entries else self.base_offset
 
     @property
     def _index_entries(self) -> int:
@@ -433,7 +395,7 @@ class BrokerSegment:
         Checksums are not verified. Without ``is_indexed`` the search starts at position 0; ``by_first``: as in
         `position_of`.
         """
-        offset = self.last_indexed()[0] if is_indexed else self.base_offset
+        offset = self.last_indexed() if is_indexed else self.base_offset
         end, is_found = self.base_offset, False
         try:
             for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
@@ -507,7 +469,8 @@ class BrokerSegment:
         store, and if the replay stops a broker.
         """
         found = Recovered(next_offset=self.base_offset)
-        builder = IndexBuilder(self.base_offset, interval, era, self.path)
+        takes_any = not era.checks_offset_range
+        builder = SegmentIndexes(self.base_offset, interval, era.uses_first_offset, era.has_time_index, takes_any)
         aborted: list[AbortedTxn] = []
         changes = EpochChanges(add_epoch)
         for headers in self.headers(0, era.max_message_bytes):
@@ -519,7 +482,9 @@ class BrokerSegment:
             replayed = replay(headers)
             status, taken = layout.DONE, 0
             if replayed.batches:
-                status, taken = builder.add(headers.first(replayed.batches), self.read)
+                if era.uses_first_offset:
+                    self._open_indexed(headers.first(replayed.batches), builder)
+                status, taken = builder.take(headers.rows, replayed.batches)
             if status == indexing.OUTSIDE:
                 found.outside = headers[taken].last_offset
             found.is_refused = status == indexing.NOT_RISING
@@ -539,6 +504,20 @@ class BrokerSegment:
         self._write_indexes(builder, aborted, era)
         return found
 
+    def _open_indexed(self, headers: HeaderRows, builder: SegmentIndexes) -> None:
+        """Fills in the first offsets of compressed v0 and v1 messages, which are inside, for those that ``builder``
+        will index. Raises BrokerRefusesError if a broker cannot decompress one."""
+        if min(headers.firsts) >= 0:
+            return
+        last, scratch = builder.state.last_position, Scratch()
+        for i, position in enumerate(headers.positions):
+            if position - last <= builder.state.interval:
+                continue
+            last, row = position, headers[i]
+            if row.first_offset < 0 and row.magic < MAGIC_V2:
+                first = first_offset_of(self.read(position, row.size), position, row.magic, scratch, self.path)
+                headers[i] = row._replace(first_offset=first)
+
     def _check_aborted(self, aborted: list[AbortedTxn], new: int) -> None:
         """Raises BrokerRefusesError if one of the last ``new`` transactions ends no later than the previous one: a
         broker's transaction index accepts only rising offsets (TransactionIndex.append)."""
@@ -550,7 +529,7 @@ class BrokerSegment:
                     "broker does not start on it; kseg recover --mode salvage"
                 )
 
-    def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
+    def _write_indexes(self, builder: SegmentIndexes, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"
         place = parse_partition_name(os.path.basename(os.path.abspath(self.workspace.directory)))
         is_left_open = era.leaves_metadata_indexes_open and place is not None and place[0] == METADATA_TOPIC

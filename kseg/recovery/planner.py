@@ -623,7 +623,8 @@ class RecoveryPlanner(Planner):
     def _leaves_alone(self, found: "Salvage") -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""
         options = self._options
-        if self.left_alone is None or self._checks is None or found.changes_log or found.log_start is not None:
+        changes_log = any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in found.plan.steps)
+        if self.left_alone is None or self._checks is None or changes_log or found.log_start is not None:
             return False
         rebuilds = options.rebuilds_epochs and self._names_partition
         if rebuilds or options.topic_id or options.name or options.undeletes or options.resets_epochs:

@@ -76,7 +76,9 @@ class Relocation:
         if not left:
             return
         self._placed = {_fingerprint(run) for run in placed}
-        self._at_firsts, self._known_end = self._fingerprints_at_firsts(left), self._log_end
+        self._at_firsts = self._fingerprints_at_firsts(left)
+        # An empty last segment proves that the log reached its base offset.
+        self._known_end = self.drafts[-1].next_offset
         for run in sorted(left, key=lambda run: run.expected < 0):
             if not any(rule(run) for rule in self.rules):
                 self._cut_out(run, "fit in no remaining gap")
@@ -179,11 +181,6 @@ class Relocation:
         self._load(self.drafts[i])
         return self.drafts[i]
 
-    @property
-    def _log_end(self) -> int:
-        """The offset after the last batch that is in its place."""
-        return self.drafts[-1].next_offset  # an empty last segment proves that the log reached its base offset
-
     def _place(self, run: MisplacedRun, is_last_try: bool = False, is_sure: bool = False) -> bool:
         """Puts a run at its own offsets, or cuts it out if they are taken. Returns False if neither is possible.
 
@@ -211,7 +208,7 @@ class Relocation:
         if home is not own and not (fills or is_last_try) and self._fits_between_neighbours(run):
             return False
         if not is_sure and is_last_try:
-            is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
+            is_sure = is_inside or leads_on or 2 * self.drafts[-1].next_offset - self._bases[0] >= part.first
         if is_sure:
             home.put(part)
         return is_sure

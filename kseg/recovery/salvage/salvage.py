@@ -74,11 +74,6 @@ class Salvage:
     log_start: int | None = None
     not_dropped: list[int] = field(default_factory=list)
 
-    @property
-    def changes_log(self) -> bool:
-        """Whether batches are changed, removed or moved, not only side files and leftovers."""
-        return any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in self.plan.steps)
-
 
 def plan_salvage(
     directory: str,
@@ -191,22 +186,27 @@ class Attempt:
         """Returns the result. Raises TransactionConflictError if a broker's loader rejects batches."""
         self._clear()
         self._assemble()
-        self._relocate()
-        self._repair_epochs()
+        for draft in self.drafts:  # damage to a batch may have hit its epoch, too
+            if draft.epochs_fall or (draft.is_changed and (draft.has_epochs or draft.extra or not draft.path)):
+                self.load_parts(draft)
+                repair_epochs(draft)
         self.fill(self.drafts)
         self.leave_out(self._rejected)
-        self._lower_log_start()
+        load, drafts = self.load, self.drafts
+        if not all(draft.is_empty for draft in drafts) and drafts[-1].next_offset < load.start.log_start_offset:
+            # A broker would delete all segments of a log that ends below its start.
+            self._result.log_start = drafts[0].base
+            load.start = replace(load.start, log_start_offset=drafts[0].base)
         segments = self._without_stranded_end()
         self._write_all(segments)
         gaps = self._gaps([draft for draft in self.drafts if draft in segments or draft.is_changed])
         self._begin_at_batches(segments)
-        self.load.rebuild()
+        load.rebuild()
         return self._finished(gaps)
 
     def forecast(self) -> tuple[int, list[tuple[int, int]], bool]:
         """Returns the result of `forecast_salvage`."""
         self._assemble()
-        self._relocate()
         segments = self._without_stranded_end()
         for draft in (*self.drafts, *self.others):
             self._recorded(draft)
@@ -237,31 +237,14 @@ class Attempt:
     # Segments and the places of their batches
 
     def _assemble(self) -> None:
-        """Finds the segments, without batches of another partition."""
+        """Finds the segments, without batches of another partition, and decides which batches each one gets."""
         self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)
-        if not _is_odd(self.drafts, self.others):
-            return
-        foreign = foreign_segments(self.workspace.directory, scratch=self.scratch)
-        if foreign:
+        if _is_odd(self.drafts, self.others):
+            foreign = foreign_segments(self.workspace.directory, scratch=self.scratch)
             self._foreign = {os.path.basename(one.path): one for one in foreign}
-            self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)
-
-    def _relocate(self) -> None:
-        """Decides which batches each segment gets."""
+            if foreign:
+                self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)
         Relocation(self.drafts, self.others, self.load_parts, self.known_offsets, self._evidence).run()
-
-    def _repair_epochs(self) -> None:
-        for draft in self.drafts:  # damage to a batch may have hit its epoch, too
-            if draft.epochs_fall or (draft.is_changed and (draft.has_epochs or draft.extra or not draft.path)):
-                self.load_parts(draft)
-                repair_epochs(draft)
-
-    def _lower_log_start(self) -> None:
-        """A broker would delete all segments of a log that ends below its start."""
-        load, drafts = self.load, self.drafts
-        if not all(draft.is_empty for draft in drafts) and drafts[-1].next_offset < load.start.log_start_offset:
-            self._result.log_start = drafts[0].base
-            load.start = replace(load.start, log_start_offset=drafts[0].base)
 
     def _without_stranded_end(self) -> list[SegmentDraft]:
         """Returns the segments without empty ones after the last batch: they would move the log end, and a consumer

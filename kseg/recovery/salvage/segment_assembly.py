@@ -220,7 +220,7 @@ class OffsetClaims:
         self._far = 2 * max(ends, default=LAST_OFFSET)
         """Far above the offsets of batches in their places: a single batch beyond it may have a wrong offset."""
         pieces = [piece for number, one in enumerate(kept) for piece in self._pieces(number, one, sources[number])]
-        self._all = cut_at_conflicts(pieces, self._batches)
+        self._all = cut_at_conflicts(pieces, self.batches)
         self.chosen = schedule(self._all)
 
     def outweighed(self) -> Iterator[OffsetInterval]:
@@ -237,10 +237,6 @@ class OffsetClaims:
             if rivals > piece.records:
                 yield piece
 
-    def firsts(self, piece: OffsetInterval) -> Iterator[int]:
-        """Yields the first offsets of the batches of a piece."""
-        return (batch.first for batch in self._batches(piece))
-
     def _pieces(self, number: int, kept: SegmentDraft, source: SegmentSource) -> Iterator[OffsetInterval]:
         found = [(part, records, False) for part, records in zip(kept.parts, kept.parts.records, strict=True)]
         for run in kept.misplaced:
@@ -253,7 +249,8 @@ class OffsetClaims:
             ends = (part.first, part.last, number, part.start, part.end)
             yield OffsetInterval(*ends, records, preference, is_loose, part.head)
 
-    def _batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
+    def batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
+        """Yields the batches of a piece as pieces."""
         part = SalvagedBatches(piece.start, piece.end, piece.first, piece.last, piece.head)
         with open_source(self._kept[piece.source].path) as source:
             for batch in batches_of(source, part):
@@ -504,7 +501,7 @@ def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: 
     firsts: dict[int, set[int]] = {}
     for piece in claims.outweighed():
         if piece.source in by_source:
-            firsts.setdefault(piece.source, set()).update(claims.firsts(piece))
+            firsts.setdefault(piece.source, set()).update(batch.first for batch in claims.batches(piece))
     for source, found in firsts.items():
         kept = by_source[source]
         for part in kept.leave_out(found):

@@ -295,9 +295,12 @@ class SegmentDraft:
     @cached_property
     def was_empty(self) -> bool:
         """Whether its closed file is empty, and its time index shows that it always was."""
-        path = self.path
-        index = path.removesuffix(LOG) + TIME_INDEX
-        return not self.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
+        if self.is_last or not self.path.endswith(LOG):
+            return False
+        try:
+            return not any(map(trees.getsize, (self.path, self.path.removesuffix(LOG) + TIME_INDEX)))
+        except OSError:  # one is missing
+            return False
 
     @property
     def is_changed(self) -> bool:
@@ -505,14 +508,6 @@ class SegmentDraft:
                             gathered = bytearray()
                 at += size
             yield from _headers_in(gathered, origin)
-
-
-def _is_empty(path: str) -> bool:
-    """Whether a file exists and is empty."""
-    try:
-        return trees.getsize(path) == 0
-    except OSError:
-        return False
 
 
 def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:

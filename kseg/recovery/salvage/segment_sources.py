@@ -110,23 +110,17 @@ def _bad_marker(source: Source, row: BatchRow, scratch: Scratch) -> str:
     if row.producer_id < 0:
         is_of_kraft = LEADER_CHANGE <= row.marker <= KRAFT_VOTERS
         return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
-    is_read = row.marker in (ABORT, COMMIT) and row.coordinator_epoch >= 0
-    if is_read and _has_known_versions(bytes(source.buffer[row.position : row.position + _VALUE_VERSION_AT + 1])):
-        return ""
+    data = bytes(source.buffer[row.position : row.end])
+    if row.marker in (ABORT, COMMIT) and row.coordinator_epoch >= 0 and len(data) > _VALUE_VERSION_AT:
+        # Nothing is wrong with the layout that brokers write, and versions that are not negative.
+        has_known_sizes = (data[_KEY_SIZE_AT], data[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
+        if has_known_sizes and max(data[_KEY_VERSION_AT], data[_VALUE_VERSION_AT]) < 1 << 7:
+            return ""
     try:
-        read_marker(bytes(source.buffer[row.position : row.end]), scratch)
+        read_marker(data, scratch)
     except BadMarkerError as error:
         return f"a control batch that ends no transaction: {error}: a broker does not load it"
     return ""
-
-
-def _has_known_versions(head: bytes) -> bool:
-    """Whether a marker has the layout that brokers write, and versions that are not negative."""
-    return (
-        len(head) > _VALUE_VERSION_AT
-        and (head[_KEY_SIZE_AT], head[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
-        and max(head[_KEY_VERSION_AT], head[_VALUE_VERSION_AT]) < 1 << 7
-    )
 
 
 # Finds producers that write outside of their own open transaction; a broker does not start on such a log.

@@ -710,7 +710,7 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     with_snapshots = with_snapshots and era.has_producers
     if not segments:
         return interval
-    manager = ProducerStateManager(workspace, 0, era)
+    manager = ProducerStateManager(workspace, 0, era, {}, partial(BrokerSegment, workspace))
     base = segments[0].base_offset
     if base in manager.offsets and era.has_producers:
         manager.load_at(base)

@@ -263,9 +263,13 @@ class SegmentSurvey:
             yield from self._rest()
 
     def _windows(self, extent: Extent, size: int) -> Iterator[Item]:
-        """Reads from the position on in windows."""
+        """Reads from the position on in windows, in several threads if the file is large."""
         if is_worth_parts(size - self.position, self.jobs):
-            yield from self._parts(extent)
+            max_bytes = self.reader.scratch.max_batch_bytes
+            parts = in_parts(extent, self.position, size, self.jobs, lambda: partial(self._part, Buffers(max_bytes)))
+            for reached, items in _up_to_disk_error(parts):
+                self.position = reached
+                yield from self._recorded(items)
             return
         buffers = self._buffers
         rows = None if buffers is None else partial(buffers.int64s, "headers")
@@ -274,23 +278,11 @@ class SegmentSurvey:
             yield from self._recorded(items)
         self.position = windows.position
 
-    def _parts(self, extent: Extent) -> Iterator[Item]:
-        """Reads parts in several threads."""
-
-        def reading() -> Callable[[int, int], tuple[int, list[Item]]]:
-            buffers = Buffers(self.reader.scratch.max_batch_bytes)
-
-            def whole(start: int, end: int) -> tuple[int, list[Item]]:
-                windows = _windows(extent, start, end, self.level, buffers.scratch, buffers)
-                items = list(chain.from_iterable(_items_in(windows, self.level, buffers.scratch)))
-                return windows.position, items
-
-            return whole
-
-        parts = in_parts(extent, self.position, self.source.size, self.jobs, reading)
-        for reached, items in _up_to_disk_error(parts):
-            self.position = reached
-            yield from self._recorded(items)
+    def _part(self, buffers: Buffers, start: int, end: int) -> tuple[int, list[Item]]:
+        """Reads a part in one of several threads."""
+        windows = _windows(self.source.extent, start, end, self.level, buffers.scratch, buffers)
+        items = list(chain.from_iterable(_items_in(windows, self.level, buffers.scratch)))
+        return windows.position, items
 
     def _recorded(self, items: list[Item]) -> list[Item]:
         """Returns the items, after recording their last batch."""

@@ -35,7 +35,7 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.logdir.topics import Interval, interval_of
-from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerReplay, ProducerStateManager
+from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
 from kseg.recovery.broker.segments import (
     BrokerSegment,
     Cut,
@@ -346,8 +346,7 @@ class PartitionLoad:
         self._rebuilds_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
         self._unrepaired: list[str] = []
-        self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
-        self._replay = ProducerReplay(workspace, self.segments, start.era, self._segment)
+        self.producers = ProducerStateManager(workspace, start.now_ms, start.era, self.segments, self._segment)
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
         self.next_offset = 0
@@ -553,9 +552,9 @@ class PartitionLoad:
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[HeaderRows], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""
         era = self.start.era
-        manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
+        manager = self.producers.without_producers()
         if era.has_producers:
-            self._replay.bring_to(manager, self.start.log_start_offset, segment.base_offset)
+            manager.bring_to(self.start.log_start_offset, segment.base_offset)
 
         remains = SegmentRemains(segment)
 
@@ -696,7 +695,7 @@ class PartitionLoad:
 
     def _truncate_epochs(self) -> None:
         start, era = self.start, self.start.era
-        if era.deletes_epochs_of_old_formats and self._replay.is_old_format():
+        if era.deletes_epochs_of_old_formats and self.producers.is_old_format():
             self.workspace.delete(LEADER_EPOCHS, "the log has no leader epochs: its format is older")
             return
         self.epochs.truncate_from_end(self.next_offset)
@@ -717,8 +716,8 @@ class PartitionLoad:
             manager.remove_stray_snapshots(set(self.segments))
         else:
             manager.load_names()
-        self._replay.rebuild(manager, self._log_start, self.next_offset, self.start.was_clean)
-        self._replay.check_first_unstable(manager, self._log_start, self.next_offset)
+        manager.rebuild(self._log_start, self.next_offset, self.start.was_clean)
+        manager.check_first_unstable(self._log_start, self.next_offset)
         if not era.keeps_snapshot_of_each_segment and not (
             self.start.was_clean and era.marker_effect == MARKER_SETS_OFFSET
         ):

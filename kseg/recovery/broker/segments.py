@@ -4,6 +4,7 @@ intact batches in removed bytes, and damage that stays in the log."""
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -156,7 +157,9 @@ class AcceptedBatches:
         """Yields batches with right checksums, up to the first wrong one."""
         extent = self._source.extent
         if is_worth_parts(self._size - self.position, self._jobs):
-            for reached, some in in_parts(extent, self.position, self._size, self._jobs, self._reading):
+            for reached, some in in_parts(
+                extent, self.position, self._size, self._jobs, lambda: partial(self._part, Buffers())
+            ):
                 self.position = reached
                 yield from some
         while self.position < self._size:
@@ -168,15 +171,10 @@ class AcceptedBatches:
             self.position = found.end
             yield found
 
-    def _reading(self) -> Callable[[int, int], tuple[int, list[HeaderRows]]]:
-        buffers = Buffers()
-
-        def part(start: int, end: int) -> tuple[int, list[HeaderRows]]:
-            windows = Windows(self._source.extent, start, end, walk=False, buffers=buffers)
-            found = list(_headers_in(windows))
-            return windows.position, found
-
-        return part
+    def _part(self, buffers: Buffers, start: int, end: int) -> tuple[int, list[HeaderRows]]:
+        windows = Windows(self._source.extent, start, end, walk=False, buffers=buffers)
+        found = list(_headers_in(windows))
+        return windows.position, found
 
     def _beyond_windows(self) -> HeaderRows | None:
         """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong

@@ -29,10 +29,10 @@ from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
+from kseg.recovery.salvage.segment_sources import BatchFilter
 from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments, parse_partition_name, segment_stem
-from kseg.segment.items import Record
+from kseg.segment.items import Problem, Record
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -377,17 +377,17 @@ def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[byt
     return {mark: first for mark, first in found.items() if mark not in several}
 
 
-def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> dict[int, Rejection]:
+def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> dict[int, Problem]:
     """Returns single batches between gaps of this replica that the other one has at other offsets, by first offset."""
     single = [one for one in unmatched if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MAX_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
-    found = dict[int, Rejection]()
+    found = dict[int, Problem]()
     for mark, first in known.items():
         part = ours[mark]
         if first != part.first:
             text = f"the batch of offsets {part.first} to {part.last} is at {first} in the replica"
-            found[part.first] = Rejection("wrong-base-offset", text)
+            found[part.first] = Problem("wrong-base-offset", text)
     return found
 
 
@@ -501,9 +501,7 @@ class ReplicaFilling:
             if offset is None or offset > min(firsts):
                 workspace.delete(name, "may lack the batches that come from the replica")
 
-    def _compared(
-        self, drafts: list[SegmentDraft]
-    ) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Rejection]]:
+    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[MissingBatches], list[Unmatched], dict[int, Problem]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
         agreement = Agreement(self._here(drafts), self._there(), self._scratch)
         try:

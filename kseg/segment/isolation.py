@@ -175,13 +175,11 @@ def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | No
 
     Raises PathError if a segment cannot be opened.
     """
-    newest = None
+    extents = []
     for file in files:
         with open_segment(file, scratch) as reader:
-            extent = time_extent(reader, file)
-        if extent is not None:
-            newest = extent[1] if newest is None else max(newest, extent[1])
-    return newest
+            extents.append(time_extent(reader, file))
+    return max((extent[1] for extent in extents if extent is not None), default=None)
 
 
 def end_offset(files: Sequence[SegmentFile], scratch: Scratch) -> int | None:

@@ -22,7 +22,7 @@ from kseg.segment.batches import Batch, Message, RecordBatch
 _TWO_SIDED_95 = 1.96
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Saving:
     """The result of recompression, in bytes of the file.
 
@@ -32,12 +32,12 @@ class Saving:
     """
 
     target: Target
-    batches: int
-    sampled: int
-    before: int
-    after: int
-    untouched: int
-    error: int | None
+    batches: int = 0
+    sampled: int = 0
+    before: int = 0
+    after: int = 0
+    untouched: int = 0
+    error: int | None = None
     records_bytes: int = 0
     """Uncompressed bytes that were compressed."""
     cpu_ns: int = field(default=0, compare=False)
@@ -77,17 +77,16 @@ class Recompression:
         self._random = random.Random(0)
         self._threshold = 1.0
         self._chosen: list[tuple[float, int, int]] = []
-        self._batches = self._before = self._after = self._tried = self._untouched = 0
-        self._records_bytes = self._cpu_ns = 0
+        self._found = Saving(target)
 
     def add(self, batch: Batch) -> None:
         """Adds one batch; its bytes are copied if they are needed later."""
         area = _area_of(batch, self.target)
         if area is None:
-            self._untouched += batch.size
+            self._found.untouched += batch.size
             return
-        self._batches += 1
-        self._before += batch.size
+        self._found.batches += 1
+        self._found.before += batch.size
         ticket = self._random.random() if self._sample is not None else 0.0
         if ticket >= self._threshold:
             return
@@ -110,16 +109,17 @@ class Recompression:
         return before, after, len(records), time.thread_time_ns() - began
 
     def _take(self, results: Iterable[tuple[float, int, int, int, int]]) -> None:
+        found = self._found
         for ticket, before, after, records_bytes, cpu_ns in results:
-            self._records_bytes += records_bytes
-            self._cpu_ns += cpu_ns
+            found.records_bytes += records_bytes
+            found.cpu_ns += cpu_ns
             if after < 0:
-                self._batches -= 1
-                self._before -= before
-                self._untouched += before
+                found.batches -= 1
+                found.before -= before
+                found.untouched += before
             elif self._sample is None:
-                self._tried += 1
-                self._after += after
+                found.sampled += 1
+                found.after += after
             elif ticket < self._threshold:
                 self._chosen.append((ticket, before, after))
         while self._sample is not None and len(self._chosen) > 2 * self._sample:
@@ -131,27 +131,25 @@ class Recompression:
         with self._pipeline:
             for results in self._pipeline.drain():
                 self._take(results)
-        tried, after, error = (self._tried, self._after, None) if self._sample is None else self._estimate()
-        return Saving(
-            self.target, self._batches, tried, self._before, after, self._untouched, error, self._records_bytes,
-            self._cpu_ns,
-        )  # fmt: skip
+        if self._sample is not None:
+            self._found.sampled, self._found.after, self._found.error = self._estimate()
+        return self._found
 
     def _estimate(self) -> tuple[int, int, int | None]:
         """Returns the number of batches tried, the size of all afterwards and its error, by the ratio estimator
         (Cochran, Sampling Techniques, chapter 6)."""
-        sizes = [(before, after) for _, before, after in self._chosen]
+        whole, sizes = self._found, [(before, after) for _, before, after in self._chosen]
         n, before, after = len(sizes), sum(size for size, _ in sizes), sum(size for _, size in sizes)
-        if n == self._batches:
+        if n == whole.batches:
             return n, after, None
         if not n:
-            return 0, self._before, None
+            return 0, whole.before, None
         ratio, error = after / before, None
         if n > 1:
             spread = sum((new - ratio * old) ** 2 for old, new in sizes) / (n - 1)
-            deviation = self._batches * math.sqrt((1 - n / self._batches) * spread / n)
+            deviation = whole.batches * math.sqrt((1 - n / whole.batches) * spread / n)
             error = math.ceil(_TWO_SIDED_95 * deviation)
-        return n, round(ratio * self._before), error
+        return n, round(ratio * whole.before), error
 
 
 def _area_of(batch: Batch, target: Target) -> _Area | None:

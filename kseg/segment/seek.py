@@ -11,6 +11,7 @@ Either index may be missing, stale or wrong. An entry is therefore used only if 
 matches it. Otherwise earlier entries are tried, and finally the .log is read from its start.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -174,15 +175,12 @@ class Entries:
 
     def last_that(self, holds: Callable[[tuple[int, int]], bool]) -> int:
         """Binary search: returns the index of the last entry for which ``holds`` is true, -1 if there is none."""
-        low, high = 0, self._count
-        while low < high:
-            middle = (low + high) // 2
-            entry = self.at(middle)
-            if entry is not None and holds(entry):
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
+
+        def is_behind(i: int) -> bool:
+            entry = self.at(i)
+            return entry is None or not holds(entry)
+
+        return bisect_left(range(self._count), True, key=is_behind) - 1
 
 
 def index_path(file: SegmentFile, suffix: str) -> str:

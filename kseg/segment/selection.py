@@ -53,7 +53,20 @@ class Selection:
             return False
         if self._has_content and batch.is_control:
             return False
-        return self._may_be_in_time(batch) and self._may_be_in_offsets(batch)
+        if self.times is not None:
+            if batch.timestamp_type == "NoTimestampType":
+                self.untimed += 1
+                return False
+            # If the CRC is wrong, the timestamp itself may be.
+            if batch.is_valid and batch.max_timestamp < self.times[0]:
+                return False
+        if self.offsets is None:
+            return True
+        first, last = self.offsets
+        base = batch.base_offset
+        if isinstance(batch, Message) and batch.last_offset > last:
+            base = batch.extent()[0]
+        return first <= batch.last_offset and (base or 0) <= last
 
     def holds(self, batch: Batch) -> bool:
         """Whether the batch holds a matching record; reads its records if needed.
@@ -95,26 +108,6 @@ class Selection:
             and (self.key_pattern is None or any(map(self.key_pattern.search, keys)))
             and (self.grep is None or any(map(self.grep.search, values)))
         )
-
-    def _may_be_in_time(self, batch: Batch) -> bool:
-        if self.times is None:
-            return True
-        if batch.timestamp_type == "NoTimestampType":
-            self.untimed += 1
-            return False
-        # If the CRC is wrong, the timestamp itself may be.
-        return not batch.is_valid or batch.max_timestamp >= self.times[0]
-
-    def _may_be_in_offsets(self, batch: Batch) -> bool:
-        if self.offsets is None:
-            return True
-        first, last = self.offsets
-        if batch.last_offset < first:
-            return False
-        base = batch.base_offset
-        if isinstance(batch, Message) and batch.last_offset > last:
-            base = batch.extent()[0]
-        return (base or 0) <= last
 
 
 def _forms(data: bytes | None, text: str | None, value: object) -> list[bytes]:

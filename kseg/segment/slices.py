@@ -14,7 +14,6 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.runtime.threads import Future, Threads
@@ -23,7 +22,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import seek_position
 from kseg.stores.extent import Extent
-from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
+from kseg.stores.windows import next_frame
 
 _CHECKED_FRAMES = 32
 
@@ -113,8 +112,6 @@ PARTS_AHEAD = 2
 AHEAD_BYTES = 64 << 20
 """Limit of bytes read ahead by all threads together; results of small batches take as much memory."""
 
-_MAX_STEPS = 256
-
 
 def is_worth_parts(size: int, jobs: int) -> bool:
     """Whether ``jobs`` threads read this many bytes faster than one; never with the interpreted kernel."""
@@ -157,26 +154,9 @@ def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[i
     max_bytes = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
     while end - start > 2 * least:
         size = max(min(max_bytes, (end - start) // (2 * jobs)), least)
-        found = _cut(extent, start, start + size, end)
+        found = next_frame(extent, start + size, end)
         if not start < found < end:
             break
         yield start, found
         start = found
     yield start, end
-
-
-def _cut(extent: Extent, start: int, wanted: int, end: int) -> int:
-    """Returns an apparent batch start at ``wanted`` or after it, given one at ``start``; -1 if none is found."""
-    found = next_frame(extent, wanted, end, wanted + FIRST_LOOK_BYTES)
-    if found >= 0:
-        return found
-    # For large batches a few steps from length to length are faster than a search.
-    for _ in range(_MAX_STEPS):
-        head = extent.pread(12, start)
-        size = int.from_bytes(head[ENTRY_SIZE:], "big", signed=True)
-        if len(head) < ENTRY_OVERHEAD or size <= 0:
-            break
-        start += ENTRY_OVERHEAD + size
-        if start >= wanted:
-            return start
-    return next_frame(extent, wanted + FIRST_LOOK_BYTES, end)

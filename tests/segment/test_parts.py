@@ -10,7 +10,7 @@ from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
 from kseg.segment import slices
 from kseg.stores.extent import Extent
-from kseg.stores.windows import FIRST_LOOK_BYTES, Windows, next_frame
+from kseg.stores.windows import Windows, next_frame
 from segment.long_log import repeated
 from segment.segments import TESTDATA
 
@@ -66,26 +66,6 @@ def test_parts_end_where_one_pass_does(share: float, tmp_path: Path) -> None:
         file.write(b"nonsense" * 20)
     extent = Extent(os.open(path, os.O_RDONLY))
     assert in_parts(extent, size, 2)[:2] == positions(extent, 0, size)
-    extent.close()
-
-
-def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = grown("100b", 8, tmp_path)
-    size = path.stat().st_size
-    extent = Extent(os.open(path, os.O_RDONLY))
-    begins = [*positions(extent, 0, size)[1], size]
-    looked = []
-
-    def searched(extent: Extent, start: int, end: int, stop: int | None = None) -> int:
-        looked.append((end if stop is None else stop) - start)
-        return next_frame(extent, start, end, stop)
-
-    monkeypatch.setattr(slices, "next_frame", searched)
-    for wanted in range(100_000, size, 500_000):
-        assert slices._cut(extent, 0, wanted, size) == next(at for at in begins if at >= wanted)
-    assert set(looked) == {FIRST_LOOK_BYTES}
     extent.close()
 
 

@@ -280,19 +280,15 @@ class Relocation:
     def _swap_out(self, home: SegmentDraft, number: int, part: SalvagedBatches) -> bool:
         """Puts a batch that fills a gap in the place of a smaller one, if the smaller one fills the only gap of its
         size."""
-        parts = home.parts
-        other = parts[number]
-        count = other.last - other.first + 1
-        if count == part.last - part.first + 1:
-            return False  # the two may be swapped
+        other = home.parts[number]
+        span = other.last - other.first
+        gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] == span and not part.first <= gap[0] <= part.last]
+        if len(gaps) != 1 or span == part.last - part.first:  # if they are of one size, the two may be swapped
+            return False
         home.take(number)
-        placed = home.put(part)
-        gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] + 1 == count]
-        if len(gaps) == 1:
-            home.put(_moved(home, other, *gaps[0]))
-            return True
-        home.take_back(parts, placed)
-        return False
+        home.put(part)
+        home.put(_moved(home, other, *gaps[0]))
+        return True
 
     def _is_older(self, source: Source, one: SalvagedBatches, other: SalvagedBatches) -> bool:
         """Whether the first batch of a part has an older format or a smaller timestamp than the first batch of

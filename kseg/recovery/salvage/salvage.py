@@ -27,14 +27,13 @@ from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import (
     BatchFilter,
-    Rejection,
     remove_broker_leftovers,
     segment_sources,
     transaction_conflicts,
 )
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, cleaner_reach
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
@@ -89,7 +88,7 @@ def plan_salvage(
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
     a .log.
     """
-    rejected: dict[int, Rejection] = {}
+    rejected: dict[int, Problem] = {}
     left, keeps_snapshots, batch_filter = _MAX_ATTEMPTS, True, batch_filter or BatchFilter()
     while True:
         attempt = Attempt(directory, start, Scratch(), is_compacted, batch_filter, rejected, keeps_snapshots)
@@ -145,7 +144,7 @@ class Attempt:
         scratch: Scratch,
         is_compacted: Callable[[], bool],
         batch_filter: BatchFilter,
-        rejected: Mapping[int, Rejection] | None = None,
+        rejected: Mapping[int, Problem] | None = None,
         keeps_snapshots: bool = True,
     ) -> None:
         self.workspace = start.workspace(directory)
@@ -267,7 +266,7 @@ class Attempt:
             if full[0] is not segments[0]:
                 load.start = replace(load.start, log_start_offset=max(full[0].base, load.start.log_start_offset))
 
-    def leave_out(self, rejected: Mapping[int, Rejection]) -> None:
+    def leave_out(self, rejected: Mapping[int, Problem]) -> None:
         """Removes the batches at these first offsets from their segments."""
         owners = {draft.path: draft for draft in (*self.drafts, *self.others)}
         for draft in self.drafts:
@@ -279,7 +278,7 @@ class Attempt:
                 why = mine[part.first]
                 owners[part.path or draft.path].cut_out(why.code, part.start, part.size, why.message)
 
-    def transaction_conflicts(self) -> dict[int, Rejection]:
+    def transaction_conflicts(self) -> dict[int, Problem]:
         """Returns the batches to leave out, by first offset, after `plan` has raised TransactionConflictError."""
 
         def headers() -> Iterator[HeaderRows]:

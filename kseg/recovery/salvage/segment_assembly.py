@@ -161,15 +161,14 @@ def _is_loose(run: MisplacedRun) -> bool:
 def _expect_at_base(kept: Sequence[SegmentDraft]) -> None:
     """Records that the first batch of a file is expected at the offset in the file's name, if it continues another
     file's batches there, and conflicts with them at its own offset."""
-    suspects = [
+    suspects = {
         run
         for one in kept
         for run in one.misplaced
         if one.base >= 0 and run.part.start == 0 and run.batches == 1 and is_plain(run)
-    ]
-    ids = {id(run) for run in suspects}
-    claims = [one.parts[i] for one in kept if suspects for i in range(len(one.parts))]
-    claims += [run.part for one in kept for run in one.misplaced if is_plain(run) and id(run) not in ids]
+    }
+    claims = [part for one in kept if suspects for part in one.parts]
+    claims += [run.part for one in kept for run in one.misplaced if is_plain(run) and run not in suspects]
     claims.sort(key=lambda part: part.first)
     firsts = [part.first for part in claims]
     reached = list(accumulate((part.last for part in claims), max))
@@ -416,8 +415,8 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
         new.is_sparse, new.has_epochs, new.epochs_fall = draft.is_sparse, draft.has_epochs, draft.epochs_fall
         for run in group:
             new.put(run.part)
-    taken = {id(run) for group in groups for run in group}
-    draft.misplaced = [run for run in draft.misplaced if id(run) not in taken]
+    taken = {run for group in groups for run in group}
+    draft.misplaced = [run for run in draft.misplaced if run not in taken]
     draft.is_rearranged = True
     for before in [draft, *made][:-1]:
         before.is_last = False

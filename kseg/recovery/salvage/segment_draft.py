@@ -182,28 +182,6 @@ Change = Callable[[Source, SalvagedBatches], SalvagedBatches | None]
 """Returns a batch as it will be, None for one that is removed; the source is its file."""
 
 
-def edited(
-    parts: Iterable[SalvagedBatches], firsts: Collection[int], path: str, change: Change
-) -> Iterator[SalvagedBatches]:
-    """Yields the parts with the batches at these first offsets changed; ``path``: the file of parts without one."""
-    wanted = sorted(firsts)
-    for part in parts:
-        i = bisect_left(wanted, part.first)
-        if i == len(wanted) or wanted[i] > part.last:
-            yield part
-            continue
-        with open_source(part.path or path) as source:
-            held: SalvagedBatches | None = None
-            for batch in batches_of(source, part):
-                if batch.first not in firsts:
-                    held = held._replace(end=batch.end, last=batch.last) if held else batch
-                    continue
-                yield from filter(None, (held, change(source, batch)))
-                held = None
-            if held:
-                yield held
-
-
 MAX_CUTS = 10_000
 """Limit of the ranges listed for a segment."""
 
@@ -405,29 +383,43 @@ class SegmentDraft:
         """Whether an index could still point to all batches with this one added."""
         return self.size + part.size <= LARGEST_POSITION
 
-    def put(self, part: SalvagedBatches) -> SalvagedBatches:
-        """Adds batches at free offsets. Returns them, without the path if it is that of the segment's own file."""
+    def put(self, part: SalvagedBatches) -> None:
+        """Adds batches at free offsets."""
         part = part._replace(path="") if part.path == self.path else part
         self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
         insort(self.extra, part, key=lambda part: part.first)
-        return part
 
     def take(self, number: int) -> None:
         """Removes one of its own parts."""
         self.parts, self._bytes = self.parts.without({number}), -1
 
-    def take_back(self, parts: Parts, part: SalvagedBatches) -> None:
-        """Reverts `take` and `put`: restores its own ``parts``, and removes ``part``."""
-        self.extra.remove(part)
-        self.parts, self._bytes = parts, -1
-
     def edit(self, firsts: Collection[int], change: Change) -> None:
-        """Changes the batches at these first offsets, as `edited` does."""
+        """Changes the batches at these first offsets."""
         parts = Parts(self.base)
-        for part in edited(self.parts, firsts, self.path, change):
+        for part in self._edited(self.parts, firsts, change):
             parts.append(part)
         self.parts, self._bytes = parts, -1
-        self.extra[:] = edited(self.extra, firsts, self.path, change)
+        self.extra[:] = self._edited(self.extra, firsts, change)
+
+    def _edited(
+        self, parts: Iterable[SalvagedBatches], firsts: Collection[int], change: Change
+    ) -> Iterator[SalvagedBatches]:
+        wanted = sorted(firsts)
+        for part in parts:
+            i = bisect_left(wanted, part.first)
+            if i == len(wanted) or wanted[i] > part.last:
+                yield part
+                continue
+            with open_source(part.path or self.path) as source:
+                held: SalvagedBatches | None = None
+                for batch in batches_of(source, part):
+                    if batch.first not in firsts:
+                        held = held._replace(end=batch.end, last=batch.last) if held else batch
+                        continue
+                    yield from filter(None, (held, change(source, batch)))
+                    held = None
+                if held:
+                    yield held
 
     def leave_out(self, firsts: Collection[int]) -> list[SalvagedBatches]:
         """Removes and returns the batches with these first offsets, each with the path of its file, "" for the

@@ -32,8 +32,8 @@ from kseg.recovery.salvage.segment_draft import (
     SegmentDraft,
     batch_of,
 )
-from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
-from kseg.segment.items import Damage
+from kseg.recovery.salvage.segment_sources import BatchFilter
+from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import DEEP, FULL, BatchProblem, BatchRow, HeaderRows, Item, open_survey
 from kseg.stores.source import Source
@@ -276,7 +276,7 @@ class _Scan:
         self._last_offset = -1
         self._shift = 0
         """Number of missing offsets before the last part."""
-        self._rejected: dict[int, Rejection] = {}
+        self._rejected: dict[int, Problem] = {}
         """Rejected batches by position."""
         self._heads: dict[int, bytes] = {}
         """Repaired first bytes of batches by position."""
@@ -354,7 +354,7 @@ class _Scan:
             text = f"offsets {part.first} to {part.last} do not belong here"
             self._draft.cut_out("batch-out-of-order", part.start, part.size, text)
 
-    def headers(self, headers: HeaderRows, rejected: dict[int, Rejection]) -> None:
+    def headers(self, headers: HeaderRows, rejected: dict[int, Problem]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
         self._rejected = {headers[row].position: why for row, why in rejected.items()}
         self._heads = self._compressed.open(headers, self._chain.last_offset)

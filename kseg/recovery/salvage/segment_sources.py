@@ -23,7 +23,7 @@ from kseg.recovery.salvage.header_repair import with_right_header, with_right_ma
 from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.batches import Batch
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SegmentFile, segment_file, segment_stem
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Problem
 from kseg.segment.paths import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import BatchProblem, BatchRow, HeaderRows
@@ -55,13 +55,6 @@ _KEY_SIZE, _VALUE_SIZE = 8, 12
 """Sizes of a marker's key and value, as zigzag varints: 4 and 6 bytes."""
 
 
-class Rejection(NamedTuple):
-    """The reason why a batch is not kept."""
-
-    code: str
-    message: str
-
-
 @dataclass(slots=True)
 class BatchFilter:
     """Decides which intact batches of one partition are not kept: those on which no broker starts; with
@@ -76,29 +69,29 @@ class BatchFilter:
 
     def rejected(
         self, source: Source, headers: HeaderRows, problems: Iterable[BatchProblem], scratch: Scratch
-    ) -> dict[int, Rejection]:
-        """Returns the batches among ``headers`` that are not kept, by row."""
-        by_position = dict[int, Rejection]()
+    ) -> dict[int, Problem]:
+        """Returns the batches among ``headers`` that are not kept, by row, with the reasons."""
+        by_position = dict[int, Problem]()
         if self.drops_undecodable:
             for problem in problems:
                 if problem.code in UNDECODABLE:
-                    by_position.setdefault(problem.position, Rejection(problem.code, f"{problem.message}; dropped"))
-        found = dict[int, Rejection]()
+                    by_position.setdefault(problem.position, Problem(problem.code, f"{problem.message}; dropped"))
+        found = dict[int, Problem]()
         for row, position in enumerate(headers.positions if by_position else ()):
             if position in by_position:
                 found[row] = by_position[position]
         for row, attributes in enumerate(headers.attributes):
             if attributes & CONTROL and attributes > 0 and row not in found:
                 if why := _bad_marker(source, headers[row], scratch):
-                    found[row] = Rejection("bad-control-record", why)
+                    found[row] = Problem("bad-control-record", why)
         for row, (magic, first, last) in enumerate(zip(headers.magics, headers.firsts, headers.lasts, strict=True)):
             if magic >= MAGIC_V2 and last < first:
                 text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
-                found.setdefault(row, Rejection("batch-out-of-order", text))
+                found.setdefault(row, Problem("batch-out-of-order", text))
         for offset in self.offsets:
             for row, (first, last) in enumerate(zip(headers.firsts, headers.lasts, strict=True)):
                 if first <= offset <= last and headers[row].has_right_crc:
-                    found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
+                    found[row] = Problem("dropped-batch", f"holds offset {offset}; dropped as asked for")
                     self.dropped_offsets.add(offset)
         return {row: why for row, why in found.items() if headers[row].has_right_crc}
 
@@ -137,7 +130,7 @@ _LOG = -1
 
 def transaction_conflicts(
     headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
-) -> dict[int, Rejection]:
+) -> dict[int, Problem]:
     """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
     rising; ``known``: whether producers are transactional."""
     batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
@@ -153,7 +146,7 @@ def transaction_conflicts(
                 return counts[one, True] > counts[one, False]
         return True
 
-    found = dict[int, Rejection]()
+    found = dict[int, Problem]()
     open_firsts = defaultdict[int, list[int]](list)
     """The first offsets of the data batches of each producer's open transaction."""
     for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
@@ -164,9 +157,9 @@ def transaction_conflicts(
         elif open_firsts[producer_id]:
             text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
             if (known or {}).get(producer_id, keeps_transactional(producer_id)):
-                found[first] = Rejection(_CODE, text)
+                found[first] = Problem(_CODE, text)
             else:
-                found.update({first: Rejection(_CODE, text) for first in open_firsts.pop(producer_id)})
+                found.update({first: Problem(_CODE, text) for first in open_firsts.pop(producer_id)})
     return found
 
 

@@ -17,9 +17,9 @@ from examples import fewer
 from kseg.recovery.salvage import salvage as salvage_module
 from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
-from kseg.recovery.salvage.segment_sources import Rejection
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.release import era_of
+from kseg.segment.items import Problem
 from kseg.segment.survey import DEEP
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import ERROR, Finding, Report
@@ -294,7 +294,7 @@ def test_conflicts_of_transactions_in_every_attempt_are_an_error(monkeypatch: py
         def plan(self) -> Salvage:
             raise TransactionConflictError("another producer's transaction is open")
 
-        def transaction_conflicts(self) -> dict[int, Rejection]:
+        def transaction_conflicts(self) -> dict[int, Problem]:
             return {}
 
     monkeypatch.setattr(salvage_module, "Attempt", Conflicting)

@@ -11,7 +11,15 @@ from functools import partial
 from time import perf_counter
 
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
+from kseg.kernel.layout.rows import (
+    BATCH_COUNT,
+    BATCH_WIDTH,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    RECORDS_RIGHT,
+)
 from kseg.segment.batches import RecordBatch
 from kseg.segment.slices import in_parts
 from kseg.stores.extent import Extent
@@ -27,22 +35,22 @@ class Walker:
 
     def walk(self, start: int, end: int) -> tuple[int, int]:
         """Where the batches from ``start`` on that are intact end, and how many records they hold."""
-        windows, opened = Windows(Extent(self._descriptor), start, end, buffers=self._buffers), 0
-        for _, _, unproven in windows.headers(partial(self._buffers.int64s, "headers")):
+        windows, records = Windows(Extent(self._descriptor), start, end, buffers=self._buffers), 0
+        for headers, batches, unproven in windows.headers(partial(self._buffers.int64s, "headers")):
+            records += sum(headers[BATCH_COUNT : batches * BATCH_WIDTH : BATCH_WIDTH])
             if unproven is None:
                 continue
             window, rows, count, origin = unproven
             for i in range(count):
                 row = rows[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH]
                 if not row[FRAME_STATE] & RECORDS_RIGHT:
-                    opened += self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)
-        return windows.position, windows.records + opened
+                    self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)
+        return windows.position, records
 
-    def _open(self, data: memoryview, origin: int) -> int:
+    def _open(self, data: memoryview, origin: int) -> None:
         batch = RecordBatch(data, origin, len(data), data[16], True, self._buffers.scratch)
         if batch.check():
             raise SystemExit(f"a batch behind {origin} is not right: {batch.check()}")
-        return batch.header.record_count
 
 
 class Walks:

@@ -12,7 +12,7 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from threading import RLock
 from typing import Any, NamedTuple
@@ -459,7 +459,8 @@ class RemoteTree(Tree):
             live = LiveSegment(segment.objects, base, piece.last, piece.is_whole, log_start, chunk_bytes)
             self._add(f"{name}/{segment_stem(base)}{LOG}", live, segment)
             if piece.is_whole:
-                self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = segment.virtual_side_file(SNAPSHOT)
+                snapshot = VirtualSideFile(partial(segment.content, SNAPSHOT))
+                self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = snapshot
         self._files[f"{name}/{checkpoints.LEADER_EPOCHS}"] = VirtualSideFile(
             lambda: checkpoints.build_leader_epochs(lineage)
         )

@@ -96,11 +96,11 @@ def end_of_data(extent: Extent, low: int, size: int) -> int:
     if extent.size is not None:
         return size
     high = size
-    if _is_hole(extent.descriptor, low):
+    if next_data(extent, low, size) == size:
         return low
     while high - low > NEAR_BYTES:
         middle = (low + high) // 2
-        low, high = (low, middle) if _is_hole(extent.descriptor, middle) else (middle, high)
+        low, high = (low, middle) if next_data(extent, middle, size) == size else (middle, high)
     return high
 
 
@@ -113,14 +113,3 @@ def next_data(extent: Extent, start: int, end: int) -> int:
         return min(os.lseek(extent.descriptor, extent.start + start, os.SEEK_DATA) - extent.start, end)
     except OSError as error:
         return end if error.errno == errno.ENXIO else start
-
-
-def _is_hole(descriptor: int, start: int) -> bool:
-    """Whether nothing was ever written from ``start`` to the end; False if the file system cannot answer."""
-    if not hasattr(os, "SEEK_DATA"):
-        return False
-    try:
-        os.lseek(descriptor, start, os.SEEK_DATA)
-    except OSError as error:
-        return error.errno == errno.ENXIO
-    return False

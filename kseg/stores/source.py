@@ -128,8 +128,14 @@ def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Unre
     data, lost = bytearray(), list[UnreadableRange]()
     while start < stop:
         behind = min(start - start % PAGE_BYTES + PAGE_BYTES, stop)
-        page = _read_twice(extent, start, behind)
-        if page is None:
+        for _ in range(2):
+            try:
+                page = read_all(extent, start, behind)
+                break
+            except OSError as error:
+                if not is_disk_error(error):
+                    raise
+        else:
             _note(lost, [(start, behind)])
             page = bytes(behind - start)
         data += page
@@ -137,16 +143,6 @@ def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Unre
             break
         start = behind
     return bytes(data), lost
-
-
-def _read_twice(extent: Extent, start: int, stop: int) -> bytes | None:
-    for _ in range(2):
-        try:
-            return read_all(extent, start, stop)
-        except OSError as error:
-            if not is_disk_error(error):
-                raise
-    return None
 
 
 def _note(found: list[UnreadableRange], more: list[UnreadableRange]) -> None:

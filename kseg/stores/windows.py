@@ -104,7 +104,7 @@ class Windows:
     """Follows intact frames of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
     ``walk``: whether to check records too, including those in lz4 and zstd; or options of
-    `kseg.kernel.scan.frames`, such as WALK_RECORDS. ``records`` counts the records proven right. Other batches
+    `kseg.kernel.scan.frames`, such as WALK_RECORDS. Other batches
     must be opened by the caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that
     expand to more than ``max_batch_bytes`` or LARGEST_BUFFER_BYTES. ``buffers`` are used if given, else new memory.
     ``position`` is the current position, and at the end the first byte not covered. Several threads may run passes over
@@ -140,10 +140,6 @@ class Windows:
     @property
     def position(self) -> int:
         return int(self._scan.position)
-
-    @property
-    def records(self) -> int:
-        return int(self._scan.records)
 
     def __iter__(self) -> Iterator[tuple[memoryview, memoryview, int, int]]:
         """Yields (window, rows, frames, origin): rows of ``frames`` frames, with positions relative to the window.

@@ -230,7 +230,7 @@ def test_a_log_that_the_lineage_cuts(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert live is not None
     assert (live.first, live.last, live.is_whole) == (156, 299, False)
     assert tree.node(inner.replace(".log", ".index")) is None
-    cut, facts = content(tree, inner), truth("zstd")[live.objects.segment_id]
+    cut, facts = content(tree, inner), truth("zstd")[live.objects[2]]
     assert digest(cut) != facts["sha256Log"]
     (tmp_path / "cut.log").write_bytes(cut)
     with open_source(str(tmp_path / "cut.log")) as source:

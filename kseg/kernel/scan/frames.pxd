@@ -52,7 +52,7 @@ cdef class FrameScan:
     cdef readonly bint is_07
     cdef public int options
     cdef public Py_ssize_t position, count
-    cdef public long long budget, records, last_offset, largest, largest_offset
+    cdef public long long budget, last_offset, largest, largest_offset
     cdef Py_ssize_t resumed, unexpandable
     cdef Expansion expansion
     # The memory of the prefix tables.

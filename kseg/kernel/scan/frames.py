@@ -111,17 +111,17 @@ class FrameScan:
     combined by or, or 0.
 
     ``position``: the next byte to read; ``count``: frames written by the last call. ``budget``: bytes per call, 0: no
-    limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
-    right. ``last_offset`` of the frame before the position, -1 unknown. ``largest``: the largest plausible length of a
-    frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan. ``largest_offset``: a search
-    takes no frame with a larger one, which a checksum does not cover.
+    limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``last_offset`` of the frame before the position,
+    -1 unknown. ``largest``: the largest plausible length of a frame with a wrong CRC; with 0, or without prefix CRCs,
+    such a frame ends the scan. ``largest_offset``: a search takes no frame with a larger one, which a checksum does not
+    cover.
     """
 
     def __init__(self, is_07=False, options=0, position=0):
         self.is_07, self.options = is_07, options
         self.position = position
         self.count = 0
-        self.budget = self.records = self.largest = 0
+        self.budget = self.largest = 0
         self.last_offset = -1
         self.largest_offset = (1 << 63) - 1
         self.resumed, self.unexpandable = 0, -1
@@ -340,7 +340,6 @@ def walk_frame(scan, p, i, size):
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
         if not is_plain(p, i, size, p[i + ENTRY_MAGIC], cython.address(message)):
             return 0
-        scan.records += 1
         return RECORDS_RIGHT | NULL_KEYS if message.key_size < 0 else RECORDS_RIGHT
     status = open_area(p, i, size, cython.address(scan.expansion), 0, cython.address(area))
     if status != DONE:
@@ -352,7 +351,6 @@ def walk_frame(scan, p, i, size):
         return 0
     if area.walk.largest_timestamp != area.header.max_timestamp:
         return 0
-    scan.records += area.header.count
     return RECORDS_RIGHT | NULL_KEYS if area.walk.flags & FLAG_NULL_KEY else RECORDS_RIGHT
 
 
@@ -635,11 +633,6 @@ class WindowedScan:
     @property
     def position(self):
         return self.origin + self.scan.position
-
-    @property
-    def records(self):
-        """Returns the number of records that walks found right."""
-        return self.scan.records
 
     def follow(
         self,

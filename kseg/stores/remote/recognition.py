@@ -78,11 +78,6 @@ def is_topic(text: object) -> bool:
     return isinstance(text, str) and text not in (".", "..") and re.fullmatch(TOPIC, text) is not None
 
 
-def is_partition_name(folder: str) -> bool:
-    """Whether a folder's own name is that of a partition in a log directory."""
-    return re.fullmatch(r".+-[0-9]+", folder) is not None
-
-
 def may_hold_segments(folder: str) -> bool:
     """Whether a folder's own name is that of a topic or partition in remote storage, or of its root."""
     return folder == _ROOT or re.fullmatch(rf".+-{_ID}", folder) is not None
@@ -96,32 +91,23 @@ def is_remote_storage(path: str) -> bool:
     pending, most, seen = [""], _MAX_REQUESTS if is_url(path) else _MAX_FOLDERS, 0
     while pending and seen < most:
         folder, seen = pending.pop(), seen + 1
+        place = os.path.join(shown(path), folder) if folder else shown(path)
         try:
-            objects, folders = _names_in(os.path.join(shown(path), folder) if folder else shown(path), is_url(path))
+            with trees.scandir(place) if is_url(path) else os.scandir(place) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except (OSError, PathError):
             continue
+        objects = [name for name, is_folder in found if not is_folder]
+        folders = [name for name, is_folder in found if is_folder]
+        if is_url(path):  # a request for each partition of a log directory would take too long
+            folders = [name for name in folders if may_hold_segments(name) or not re.fullmatch(r".+-[0-9]+", name)]
         if not _LOG_DIRECTORY_FILES.isdisjoint(objects):
             return False
-        if any(_is_segment_object(f"{folder}/{name}".lstrip("/")) for name in objects):
+        numbered = [name for name in objects if len(name) > _MIN_NAME and name[:20].isdigit()]
+        if any(parse_object_name(f"{folder}/{name}".lstrip("/")) for name in numbered):
             return True
         likely = [name for name in folders if may_hold_segments(name) or name.isdigit()]
         unlikely = [name for name in folders if name not in set(likely)]
         for names in (unlikely, likely):
             pending += [f"{folder}/{name}".lstrip("/") for name in sorted(names, reverse=True)[-_MAX_FOLDERS:]]
     return False
-
-
-def _names_in(path: str, is_in_store: bool) -> tuple[list[str], list[str]]:
-    """Returns the names of the objects and of the folders. Raises OSError."""
-    objects, folders = list[str](), list[str]()
-    with trees.scandir(path) if is_in_store else os.scandir(path) as entries:
-        for entry in entries:
-            (folders if entry.is_dir(follow_symlinks=False) else objects).append(entry.name)
-    if is_in_store:  # a request for each partition of a log directory would take too long
-        folders = [name for name in folders if may_hold_segments(name) or not is_partition_name(name)]
-    return objects, folders
-
-
-def _is_segment_object(path: str) -> bool:
-    name = os.path.basename(path)
-    return len(name) > _MIN_NAME and name[:20].isdigit() and parse_object_name(path) is not None

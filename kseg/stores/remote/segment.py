@@ -262,11 +262,6 @@ class Manifest:
     encryption: Encryption | None = None
     metadata: SegmentMetadata | None = None
 
-    @property
-    def indexes_bytes(self) -> int:
-        """Size of the .indexes object by the manifest."""
-        return max((part.position + part.size for part in self.parts.values()), default=0)
-
 
 def parse_manifest(data: bytes) -> Manifest:
     """Raises ManifestError if the segment cannot be read by it."""
@@ -283,7 +278,16 @@ def parse_manifest(data: bytes) -> Manifest:
     is_encrypted = fields.get("encryption") is not None
     chunks = parse_chunk_index(fields.get("chunkIndex"))
     if not fields["compression"]:
-        _check_sizes(chunks, OVERHEAD_BYTES if is_encrypted else 0)
+        # Each stored chunk has its original size and what encryption adds.
+        overhead = OVERHEAD_BYTES if is_encrypted else 0
+        for number in {0, len(chunks) - 1}:
+            start, end = chunks.original_range(number)
+            stored = chunks.positions[number + 1] - chunks.positions[number]
+            if stored != end - start + overhead:
+                text = f"chunk {number} of {end - start} bytes, not compressed, is stored in {stored} bytes"
+                raise ManifestError(text)
+        if chunks.stored_bytes != chunks.original_bytes + len(chunks) * overhead:
+            raise ManifestError(f"chunks of {chunks.original_bytes} bytes are stored in {chunks.stored_bytes} bytes")
     return Manifest(
         chunks,
         _parts(fields.get("segmentIndexes")),
@@ -291,17 +295,6 @@ def parse_manifest(data: bytes) -> Manifest:
         _encryption(fields["encryption"]) if is_encrypted else None,
         _metadata(fields.get("remoteLogSegmentMetadata")),
     )
-
-
-def _check_sizes(chunks: ChunkIndex, overhead: int) -> None:
-    """Raises ManifestError unless each stored chunk has its original size and ``overhead``."""
-    for number in {0, len(chunks) - 1}:
-        start, end = chunks.original_range(number)
-        stored = chunks.positions[number + 1] - chunks.positions[number]
-        if stored != end - start + overhead:
-            raise ManifestError(f"chunk {number} of {end - start} bytes, not compressed, is stored in {stored} bytes")
-    if chunks.stored_bytes != chunks.original_bytes + len(chunks) * overhead:
-        raise ManifestError(f"chunks of {chunks.original_bytes} bytes are stored in {chunks.stored_bytes} bytes")
 
 
 def _parts(fields: Any) -> dict[str, StoredSideFile]:
@@ -360,13 +353,9 @@ _NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST), LOCAL: (LOG, INDEX, TIME_INDEX, SNAP
 """Suffixes of the objects of a whole segment, by layout."""
 
 
-class SegmentObjects(NamedTuple):
-    """Identifies a segment in its store: its objects by suffix. It can be pickled, and holds no key."""
-
-    layout: str
-    start_offset: int
-    segment_id: str
-    found: dict[str, StoredObject]
+SegmentObjects = tuple[str, int, str, dict[str, StoredObject]]
+"""Identifies a segment in its store: layout, start offset, id, and objects by suffix. It can be pickled, and holds no
+key."""
 
 
 class RemoteSegment:
@@ -381,7 +370,7 @@ class RemoteSegment:
 
     @property
     def objects(self) -> SegmentObjects:
-        return SegmentObjects(self.layout, self.start_offset, self.segment_id, self.found)
+        return self.layout, self.start_offset, self.segment_id, self.found
 
     def path(self, suffix: str = LOG) -> str:
         """The path of an object, for messages; for a side file inside .indexes a path in the same folder."""
@@ -443,7 +432,8 @@ class RemoteSegment:
         """Yields (suffix, sentence) for objects whose size is not that of the manifest."""
         expected = {LOG: self.chunks.stored_bytes}
         if self.layout == AIVEN:
-            expected[INDEXES] = self.manifest.indexes_bytes
+            ends = (part.position + part.size for part in self.manifest.parts.values())
+            expected[INDEXES] = max(ends, default=0)
         for suffix, size in expected.items():
             if suffix in self.found and self.found[suffix].size != size:
                 yield suffix, f"{self.found[suffix].size} bytes, by the manifest {size}"
@@ -505,14 +495,11 @@ class RemoteSegment:
             _ = self.cipher  # a missing key is an error of opening, not of reading
             return RemoteSource(self, path, is_in_place)
 
-        indexes = {path.removesuffix(LOG) + suffix: self.virtual_side_file(suffix) for suffix in INDEX_SUFFIXES}
-        return {path: VirtualLog(size, opened), **indexes}
+        stem, found = path.removesuffix(LOG), {path: VirtualLog(size, opened)}
+        return found | {stem + suffix: VirtualSideFile(partial(self.content, suffix)) for suffix in INDEX_SUFFIXES}
 
-    def virtual_side_file(self, suffix: str) -> VirtualSideFile:
-        """Returns a side file. It raises OSError if it cannot be restored: the log is then read without it."""
-        return VirtualSideFile(partial(self._content, suffix))
-
-    def _content(self, suffix: str) -> bytes:
+    def content(self, suffix: str) -> bytes:
+        """As `side_file`. Raises OSError if it cannot be restored: the log is then read without it."""
         try:
             content = self.side_file(suffix)
         except (ChunkError, ManifestError) as error:
@@ -635,7 +622,12 @@ def _name_topics(partitions: Iterable[RemotePartition]) -> None:
     unnamed: list[tuple[RemotePartition, str]] = []
     for partition in partitions:
         whole = partition.folder.removesuffix("-" + partition.topic_id)
-        topic = next(_topics_in(partition), None)
+        topic = None
+        for segment in partition.segments:
+            with suppress(ManifestError, PathError):
+                if segment.metadata is not None and segment.metadata.topic_id == partition.topic_id:
+                    topic = segment.metadata.topic
+                    break
         if topic is not None and whole.endswith(topic):
             partition.topic = topic
             prefixes[whole.removesuffix(topic)] = None
@@ -646,11 +638,3 @@ def _name_topics(partitions: Iterable[RemotePartition]) -> None:
             if whole.startswith(prefix) and is_topic(whole.removeprefix(prefix)):
                 partition.topic = whole.removeprefix(prefix)
                 break
-
-
-def _topics_in(partition: RemotePartition) -> Iterator[str]:
-    """Yields the topics that manifests name."""
-    for segment in partition.segments:
-        with suppress(ManifestError, PathError):
-            if segment.metadata is not None and segment.metadata.topic_id == partition.topic_id:
-                yield segment.metadata.topic

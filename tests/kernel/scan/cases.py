@@ -71,7 +71,7 @@ def scans(chance: Random) -> object:
         status = frames.scan(scan, data, end, rows)
         taken = rows[: scan.count * FRAME_WIDTH].tolist()
         everything += taken
-        found += [status, taken, scan.position, scan.records, scan.last_offset]
+        found += [status, taken, scan.position, scan.last_offset]
         if status == DONE:
             break
         if status != FULL:

@@ -33,13 +33,19 @@ def batch(records, **fields):
     return framed(records, base_timestamp=TIMESTAMP_MS, **{"max_timestamp": TIMESTAMP_MS} | fields)
 
 
+def walked_in(data, rows, count):
+    """The records of the frames that were walked and found right."""
+    right = [rows[i] for i in range(0, count * FRAME_WIDTH, FRAME_WIDTH) if rows[i + FRAME_STATE] & RECORDS_RIGHT]
+    return sum(int.from_bytes(data[at + 57 : at + 61], "big") if data[at + 16] == 2 else 1 for at in right)
+
+
 def scanned(data, options=WALK_RECORDS, budget=0, expansion=None):
     """(status, states of the frames, records walked, position reached)."""
     rows, scan = int64s(64 * FRAME_WIDTH), FrameScan(options=options)
     scan.budget = budget
     status = frames.scan(scan, data, len(data), rows, expansion)
     states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(scan.count)]
-    return status, states, scan.records, scan.position
+    return status, states, walked_in(data, rows, scan.count), scan.position
 
 
 def records(count, start=0, size=10, key=b"k", first_timestamp_delta=0):
@@ -182,10 +188,11 @@ def passed(path, end=None):
     extent = Extent(os.open(path, os.O_RDONLY))
     try:
         windows = Windows(extent, 0, extent.current_size() if end is None else end)
-        counts = [count for _, _, count, _ in windows]
+        counts = [(count, walked_in(window, rows, count)) for window, rows, count, _ in windows]
     finally:
         extent.close()
-    return len(counts), sum(counts), windows.records, windows.position
+    frames_seen, walked = (sum(count[at] for count in counts) for at in (0, 1))
+    return len(counts), frames_seen, walked, windows.position
 
 
 def test_a_pass_finds_what_the_reader_finds(testdata):

@@ -1,7 +1,6 @@
 """``kseg undo``: undoes the last change of a partition or log directory, lists changes, deletes kept bytes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import click
@@ -70,7 +69,7 @@ def command(
 def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentation: Presentation) -> int:
     with open_printer(presentation, options.is_dry) as printer:
         outcome = run(printer)
-        printer.finish(replace(outcome, errors={}))
+        printer.finish(outcome)
     return outcome.exit_status
 
 

@@ -161,6 +161,8 @@ def test_it_is_refused_while_the_directory_is_locked(kseg: Kseg, logs: Path) -> 
     before = files(logs)
     with held(logs):
         kseg("undo", logs / "dplain-0").expect(3, "holds the log directory; nothing was changed", out=b"")
+        (summary,) = kseg("undo", "--format", "json", logs / "dplain-0").expect(3).objects
+        assert summary["failed"] == [str(logs / "dplain-0")]
         assert files(logs) == before
         assert kseg("undo", "--no-lock", logs / "dplain-0").status == 0
 

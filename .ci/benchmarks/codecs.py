@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from threading import Thread
 
-from kseg.formats.compressing import compressor, parse_target
+from kseg.formats.compressing import compress, parse_target
 from kseg.formats.compression import decompress
 
 HEADER_BYTES = 61
@@ -18,12 +18,12 @@ LARGEST = 1 << 28
 
 def recompress(path: Path, codec: str, output: Path) -> None:
     """A batch at a time, so that no page of memory is touched for the first time but by the codecs."""
-    compress = compressor(parse_target(codec))
+    target = parse_target(codec)
     with path.open("rb", buffering=1 << 20) as source, output.open("wb", buffering=1 << 20) as out:
         while header := source.read(HEADER_BYTES):
             area = source.read(int.from_bytes(header[8:12], "big") + 12 - HEADER_BYTES)
             out.write(header)
-            out.write(compress(decompress(header[22] & 7, area, 2, LARGEST)))
+            out.write(compress(target, decompress(header[22] & 7, area, 2, LARGEST)))
 
 
 def main(path: str, codec: str, output: str, threads: int = 1) -> None:

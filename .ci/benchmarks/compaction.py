@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from benchmarks.process import KSEG, POLL_SECONDS, largest_bytes, parser_of
 from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.cleaner.log import RecordBuffers
 from kseg.cleaner.rounds import OffsetMap
-from kseg.formats.compressing import compressor, target_of
+from kseg.formats.compressing import compress, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s
 from kseg.kernel.compact import key_map
@@ -55,7 +56,7 @@ class Maker:
         areas = self._model[HEADER_BYTES:].replace(b"%", b"%%")
         self._form = areas.replace(key, b"%012d").replace(value, b"%b")
         self._values, self._codec = values, CODEC_NAMES.index(codec)
-        self._compress = compressor(target_of(self._codec)) if self._codec else bytes
+        self._compress = partial(compress, target_of(self._codec)) if self._codec else bytes
 
     def batch(self, first: int, names: Iterable[int]) -> bytes:
         """What `batch` builds."""

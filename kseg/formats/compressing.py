@@ -14,15 +14,13 @@ which it passes the data. Levels and defaults: Kafka's CompressionType (KIP-390)
 import struct
 import threading
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from kseg.formats.compression import CODEC_NAMES, KAFKA_3160_LZ4_HEADER, LZ4_HEADER
+from kseg.formats.compression import CODEC_NAMES, GZIP, KAFKA_3160_LZ4_HEADER, LZ4, LZ4_HEADER, SNAPPY, ZSTD
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, packed_batch
 from kseg.formats.rows import BytesLike, Rows
-from kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2, V0_FIELDS, struct_of
+from kseg.kernel.layout.headers import CODEC, MAGIC_V2, V0_FIELDS, struct_of
 from kseg.kernel.records import building as kernel
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
@@ -90,65 +88,33 @@ def parse_target(text: str) -> Target:
 
 
 def compress(target: Target, data: BytesLike) -> bytes:
-    """Compresses ``data`` (bytes-like) as a record area. Thread-safe."""
-    return compressor(target)(data)
-
-
-def compressor(target: Target) -> Callable[[BytesLike], bytes]:
-    """Returns `compress` bound to one target, without lookups per batch. For one thread only."""
-    kept: tuple[Target, Callable[[BytesLike], bytes]] | None = getattr(_of_thread, "kept", None)
-    if kept is None or kept[0] != target:
-        kept = _of_thread.kept = (target, _MAKERS[target.name](target.level))
-    return kept[1]
-
-
-def _none(_level: int | None) -> Callable[[BytesLike], bytes]:
-    return bytes
-
-
-def _gzip(level: int | None) -> Callable[[BytesLike], bytes]:
-    def pack(data: BytesLike) -> bytes:
-        deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    """Compresses ``data`` (bytes-like) as a record area. Thread-safe: each thread keeps its compressor of zstd."""
+    if target.codec == GZIP:
+        deflater = zlib.compressobj(-1 if target.level is None else target.level, wbits=16 + zlib.MAX_WBITS)
         return deflater.compress(data) + deflater.flush()
+    if target.codec == SNAPPY:
+        import snappy
 
-    return pack
-
-
-def _snappy(_level: int | None) -> Callable[[BytesLike], bytes]:
-    import snappy
-
-    def pack(data: BytesLike) -> bytes:
-        view = memoryview(data)
         pieces = [_XERIAL_HEADER]
-        for at in range(0, len(view), _SNAPPY_BLOCK):
-            block = bytes(snappy.compress(bytes(view[at : at + _SNAPPY_BLOCK])))
+        for at in range(0, len(data), _SNAPPY_BLOCK):
+            block = bytes(snappy.compress(bytes(data[at : at + _SNAPPY_BLOCK])))
             pieces += [struct.pack(">i", len(block)), block]
         return b"".join(pieces)
+    if target.codec == LZ4:
+        from lz4 import frame
 
-    return pack
+        level = 0 if target.level in (None, _LZ4_FAST) else target.level
+        form = {"block_size": frame.BLOCKSIZE_MAX64KB, "block_linked": False, "store_size": False}
+        return bytes(frame.compress(data, compression_level=level, **form))
+    if target.codec != ZSTD:
+        return bytes(data)
+    level = LEVELS["zstd"][2] if target.level is None else target.level
+    kept: tuple[int, Any] | None = getattr(_of_thread, "kept", None)
+    if kept is None or kept[0] != level:
+        import zstandard
 
-
-def _lz4(level: int | None) -> Callable[[BytesLike], bytes]:
-    from lz4 import frame
-
-    return partial(
-        frame.compress,
-        compression_level=0 if level in (None, _LZ4_FAST) else level,
-        block_size=frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
-
-
-def _zstd(level: int | None) -> Callable[[BytesLike], bytes]:
-    import zstandard
-
-    number = LEVELS["zstd"][2] if level is None else level
-    pack: Callable[[BytesLike], bytes] = zstandard.ZstdCompressor(level=number, write_content_size=False).compress
-    return pack
-
-
-_MAKERS = {"none": _none, "gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}
+        kept = _of_thread.kept = (level, zstandard.ZstdCompressor(level=level, write_content_size=False))
+    return bytes(kept[1].compress(data))
 
 
 # Builds batches. The bytes are those of Kafka's MemoryRecordsBuilder: a batch stores offsets relative to its base

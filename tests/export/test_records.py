@@ -23,7 +23,7 @@ from kseg.export import scanning
 from kseg.export.chunk import NAMES, Chunks
 from kseg.export.pushdown import Bounds
 from kseg.export.scanning import LeftOut, PartReader, RecordColumns, ScanRequest, parts_of_scan
-from kseg.formats.compressing import compressor, target_of
+from kseg.formats.compressing import compress, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment import slices
 from kseg.segment.files import SegmentFile, list_segments, segment_file
@@ -275,7 +275,7 @@ def test_batches_of_all_codecs_one_behind_the_other(
     data = b""
     for i, (codec, size, what) in enumerate(kinds):
         records = [record(k, key=b"%d" % i, value=bytes([i]) * size) for k in range(3)]
-        area = compressor(target_of(codec))(b"".join(records)) if codec else b"".join(records)
+        area = compress(target_of(codec), b"".join(records)) if codec else b"".join(records)
         if what == 2 and codec:
             area = area[: len(area) // 2] + b"\xff" * 9
         data += batch(
@@ -293,7 +293,7 @@ def test_batches_that_hold_more_than_one_and_less_than_another(tmp_path: Path) -
     """What lies open grows with the largest batch."""
     sizes = [10, 700_000, 5_000_000, 20, 2_000_000, 17_000_000, 30]
     records = [[record(0, value=b"%d" % i * size)] for i, size in enumerate(sizes)]
-    areas = [compressor(target_of(3 + i % 2))(each[0]) for i, each in enumerate(records)]
+    areas = [compress(target_of(3 + i % 2), each[0]) for i, each in enumerate(records)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([area], i, 3 + i % 2) for i, area in enumerate(areas)))
     assert [len(row[4]) for row in read_rows(path)] == sizes
@@ -327,8 +327,8 @@ def test_no_aborted_records() -> None:
 def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a batch expands to, a thread stops where it holds enough, and the reader goes on from there."""
     monkeypatch.setattr(scanning, "AHEAD_BYTES", 20_000)
-    pack = compressor(target_of(4))
-    areas = [pack(b"".join(record(k, value=b"\0" * 1000) for k in range(500))) for _ in range(12)]
+    records = b"".join(record(k, value=b"\0" * 1000) for k in range(500))
+    areas = [compress(target_of(4), records)] * 12
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([area], 500 * i, 4, last_delta=499, count=500) for i, area in enumerate(areas)))
     held: list[int] = []

@@ -29,7 +29,7 @@ allocated for it. Codec libraries are imported on first use.
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike, UndecodableError
@@ -435,6 +435,8 @@ read."""
 
 def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
     """Decompresses all frames of a stream into ``out``. Raises DecompressionError."""
+    import zstandard
+
     position = 0
     while position < len(view):
         try:
@@ -448,7 +450,13 @@ def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
             _check_trailing(view, position, out, str(error))
             break
         if header is not None:
-            out.add(_unzstd_frame(view[position:end], header, bound, out.remaining, out.ceiling))
+            try:
+                out.add(_stream_zstd_frame(view[position:end], out))
+            except zstandard.ZstdError as error:
+                if header.claimed is not None and header.claimed > bound:
+                    message = f"a frame that holds at most {bound} bytes claims to hold {header.claimed}"
+                    raise undecodable_error(f"zstd: {message}") from None
+                raise undecodable_error(f"zstd: {reason(error)}") from None
         position = end
     return out.whole()
 
@@ -459,11 +467,6 @@ class _FrameHeader(NamedTuple):
     has_checksum: bool
     claimed: int | None
     window: int
-
-    def without_claims(self) -> bytes:
-        """Returns a header for the same blocks without content size and checksum."""
-        exponent = min(max((self.window - 1).bit_length() - 10, 0), _HIGHEST_EXPONENT)
-        return struct.pack("<IBB", _ZSTD_MAGIC, 0, exponent << 3)
 
 
 def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, int]:
@@ -479,7 +482,23 @@ def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, in
         return None, end
     if magic != _ZSTD_MAGIC:
         raise undecodable_error("zstd: no frame header")
-    return _zstd_frame_header(view, position)
+    has_checksum, window_width, dictionary_width, size_width = header_widths(view[position + 4])
+    position += 5
+    claimed, window = None, 0
+    if window_width:
+        exponent, mantissa = view[position] >> 3, view[position] & 7
+        window = (1 << 10 + exponent) + (1 << 7 + exponent) * mantissa
+    position += window_width + dictionary_width
+    if size_width:
+        claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
+        position += size_width
+    if position > len(view):
+        raise undecodable_error("zstd: stream ends in a frame header")
+    if not window_width and claimed is not None:
+        window = claimed
+    if window > _ZSTD_LARGEST_WINDOW:
+        raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
+    return _FrameHeader(has_checksum, claimed, window), position
 
 
 def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, refusal: str) -> None:
@@ -490,7 +509,7 @@ def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, ref
         out.refuse_rest(refusal)
         return
     try:
-        piece = _stream_zstd_frame(view[position:], out.remaining, out.ceiling)
+        piece = _stream_zstd_frame(view[position:], out)
     except zstandard.ZstdError:
         out.refuse_rest(f"zstd: {len(view) - position} bytes after the last frame are not a frame")
         return
@@ -538,51 +557,18 @@ def header_widths(descriptor: int) -> tuple[bool, int, int, int]:
     return bool(descriptor & 4), int(not is_single), (0, 1, 2, 4)[descriptor & 3], size_width
 
 
-def _zstd_frame_header(view: memoryview, start: int) -> tuple[_FrameHeader, int]:
-    has_checksum, window_width, dictionary_width, size_width = header_widths(view[start + 4])
-    position = start + 5
-    window = 0
-    if window_width:
-        exponent, mantissa = view[position] >> 3, view[position] & 7
-        window = (1 << 10 + exponent) + (1 << 7 + exponent) * mantissa
-    position += window_width + dictionary_width
-    claimed = None
-    if size_width:
-        claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
-        position += size_width
-    if position > len(view):
-        raise undecodable_error("zstd: stream ends in a frame header")
-    if not window_width and claimed is not None:
-        window = claimed
-    if window > _ZSTD_LARGEST_WINDOW:
-        raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
-    return _FrameHeader(has_checksum, claimed, window), position
-
-
-def _unzstd_frame(frame: memoryview, header: _FrameHeader, bound: int, remaining: int, ceiling: int) -> bytearray:
+def _stream_zstd_frame(frame: memoryview, out: DecompressedBytes) -> bytearray:
+    """Decompresses a frame that may exceed the remaining ceiling of ``out`` in steps, and stops when it does."""
     import zstandard
 
-    size = bound if header.claimed is None else header.claimed
-    try:
-        return _stream_zstd_frame(frame, remaining, ceiling)
-    except zstandard.ZstdError as error:
-        if size > bound:
-            raise undecodable_error(f"zstd: a frame that holds at most {bound} bytes claims to hold {size}") from None
-        raise undecodable_error(f"zstd: {reason(error)}") from None
-
-
-def _stream_zstd_frame(frame: memoryview, remaining: int, ceiling: int) -> bytearray:
-    """Decompresses a frame that may exceed the remaining ceiling in steps, and stops when it does."""
-    import zstandard
-
-    out = bytearray()
+    found = bytearray()
     step = memoryview(bytearray(_STREAM_STEP))
     with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
         while count := reader.readinto(step):
-            if len(out) + count > remaining:
-                raise over(ceiling)
-            out += step[:count]
-    return out
+            if len(found) + count > out.remaining:
+                raise over(out.ceiling)
+            found += step[:count]
+    return found
 
 
 # Several threads: large results one at a time -------------------------------------------------------------------------
@@ -737,7 +723,9 @@ def _zstd(view: memoryview, out: DecompressedBytes) -> None:
         if header is None:
             continue
         decompressor = library.decompressobj()
-        decompressor.decompress(header.without_claims())
+        # A header for the same blocks without content size and checksum.
+        exponent = min(max((header.window - 1).bit_length() - 10, 0), _HIGHEST_EXPONENT)
+        decompressor.decompress(struct.pack("<IBB", _ZSTD_MAGIC, 0, exponent << 3))
         is_last = False
         while not is_last:
             is_last, _, size, stored = block_header(view[position : position + BLOCK_HEADER_BYTES])
@@ -752,12 +740,7 @@ def _zstd(view: memoryview, out: DecompressedBytes) -> None:
         position += CHECKSUM_BYTES * header.has_checksum
 
 
-_READERS: dict[int, Callable[[memoryview, DecompressedBytes], None]] = {
-    GZIP: _gzip,
-    SNAPPY: _snappy,
-    LZ4: _lz4,
-    ZSTD: _zstd,
-}
+_READERS = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
 
 
 # Functions of liblz4 and libzstd that the kernel calls directly, by their addresses.
@@ -803,36 +786,31 @@ def addresses(codec: int) -> tuple[int, ...] | None:
     if codec == LZ4:
         from lz4.frame import _frame
 
-        return addresses_in(_frame.__file__, LZ4_FUNCTIONS, lambda found: bool(found.LZ4F_getVersion() == _LZ4_FRAMES))
-    return next(filter(None, map(addresses_in_zstd, zstd_candidates())), None)
-
-
-def zstd_candidates() -> Iterator[str]:
-    """Yields paths of libzstd: that of zstandard, then the system's."""
+        return addresses_in(LZ4, _frame.__file__)
     from importlib.util import find_spec
     from pathlib import Path
 
     package = find_spec("zstandard")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        yield from map(str, Path(folder).glob("_cffi*.so"))
-    yield "libzstd.1.dylib" if sys.platform == "darwin" else "libzstd.so.1"
+    folders = (package.submodule_search_locations or []) if package else []
+    paths = [str(path) for folder in folders for path in Path(folder).glob("_cffi*.so")]
+    paths.append("libzstd.1.dylib" if sys.platform == "darwin" else "libzstd.so.1")
+    return next(filter(None, (addresses_in(ZSTD, path) for path in paths)), None)
 
 
-def addresses_in_zstd(path: str) -> tuple[int, ...] | None:
-    return addresses_in(path, ZSTD_FUNCTIONS, lambda library: bool(library.ZSTD_versionNumber() >= MIN_ZSTD_VERSION))
+def addresses_in(codec: int, path: str) -> tuple[int, ...] | None:
+    """Returns the addresses of the functions of lz4 or zstd in a library, valid for the life of the process.
 
-
-def addresses_in(path: str, names: tuple[str, ...], is_right: Callable[[Any], bool]) -> tuple[int, ...] | None:
-    """Returns addresses, valid for the life of the process; ``is_right`` checks the ctypes library.
-
-    None if the library does not exist or does not export the functions.
+    None if the library does not exist, is of another version or does not export the functions.
     """
     import ctypes
 
     try:
         library = ctypes.CDLL(path)
-        if not is_right(library):
+        if codec == LZ4 and library.LZ4F_getVersion() != _LZ4_FRAMES:
             return None
+        if codec == ZSTD and library.ZSTD_versionNumber() < MIN_ZSTD_VERSION:
+            return None
+        names = LZ4_FUNCTIONS if codec == LZ4 else ZSTD_FUNCTIONS
         found = tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
     except (OSError, AttributeError):
         return None

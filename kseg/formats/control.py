@@ -29,40 +29,26 @@ from kseg.formats.record_batch import (
 )
 from kseg.formats.schema import UNDERFLOW, ZERO_UUID, MessageError, MessageSchema, json_text
 
-NAMES = (
-    "ABORT",
-    "COMMIT",
-    "LEADER_CHANGE",
-    "SNAPSHOT_HEADER",
-    "SNAPSHOT_FOOTER",
-    "KRAFT_VERSION",
-    "KRAFT_VOTERS",
-)
+NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
 UNKNOWN = "UNKNOWN"
 
 _KEY = struct.Struct(">hh")
 _END_TXN_MARKER = struct.Struct(">hi")
+# Messages by type, named as kafka-dump-log prints them.
 _MESSAGES = {
     LEADER_CHANGE: MessageSchema(
-        "LeaderChangeMessage",
+        "LeaderChange:",
         "version:i16, leaderId:i32, voters:[]{voterId:i32, voterDirectoryId:uuid(v1+)},"
         " grantingVoters:[]{voterId:i32, voterDirectoryId:uuid(v1+)}",
     ),
-    SNAPSHOT_HEADER: MessageSchema("SnapshotHeaderRecord", "version:i16, lastContainedLogTimestamp:i64"),
-    SNAPSHOT_FOOTER: MessageSchema("SnapshotFooterRecord", "version:i16"),
-    KRAFT_VERSION: MessageSchema("KRaftVersionRecord", "version:i16, kRaftVersion:i16"),
+    SNAPSHOT_HEADER: MessageSchema("SnapshotHeader", "version:i16, lastContainedLogTimestamp:i64"),
+    SNAPSHOT_FOOTER: MessageSchema("SnapshotFooter", "version:i16"),
+    KRAFT_VERSION: MessageSchema("KRaftVersion", "version:i16, kRaftVersion:i16"),
     KRAFT_VOTERS: MessageSchema(
-        "VotersRecord",
+        "KRaftVoters",
         "version:i16, voters:[]{voterId:i32, voterDirectoryId:uuid, endpoints:[]{name:str, host:str, port:u16},"
         " kRaftVersionFeature:{minSupportedVersion:i16, maxSupportedVersion:i16}}",
     ),
-}
-_LABELS = {
-    LEADER_CHANGE: "LeaderChange:",
-    SNAPSHOT_HEADER: "SnapshotHeader",
-    SNAPSHOT_FOOTER: "SnapshotFooter",
-    KRAFT_VERSION: "KRaftVersion",
-    KRAFT_VOTERS: "KRaftVoters",
 }
 
 
@@ -98,26 +84,23 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     try:
         if value is None:
             raise MessageError("no value")
-        return ControlRecord(type_id, NAMES[type_id], _fields(type_id, value))
+        if type_id not in _MESSAGES:
+            if len(value) < _END_TXN_MARKER.size:
+                raise MessageError(UNDERFLOW)
+            version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
+            if version < 0:
+                raise MessageError(f"end transaction marker version {version}")
+            fields = {"version": version, "coordinatorEpoch": coordinator_epoch}
+        else:
+            fields, _end = _MESSAGES[type_id].read(value, 0)
     except MessageError as error:
         reason = "value ends too early" if str(error) == UNDERFLOW else str(error)
         return ControlRecord(type_id, NAMES[type_id], {}, reason)
-
-
-def _fields(type_id: int, value: bytes) -> dict[str, Any]:
-    if type_id not in _MESSAGES:
-        if len(value) < _END_TXN_MARKER.size:
-            raise MessageError(UNDERFLOW)
-        version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
-        if version < 0:
-            raise MessageError(f"end transaction marker version {version}")
-        return {"version": version, "coordinatorEpoch": coordinator_epoch}
-    fields, _end = _MESSAGES[type_id].read(value, 0)
     if type_id == LEADER_CHANGE and fields["version"] >= 1:
         # Kafka reads the message as version 0 but prints it in its stored version, including fields that it never read.
         for voter in fields["voters"] + fields["grantingVoters"]:
             voter["voterDirectoryId"] = ZERO_UUID
-    return fields
+    return ControlRecord(type_id, NAMES[type_id], fields)
 
 
 def control_text(record: ControlRecord) -> str:
@@ -129,7 +112,7 @@ def control_text(record: ControlRecord) -> str:
         return f" controlType: {UNKNOWN}({record.type_id})"
     if record.type_id in (ABORT, COMMIT):
         return f" endTxnMarker: {record.name} coordinatorEpoch: {record.fields['coordinatorEpoch']}"
-    return f" {_LABELS[record.type_id or 0]} {json_text(record.fields)}"
+    return f" {_MESSAGES[record.type_id or 0].name} {json_text(record.fields)}"
 
 
 def control_object(record: ControlRecord) -> dict[str, Any]:

@@ -124,7 +124,10 @@ class _Maker:
         elif switch and each.name == switch.field:
             kind, struct, default = "switch", self._text(switch.text), len(switch.text.encode())
         elif switch and each.name in switch.messages:
-            kind, struct = "protocol", self._versions_of(switch.messages[each.name])
+            # The table of the structs of a message that is not flexible, one per version from 0 on.
+            message = switch.messages[each.name]
+            structs = [self._struct(message.fields, version, False, None) for version in range(message.highest + 1)]
+            kind, struct = "protocol", self._append([len(structs), *structs])
         if kind not in _KINDS or (each.tag or 0) >= kernel.TAGS:
             raise UnrenderableError(each.name)
         flags = (
@@ -140,8 +143,3 @@ class _Maker:
         if kind == "struct" and tag >= 0 and not each.is_array:
             default, weight = self._text(json_text(each.default)), len(json_text(each.default))
         return [_KINDS[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
-
-    def _versions_of(self, message: MessageSchema) -> int:
-        """Returns the index of the table of a non-flexible message's structs, one per version from 0 on."""
-        structs = [self._struct(message.fields, version, False, None) for version in range(message.highest + 1)]
-        return self._append([len(structs), *structs])

@@ -30,11 +30,11 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.formats import java_text
 from kseg.formats.java_text import double_text
@@ -96,18 +96,14 @@ class MessageSchema:
     def fields(self) -> tuple[Field, ...]:
         return parse_table(self.table)
 
-    @cached_property
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """The texts of numbers, by the name of their field."""
-        return {each.name: each.names for each in self.fields if each.names}
-
     def printed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns the message with the names of its numbers, as texts print them: unknown ones in quotes."""
-
-        def text(number: int, names: tuple[str, ...]) -> str:
-            return names[number] if 0 <= number < len(names) else str(number)
-
-        return {**values, **{name: text(values[name], names) for name, names in self.names.items()}}
+        found = dict(values)
+        for each in self.fields:
+            if each.names:
+                number = values[each.name]
+                found[each.name] = each.names[number] if 0 <= number < len(each.names) else str(number)
+        return found
 
     def fitted(self, values: dict[str, Any], version: int) -> dict[str, Any]:
         """Returns what `read` gives of a message of ``version`` with these values: without fields that the version
@@ -194,22 +190,14 @@ def _field(tokens: Iterator[str], name: str) -> tuple[Field, str]:
         while (token := next(tokens)) != ")":
             attributes.append(token)
         token = next(tokens)
-    return _with_attributes(Field(name, kind, nested, is_array, is_nullable), attributes), token
-
-
-def _default(plain: Field) -> Any:
-    if plain.kind == "struct" and not plain.is_array:
-        # Kafka's generated classes default a struct to null only if the definition says so; none here does.
-        return {each.name: each.default for each in plain.fields if each.tag is None}
-    return None if plain.is_nullable else [] if plain.is_array else _ZEROS.get(plain.kind, 0)
-
-
-def _with_attributes(plain: Field, attributes: list[str]) -> Field:
     since, until, tag = 0, None, None
     names: tuple[str, ...] = ()
     if "names" in attributes:
         attributes, names = attributes[: (at := attributes.index("names"))], tuple(attributes[at + 1 :])
-    default = _default(plain)
+    default = None if is_nullable else [] if is_array else _ZEROS.get(kind, 0)
+    if kind == "struct" and not is_array:
+        # Kafka's generated classes default a struct to null only if the definition says so; none here does.
+        default = {each.name: each.default for each in nested if each.tag is None}
     for attribute in attributes:
         if attribute.startswith("tag"):
             tag = int(attribute[3:])
@@ -221,8 +209,8 @@ def _with_attributes(plain: Field, attributes: list[str]) -> Field:
         elif attribute == "+":
             until = None
         else:
-            raise ValueError(f"unknown attribute {attribute!r} of {plain.name!r}")
-    return replace(plain, since=since, until=until, tag=tag, default=default, names=names)
+            raise ValueError(f"unknown attribute {attribute!r} of {name!r}")
+    return Field(name, kind, nested, is_array, is_nullable, since, until, tag, default, names), token
 
 
 # ------------------------------------------------------------------ the wire
@@ -277,26 +265,16 @@ class Wire:
 _UNSIGNED_BYTE = Struct(">B")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
-_NUMBERS = {
-    "i8": Struct(">b"),
-    "i16": _INT16,
-    "i32": _INT32,
-    "i64": Struct(">q"),
-    "u16": Struct(">H"),
-}
+_NUMBERS = {"i8": Struct(">b"), "i16": _INT16, "i32": _INT32, "i64": Struct(">q"), "u16": Struct(">H")}
 _DOUBLE = Struct(">d")
 _UUID = Struct("16s")
 
 
-class _Layout(NamedTuple):
-    in_line: tuple[Field, ...]
-    tagged: dict[int, Field]
-
-
 @lru_cache(maxsize=1024)
-def _layout(fields: tuple[Field, ...], version: int) -> _Layout:
+def _layout(fields: tuple[Field, ...], version: int) -> tuple[tuple[Field, ...], dict[int, Field]]:
+    """Returns the fields of a version in line, and all tagged fields by their tags."""
     in_line = tuple(each for each in fields if each.tag is None and each.is_in(version))
-    return _Layout(in_line, {each.tag: each for each in fields if each.tag is not None})
+    return in_line, {each.tag: each for each in fields if each.tag is not None}
 
 
 class _MessageReader(Wire):
@@ -310,20 +288,9 @@ class _MessageReader(Wire):
         self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
 
     def struct(self, fields: tuple[Field, ...]) -> dict[str, Any]:
-        layout = _layout(fields, self.version)
-        values = {each.name: self.value(each) for each in layout.in_line}
-        if not self.is_flexible:
-            return values
-        tagged = self.tag_section(layout.tagged)
-        if not tagged:
-            return values
-        values.update(tagged)
-        names = (*(each.name for each in fields), UNKNOWN_TAGS)
-        return {name: values[name] for name in names if name in values}
-
-    def tag_section(self, known: dict[int, Field]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        count = self.uvarint()
+        in_line, known = _layout(fields, self.version)
+        values = {each.name: self.value(each) for each in in_line}
+        count = self.uvarint() if self.is_flexible else 0
         if count > self.remaining:
             raise MessageError(
                 f"Tried to read {count} tagged fields, but there are only {self.remaining} bytes remaining."
@@ -341,7 +308,10 @@ class _MessageReader(Wire):
                 value = self.value(each)
                 if value != each.default:
                     values[each.name] = value
-        return values
+        if count <= 0:
+            return values
+        names = (*(each.name for each in fields), UNKNOWN_TAGS)
+        return {name: values[name] for name in names if name in values}
 
     def value(self, each: Field) -> Any:
         if not each.is_array:
@@ -382,7 +352,7 @@ class _MessageReader(Wire):
         data = self.array(length)
         return java_text.decode(data) if is_text else base64.b64encode(data).decode("ascii")
 
-    def nested(self, each: Field, is_nullable: bool) -> dict[str, Any] | None:
+    def nested(self, each: Field, _name: str, is_nullable: bool) -> dict[str, Any] | None:
         if is_nullable and (self.number(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0):
             return None
         if self.version > self.message.highest:
@@ -398,9 +368,9 @@ _READERS: dict[str, Any] = {
     "bool": lambda reader, each, name, is_nullable: reader.number(_UNSIGNED_BYTE) != 0,
     "f64": lambda reader, each, name, is_nullable: number_value(reader.number(_DOUBLE)),
     "uuid": lambda reader, each, name, is_nullable: uuid_text(reader.number(_UUID)),
-    "str": lambda reader, each, name, is_nullable: reader.sized(each, name, is_nullable),
-    "bytes": lambda reader, each, name, is_nullable: reader.sized(each, name, is_nullable),
-    "struct": lambda reader, each, name, is_nullable: reader.nested(each, is_nullable),
+    "str": _MessageReader.sized,
+    "bytes": _MessageReader.sized,
+    "struct": _MessageReader.nested,
 }
 
 
@@ -418,10 +388,10 @@ class _MessageWriter:
         self.out = bytearray()
 
     def struct(self, fields: tuple[Field, ...], values: dict[str, Any]) -> None:
-        for each in _layout(fields, self.version).in_line:
+        in_line, tagged = _layout(fields, self.version)
+        for each in in_line:
             self.value(each, values.get(each.name, each.default))
-        tagged = [each for each in fields if each.tag is not None]
-        present = {each.tag: each for each in tagged if values.get(each.name, each.default) != each.default}
+        present = {tag: each for tag, each in tagged.items() if values.get(each.name, each.default) != each.default}
         lacking = [each.name for each in present.values() if not each.is_in(self.version)]
         if lacking or (present and not self.is_flexible):
             raise ValueError(f"version {self.version} has no {', '.join(lacking or ['tagged fields'])}")
@@ -432,7 +402,7 @@ class _MessageWriter:
             whole, self.out = self.out, bytearray()
             self.value(each, values[each.name])
             data, self.out = self.out, whole
-            self.uvarint(int(tag or 0))
+            self.uvarint(tag)
             self.uvarint(len(data))
             self.out += data
 
@@ -444,11 +414,11 @@ class _MessageWriter:
 
     def value(self, each: Field, value: Any) -> None:
         if not each.is_array:
-            self.one(each, value)
+            self.one(each, each.is_nullable, value)
             return
         self.length(_INT32, value)
         for one in value or ():
-            self.one(replace(each, is_array=False, is_nullable=False), one)
+            self.one(each, False, one)
 
     def length(self, layout: Struct, value: Any) -> None:
         """Writes the length of a text, bytes or array; None is null."""
@@ -457,7 +427,7 @@ class _MessageWriter:
         else:
             self.out += layout.pack(-1 if value is None else len(value))
 
-    def one(self, each: Field, value: Any) -> None:
+    def one(self, each: Field, is_nullable: bool, value: Any) -> None:
         if each.kind in _NUMBERS:
             self.out += _NUMBERS[each.kind].pack(value)
         elif each.kind == "bool":
@@ -467,16 +437,15 @@ class _MessageWriter:
         elif each.kind == "uuid":
             self.out += base64.urlsafe_b64decode(value + "==")
         elif each.kind == "struct":
-            if each.is_nullable:
+            if is_nullable:
                 self.out.append(0xFF if value is None else 1)
             if value is not None:
                 self.struct(each.fields, value)
         else:
-            data = value
+            is_text, data = each.kind == "str", value
             if value is not None:
-                is_text = each.kind == "str"
                 data = value.encode("utf-8", "surrogateescape") if is_text else base64.b64decode(value)
-            self.length(_INT16 if each.kind == "str" else _INT32, data)
+            self.length(_INT16 if is_text else _INT32, data)
             self.out += data or b""
 
 

@@ -145,11 +145,9 @@ def _open_set(
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
     payload, fault = _expanded(data, position, end, header, reading)
     reading.budget -= len(payload)
-    base, offset_before = 0, reading.offset_before
-    if header.magic and (fault is None or offset_before is None):
-        base = _base_of(payload, offset, reading.mode)
-    elif header.magic and offset_before is not None:
-        base = _base_before_fault(payload, offset, reading.mode, offset_before)
+    base = 0
+    if header.magic:
+        base = _base_of(payload, offset, reading.mode, None if fault is None else reading.offset_before)
     kind = NO_TIME if header.magic == 0 else APPEND_TIME if header.is_log_append_time else CREATE_TIME
     walk = kernel.MessageWalk(base, kind, header.timestamp, mode=reading.mode)
     scratch, is_empty = reading.scratch, True
@@ -210,10 +208,21 @@ def cut_set_text(payload: BytesLike, position: int, overhead: int) -> str:
     return f"the last message of the compressed set claims {size} bytes, {left - overhead} are left"
 
 
-def _base_of(payload: BytesLike, wrapper_offset: int, mode: int) -> int:
-    """Returns the number to add to relative inner offsets of a v1 entry (the rules of AbstractLegacyRecordBatch)."""
+def _base_of(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: int | None) -> int:
+    """Returns the number to add to relative inner offsets of a v1 entry (the rules of AbstractLegacyRecordBatch).
+
+    If the end of the set is missing, its offsets continue ``offset_before``, unless that is None.
+    """
     walk = kernel.MessageWalk(mode=mode)
     status = walk.survey(payload)
+    if offset_before is not None and (status != DONE or walk.count == 0):
+        if offset_before == UNKNOWN_OFFSET:
+            raise UndecodableError("undecodable-records", "a cut message set has no offsets")
+        first = _INT64.unpack(payload[:8])[0] if walk.count else 0
+        base = difference(offset_before + 1, first)
+        if base + walk.last_offset < wrapper_offset:
+            return base
+        raise UndecodableError("undecodable-records", "a cut message set has offsets beyond that of its last message")
     if walk.count == 0:
         raise UndecodableError(
             "undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status)
@@ -227,20 +236,6 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int) -> int:
             f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}",
         )
     return difference(wrapper_offset, last_inner)
-
-
-def _base_before_fault(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: int) -> int:
-    """Like `_base_of`; if the end of the set is missing, its offsets continue ``offset_before``."""
-    walk = kernel.MessageWalk(mode=mode)
-    if walk.survey(payload) == DONE and walk.count:
-        return _base_of(payload, wrapper_offset, mode)
-    if offset_before == UNKNOWN_OFFSET:
-        raise UndecodableError("undecodable-records", "a cut message set has no offsets")
-    first = _INT64.unpack(payload[:8])[0] if walk.count else 0
-    base = difference(offset_before + 1, first)
-    if base + walk.last_offset >= wrapper_offset:
-        raise UndecodableError("undecodable-records", "a cut message set has offsets beyond that of its last message")
-    return base
 
 
 def _reason(status: int) -> str:

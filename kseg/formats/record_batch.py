@@ -32,7 +32,7 @@ from kseg.kernel.layout.headers import (
     V2_FIELDS,
     struct_of,
 )
-from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records.records import (
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
@@ -179,8 +179,7 @@ def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch
 
     Raises UndecodableError at the first unreadable record, after yielding the rows before it.
     """
-    walk = record_walk(header, start)
-    headers = scratch.headers
+    walk, headers = RecordWalk(HEADER.pack(*header), start), scratch.headers
     while header.record_count:
         status = walk.read(payload, scratch.rows, headers)
         if walk.row_count:
@@ -204,7 +203,7 @@ def read_before_fault(data: BytesLike, header: RecordBatchHeader, scratch: Scrat
     span = max(header.record_count, header.last_offset_delta + 1)  # one of them may be damaged
     last_offset = header.base_offset - 1
     with suppress(UndecodableError):
-        for rows in read_rows(payload, 0, header._replace(record_count=max(span, 0)), scratch):
+        for rows in read_rows(payload, 0, header._replace(record_count=min(max(span, 0), INT32_MAX)), scratch):
             count = rows.count
             for row, offset in enumerate(rows.rows[ROW_OFFSET : count * ROW_WIDTH : ROW_WIDTH].tolist()):
                 if not last_offset < offset < header.base_offset + span:
@@ -225,7 +224,7 @@ def survey_records(
     Reads all records and keeps none.
     """
     problems: list[tuple[str, str]] = []
-    walk = record_walk(header, start)
+    walk = RecordWalk(HEADER.pack(*header), start)
     if header.record_count == 0:
         return problems, walk
     if header.record_count > header.last_offset_delta + 1:
@@ -242,11 +241,3 @@ def survey_records(
 
 def _where(walk: RecordWalk, status: int) -> str:
     return f"record {walk.index + 1}: {REASONS[status]}"
-
-
-def record_walk(header: RecordBatchHeader, start: int) -> RecordWalk:
-    """Returns a walk over the records that begin at ``start`` of their payload."""
-    return RecordWalk(
-        header.record_count, header.base_offset, header.base_timestamp, header.max_timestamp,
-        header.is_log_append_time, header.base_sequence, header.last_offset_delta, start,
-    )  # fmt: skip

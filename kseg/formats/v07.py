@@ -100,18 +100,11 @@ def _open_set(
 # A broker truncates the last message of a set at the fetch size; this is not damage.
 
 HEADER_BYTES = 6
-ERROR_NAMES = {
-    -1: "Unknown",
-    0: "NoError",
-    1: "OffsetOutOfRange",
-    2: "InvalidMessage",
-    3: "WrongPartition",
-    4: "InvalidFetchSize",
-}
-"""kafka.common.ErrorMapping @0.7; later releases have more codes."""
-
 _HEADER = Struct(">ih")
 _ERROR_CODE_BYTES = 2
+# kafka.common.ErrorMapping @0.7: Unknown, NoError, OffsetOutOfRange, InvalidMessage, WrongPartition, InvalidFetchSize.
+# Later releases have more codes.
+_ERROR_CODES = range(-1, 5)
 
 
 class MessageSet(NamedTuple):
@@ -205,22 +198,18 @@ def _is_multi(buffer: Sliceable, position: int, end: int) -> bool:
         if _era_of(buffer, header.messages, min(header.end, end)) is not None:
             return True
         reached = header.end
-        are_codes_known &= header.error_code in ERROR_NAMES
+        are_codes_known &= header.error_code in _ERROR_CODES
     return position < reached == end and are_codes_known
 
 
 def _era_of(buffer: Sliceable, start: int, end: int) -> bool | None:
     """Whether the messages at ``start`` are of 0.7 (True) or later (False); None if the first is not intact."""
-    for is_07 in (False, True):
-        if start < end and _is_intact(buffer, start, end, is_07):
+    for is_07 in (False, True) if start < end else ():
+        scan = FrameScan(is_07, position=start)
+        frames.scan(scan, buffer, end, int64s(FRAME_WIDTH))
+        if scan.count:
             return is_07
     return None
-
-
-def _is_intact(buffer: Sliceable, start: int, end: int, is_07: bool) -> bool:
-    scan = FrameScan(is_07, position=start)
-    frames.scan(scan, buffer, end, int64s(FRAME_WIDTH))
-    return bool(scan.count)
 
 
 def _first_intact(buffer: Sliceable, start: int, end: int, is_07: bool) -> int:

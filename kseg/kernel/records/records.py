@@ -291,23 +291,16 @@ def walk_records(p, end, cursor, header):
 
 
 class RecordWalk:
-    """A walk over the records of one batch. The arguments are fields of its header; times in ms.
+    """A walk over the records of one v2 batch, of which ``data`` begins with the header; ``position`` of the first.
 
     ``index`` of the next record, from 0, and its ``position`` in its payload. ``row_count`` and ``header_count``: rows
     written by the last `read`. ``flags``: FLAG_* of all records so far, ``largest_timestamp``: of these.
     """
 
-    def __init__(
-        self, count, base_offset, base_timestamp, max_timestamp, is_append_time, base_sequence, last_offset_delta,
-        position=0,
-    ):  # fmt: skip
-        self.header.count = count
-        self.header.base_offset = base_offset
-        self.header.base_timestamp = base_timestamp
-        self.header.max_timestamp = max_timestamp
-        self.header.is_append_time = is_append_time
-        self.header.base_sequence = base_sequence
-        self.header.last_offset_delta = last_offset_delta
+    def __init__(self, data: BytesIn, position=0):
+        if len(data) < V2_HEADER_BYTES:
+            raise ValueError("a buffer is too short")
+        read_records_header(bytes_in(data), 0, cython.address(self.header))
         begin_records(cython.address(self.cursor), position, -INT64_MAX - 1)
         self._show(DONE)
 

@@ -5,7 +5,7 @@ from random import Random
 
 from kernel.both import number, tried
 from kernel.random_segments import area, changed, pairs, segment, text
-from kernel.rendering import frames, int64s, message, record, varint
+from kernel.rendering import batch, frames, int64s, message, record, varint
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
 from kseg.kernel.records import building, columns, messages
@@ -21,11 +21,12 @@ def walks(chance: Random) -> object:
         parts.append(varint(8) + bytes([chance.choice((1, 255))]) + bytes(2) + varint(-9000) + varint(-1) + b"\0")
     data = changed(chance, b"".join(parts))
     count = chance.choice((count, len(parts)))
-    header = (
-        count + chance.choice((0, 0, 0, 1)), number(chance, 5), number(chance, 1000), number(chance, 2000),
-        chance.random() < 0.3, chance.choice((-1, 0, INT32_MAX - 2)), count - 1 + chance.choice((0, 0, 1, -1)),
+    header = batch(
+        (), number(chance, 5), 8 * (chance.random() < 0.3), number(chance, 1000), number(chance, 2000),
+        sequence=chance.choice((-1, 0, INT32_MAX - 2)), count=count + chance.choice((0, 0, 0, 1)),
+        last_delta=count - 1 + chance.choice((0, 0, 1, -1)),
     )  # fmt: skip
-    walk, found = RecordWalk(*header), []
+    walk, found = RecordWalk(header), []
     rows, capacity = int64s(ROW_WIDTH * chance.choice((1, 2, 20))), chance.choice((0, 1, 3, 40))
     headers = int64s(HEADER_WIDTH * capacity)
     found.append(tried(walk.read, data, rows[: ROW_WIDTH - 1], headers))
@@ -39,7 +40,7 @@ def walks(chance: Random) -> object:
         found += [walk.index, walk.position, walk.flags, walk.largest_timestamp]
         if not walk.row_count:
             break
-    whole = RecordWalk(*header)
+    whole = RecordWalk(header)
     return [*found, whole.check(data), whole.index, whole.position, whole.flags, whole.largest_timestamp]
 
 

@@ -221,7 +221,10 @@ def _text(value: Any) -> str:
 def _number(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
-    return operator.index(value)
+    number = operator.index(value)
+    if not _SMALLEST <= number <= LAST_OFFSET:
+        raise ValueError
+    return number
 
 
 def _real(value: Any) -> float:
@@ -262,12 +265,14 @@ def _several(one: Check) -> Check:
 
 _CHECKS: dict[Any, tuple[Check, str]] = {
     str: (_text, "text"),
-    int: (_number, "whole number"),
+    int: (_number, "whole number of 64 bits"),
     float: (_real, "number"),
     Path: (_path, "path"),
     Paths: (_several(_place), "path, and no iterable of paths"),
     **dict.fromkeys((Iterable[str], str | Iterable[str]), (_several(_text), "text, and no iterable of it")),
-    **dict.fromkeys((Iterable[int], int | Iterable[int]), (_several(_number), "whole number, and no iterable of such")),
+    **dict.fromkeys(
+        (Iterable[int], int | Iterable[int]), (_several(_number), "whole number of 64 bits, and none of several")
+    ),
     Keys: (_keys, "mapping of names to paths"),
     bool | str | os.PathLike[str]: (_keep, "path, and neither True nor False"),
 }

@@ -19,7 +19,7 @@ from kseg.quantities import plural
 from kseg.segment.batches import Message
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, inspect
-from kseg.segment.times import DAY_MS, in_other_unit, is_in_seconds, show_span, show_time
+from kseg.segment.times import DAY_MS, LAST_TIMESTAMP, in_other_unit, is_in_seconds, show_span, show_time
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps, is_scattered
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
@@ -210,7 +210,7 @@ class BatchRule(Rule):
 
     def begin(self, segment: CheckedSegment) -> None:
         base, is_07 = segment.base_offset, segment.file.is_07
-        latest_ms = self.partition.settings.now_ms + FUTURE_MS
+        latest_ms = min(self.partition.settings.now_ms + FUTURE_MS, LAST_TIMESTAMP)
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
         if any(self._shown):

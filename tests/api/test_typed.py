@@ -85,10 +85,12 @@ def test_paths_may_come_from_a_generator(partition: Path) -> None:
     assert kseg.verify(each for each in [partition]).summary == kseg.verify(partition).summary
 
 
-def test_a_flag_is_no_number(partition: Path) -> None:
+def test_flags_and_large_integers_are_no_numbers(partition: Path) -> None:
     flag: Any = True
     with pytest.raises(kseg.RequestError, match="index_interval_bytes=True: is no whole number"):
         kseg.reindex(partition, index_interval_bytes=flag)
+    with pytest.raises(kseg.RequestError, match=f"max_batch_bytes={2**63}: is no whole number of 64 bits"):
+        kseg.open(partition, max_batch_bytes=2**63)
 
 
 # Errors are of the kinds that Python has for them, and survive a pickle.

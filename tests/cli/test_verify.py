@@ -107,6 +107,10 @@ def partition(tmp_path: Path) -> Path:
 LONG_AGO = ("--now", "1700000000000")
 
 
+def test_a_clock_at_the_end_of_time(kseg: Kseg, partition: Path) -> None:
+    assert kseg("verify", "--now", 2**63 - 1, partition).expect(0).out == kseg("verify", partition).out
+
+
 def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
     outcome = kseg("verify", "--explain", "all", "--format", "json")
     assert [row["code"] for row in outcome.objects] == list(KINDS)

@@ -44,7 +44,7 @@ from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     from kseg.logdir.coordinators import GroupOffsets, TransactionState
-    from kseg.output.side_files import SidePrinter
+    from kseg.output.side_files import SideJsonPrinter
     from kseg.output.summary import BacklogOf
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
@@ -81,7 +81,7 @@ class Dump:
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
         self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
         self.notices.before = self.progress.erase
-        self._side: SidePrinter | None = None
+        self._side: SideJsonPrinter | None = None
         self.left = options.limit
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0

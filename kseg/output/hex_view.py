@@ -239,6 +239,8 @@ class HexPrinter(Printer):
         self._unpacked = unpacked
         self._buffer: Any = b""
         self._is_07 = False
+        self._bytes_left = 0
+        """Bytes to which the rest of a message may be decompressed."""
 
     def begin(self, file: SegmentFile) -> None:
         self._lines.file(file.path)
@@ -265,9 +267,8 @@ class HexPrinter(Printer):
         if isinstance(batch, RecordBatch):
             self._record_batch(batch)
         else:
-            is_07 = isinstance(batch, Message07)
-            budget = [self.scratch.max_batch_bytes]
-            self._entry(self._lines, batch.data, batch.position, batch.size, is_07, budget, 0)
+            self._bytes_left = self.scratch.max_batch_bytes
+            self._entry(self._lines, batch.data, batch.position, batch.size, 0)
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -313,47 +314,44 @@ class HexPrinter(Printer):
             lines.note(f"decompressed: {len(payload)} bytes", "green")
             show_records(lines.unpacked(), payload, start, 0, header)
 
-    def _entry(
-        self, lines: HexLines, data: BytesLike, position: int, size: int, is_07: bool, budget: list[int], depth: int
-    ) -> None:
+    def _entry(self, lines: HexLines, data: BytesLike, position: int, size: int, depth: int) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
+        is_07 = self._is_07
         read = show_header(lines, data, position, size, is_07, size)
         if (is_07 and read < v07.MIN_BYTES) or (not is_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
             _show_unknown(lines, data, position, read)
             return
         if is_07:
-            codec, value = v07.parse_header(data).codec, (read, size)
+            codec, name, value = v07.parse_header(data).codec, "payload", (read, size)
         else:
-            codec = data[LEGACY_FLAGS] & CODEC
+            codec, name = data[LEGACY_FLAGS] & CODEC, "value"
             found = show_key(lines, data, read, size, position)
             if found is None:
                 return
             value = found
         start, stop = value
         if stop > start:
-            name = "payload" if is_07 else "value"
             shown = name if codec == 0 else f"{name}, compressed"
             lines.content(position + start, data[start:stop], shown, is_record=False)
-        if codec and self._unpacked and lines.shows(position, position + size):
-            magic = KAFKA_0_7 if is_07 else data[ENTRY_MAGIC]
-            inside = self._lines.unpacked() if depth == 0 else lines
-            self._open_entry(inside, data[start:stop], codec, magic, is_07, budget, depth)
-
-    def _open_entry(
-        self, lines: HexLines, value: BytesLike, codec: int, magic: int, is_07: bool, budget: list[int], depth: int
-    ) -> None:
+        if not codec or not self._unpacked or not lines.shows(position, position + size):
+            return
         if depth >= MAX_NESTING:
             self._lines.note(f"more than {MAX_NESTING} compressed messages inside each other", "red")
             return
         try:
-            payload = memoryview(decompress(codec, value, magic, budget[0]))
+            magic = KAFKA_0_7 if is_07 else data[ENTRY_MAGIC]
+            payload = memoryview(decompress(codec, data[start:stop], magic, self._bytes_left))
         except DecompressionError as error:
             self._lines.note(f"cannot be decompressed: {error}", "red")
             return
-        budget[0] -= len(payload)
+        self._bytes_left -= len(payload)
+        self._entries(self._lines.unpacked() if depth == 0 else lines, payload, depth + 1)
+
+    def _entries(self, lines: HexLines, payload: memoryview, depth: int) -> None:
+        """Prints the messages inside a compressed one."""
         lines.note(f"decompressed: {len(payload)} bytes", "green")
-        at, overhead = 0, V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
-        least = v07.MIN_BYTES if is_07 else message_set.MIN_BYTES
+        at, overhead = 0, V07_SIZE_BYTES if self._is_07 else ENTRY_OVERHEAD
+        least = v07.MIN_BYTES if self._is_07 else message_set.MIN_BYTES
         while at < len(payload):
             left = len(payload) - at
             if not lines.take_entry():
@@ -365,7 +363,7 @@ class HexPrinter(Printer):
                 lines.rows(0, payload, at, len(payload), DAMAGE_BYTES)
                 return
             lines.title(at, f"message inside, {size} bytes")
-            self._entry(lines, payload[at : at + size], at, size, is_07, budget, depth + 1)
+            self._entry(lines, payload[at : at + size], at, size, depth)
             at += size
         lines.note(f"end of the {len(payload)} bytes", "green")
 
@@ -529,12 +527,21 @@ def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_0
             return len(head)
         number = int.from_bytes(raw, "big", signed=kind.islower())
         seen[name] = number
+        value, color = _meaning(name, number, seen, position, is_07)
         if name == "crc":
-            start, stop = _checksummed(seen, is_07)
-            covered = bytes(data[start:stop]) if start <= stop <= min(size, start + max_bytes) else None
-            value, color = _crc(number, covered, "batchLength" in seen)
-        else:
-            value, color = _meaning(name, number, seen, position, is_07)
+            # The range of bytes that it covers, by the length field.
+            start, stop = ENTRY_MAGIC, ENTRY_OVERHEAD
+            if is_07:
+                start, stop = v07.MIN_BYTES + (seen["magic"] != 0), V07_SIZE_BYTES
+            elif "batchLength" in seen:
+                start = V2_ATTRIBUTES
+            stop += seen["batchLength" if "batchLength" in seen else "size"]
+            value, color = f"{number}: not checked, the length exceeds these bytes", "yellow"
+            if start <= stop <= min(size, start + max_bytes):
+                wanted = (crc32c if "batchLength" in seen else crc32)(bytes(data[start:stop]))
+                value, color = f"{number}: wrong, computed {wanted}", "red"
+                if number == wanted:
+                    value, color = f"{number}: right", "green"
         lines.field(position + at, raw, name, value, color)
         at += width
     return at
@@ -560,22 +567,6 @@ def _meaning(name: str, number: int, seen: dict[str, int], position: int, is_07:
     if name in _UNSET and number == -1:
         return "-1: none", None
     return str(number), None
-
-
-def _checksummed(seen: dict[str, int], is_07: bool) -> tuple[int, int]:
-    """Returns the range of bytes that the CRC covers, by the length field."""
-    if is_07:
-        return v07.MIN_BYTES + (seen["magic"] != 0), seen["size"] + V07_SIZE_BYTES
-    if "batchLength" in seen:
-        return V2_ATTRIBUTES, seen["batchLength"] + ENTRY_OVERHEAD
-    return ENTRY_MAGIC, seen["size"] + ENTRY_OVERHEAD
-
-
-def _crc(stored: int, covered: bytes | None, is_v2: bool) -> tuple[str, str | None]:
-    if covered is None:
-        return f"{stored}: not checked, the length exceeds these bytes", "yellow"
-    wanted = crc32c(covered) if is_v2 else crc32(covered)
-    return (f"{stored}: right", "green") if stored == wanted else (f"{stored}: wrong, computed {wanted}", "red")
 
 
 def _attributes(bits: int, seen: dict[str, int], is_07: bool) -> str:

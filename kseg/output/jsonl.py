@@ -104,14 +104,19 @@ class JsonLinesPrinter(RenderingPrinter):
         }
 
     def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
-        flags = self._renderer.flags
-        if not batch.is_control:
-            self._renderer.flags &= ~CONTENTS
-        self._render_rows(batch, rows, i, i + 1)
-        self._renderer.flags = flags
-        if record.headers and not batch.is_control:
-            self._add_header_values(record)
-        self._unwrite(len(self._line_end))
+        if batch.is_control:
+            self._render_rows(batch, rows, i, i + 1)
+            self._unwrite(len(self._line_end))
+            return
+        super()._begin_record(batch, rows, i, record)
+        if record.headers:
+            # Inserts the header values into the line, which the kernel has written without contents.
+            end = self._renderer.written
+            start = self._out.rfind(b"\n", 0, end) + 1
+            # Within a JSON string, a quote after a comma is always escaped by a backslash.
+            self._unwrite(end - self._out.index(b',"headers":[', start, end))
+            shown = [{"key": bytes_value(header.key), "value": bytes_value(header.value)} for header in record.headers]
+            self._put(b',"headers":' + encode(shown))
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:
@@ -126,15 +131,6 @@ class JsonLinesPrinter(RenderingPrinter):
             for name, value, text in parts
         )
         return shown + b"," + encode(marks)[1:-1] if marks else shown
-
-    def _add_header_values(self, record: Record) -> None:
-        """Inserts the header values into the last line, which the kernel has written without contents."""
-        end = self._renderer.written
-        start = self._out.rfind(b"\n", 0, end - 1) + 1
-        # Within a JSON string, a quote after a comma is always escaped by a backslash.
-        self._unwrite(end - self._out.index(b',"headers":[', start, end))
-        shown = [{"key": bytes_value(header.key), "value": bytes_value(header.value)} for header in record.headers]
-        self._put(b',"headers":' + encode(shown) + b"}\n")
 
     def _object_07(self, batch: Message07, record: Record, is_proven: bool) -> dict[str, Any]:
         value = record.value or b""

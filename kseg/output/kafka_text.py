@@ -12,15 +12,15 @@ from contextlib import suppress
 
 from kseg.formats import java_text
 from kseg.formats.message_set import COMPRESSED_TWICE, MIN_SIZE
-from kseg.formats.rows import Rows, UndecodableError
+from kseg.formats.rows import Rows, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
-from kseg.kernel.layout.rows import DONE
+from kseg.kernel.layout.rows import DONE, FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
-from kseg.output.printer import RenderingPrinter, frame_row
+from kseg.output.printer import RenderingPrinter
 from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Record
@@ -84,18 +84,15 @@ class KafkaTextPrinter(RenderingPrinter):
         flags, renderer.flags = renderer.flags, LINE_ONLY
         renderer.go_to(0)
         renderer.origin = batch.position
-        frame, scratch = frame_row(batch), self.scratch
+        frame, scratch = int64s(FRAME_WIDTH), self.scratch  # the only frame of its own bytes
+        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
         while renderer.print_batches(batch.data, frame, 1, scratch.rows, scratch.headers, self._out) != DONE:
             self._flush()
         renderer.flags = flags
 
     def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
         if not self.style.skip_metadata:
-            flags = self._renderer.flags
-            self._renderer.flags &= ~CONTENTS
-            self._render_rows(batch, rows, i, i + 1)
-            self._renderer.flags = flags
-            self._unwrite(len(self._line_end))
+            super()._begin_record(batch, rows, i, record)
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:
@@ -136,39 +133,27 @@ class KafkaTextPrinter(RenderingPrinter):
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 
     def _batch_07(self, batch: Message07, spans: Spans) -> None:
-        header = batch.header
-        self._put(
-            b"offset: %d position: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %s\n"
-            % (
-                batch.base_offset,
-                batch.position,
-                batch.size,
-                batch.magic,
-                batch.compression.encode(),
-                header.crc,
-                b"true" if batch.is_valid else b"false",
-            )
-        )
+        is_valid = "true" if batch.is_valid else "false"
+        line = f"offset: {batch.base_offset} position: {batch.position} size: {batch.size} magic: {batch.magic} "
+        line += f"compresscodec: {batch.compression} crc: {batch.header.crc} isvalid: {is_valid}\n"
+        self._put(line.encode())
         if not self.style.deep:
             return
         try:
             for record, crc in batch.entries(spans):
-                self._put_record_07(record, crc)
+                content, value = b"", record.value or b""
+                if self.style.contents:
+                    shown = java_text.decode(value)
+                    content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
+                head = b"|" if content else b""
+                if not self.style.skip_metadata:
+                    is_valid = "true" if record.is_valid else "false"
+                    line = f"| offset: {record.offset} nextOffset: {record.next_offset} valueSize: {len(value)} "
+                    head = f"{line}isValid: {is_valid} crc: {crc}".encode()
+                self._put(head + content + b"\n")
         except UndecodableError as error:
             self.errors += 1
             self._put_damage(error.problem, batch.position, batch.size)
-
-    def _put_record_07(self, record: Record, crc: int) -> None:
-        content, value = b"", record.value or b""
-        if self.style.contents:
-            shown = java_text.decode(value)
-            content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
-        if self.style.skip_metadata:
-            self._put(b"|" + content + b"\n" if content else b"\n")
-            return
-        is_valid = b"true" if record.is_valid else b"false"
-        head = b"| offset: %d nextOffset: %d valueSize: %d isValid: %s crc: %d"
-        self._put(head % (record.offset, record.next_offset, len(value), is_valid, crc) + content + b"\n")
 
 
 def ends_silently(damage: Damage, head: bytes) -> bool:

@@ -11,6 +11,7 @@ from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, int64s
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
+from kseg.kernel.render.lines import CONTENTS
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
@@ -226,19 +227,16 @@ class RenderingPrinter(Printer):
                 self._put(self._rest_of_record(batch.is_control, record) + self._line_end)
 
     def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
-        """Writes the line of row i up to `_rest_of_record`."""
-        raise NotImplementedError
+        """Writes the line of row i up to `_rest_of_record`, without contents."""
+        renderer = self._renderer
+        flags, renderer.flags = renderer.flags, renderer.flags & ~CONTENTS
+        self._render_rows(batch, rows, i, i + 1)
+        renderer.flags = flags
+        self._unwrite(len(self._line_end))
 
     def _unwrite(self, count: int) -> None:
         """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
         self._renderer.written -= count
-
-
-def frame_row(batch: Batch) -> memoryview:
-    """Returns the batch as the only frame of its own bytes."""
-    row = int64s(layout.FRAME_WIDTH)
-    row[layout.FRAME_SIZE], row[layout.FRAME_MAGIC], row[layout.FRAME_STATE] = batch.size, batch.magic, batch.is_valid
-    return row
 
 
 # A dump on several threads: rendering in the kernel and decompression release the GIL.
@@ -371,26 +369,23 @@ class ParallelPrinter:
             task(self._printers[0])
             return
         if not self._threads:
-            self._start()
+            from queue import SimpleQueue
+
+            self._tasks = SimpleQueue()
+            self._printers[0].finish()
+            for _ in range(self._jobs):
+                sink = TurnSink(self._sink)
+                printer = self._make(sink)
+                printer.scratch.before_large = sink.wait
+                self._printers.append(printer)
+                thread = Thread(target=self._work, args=(printer, sink), daemon=True)
+                self._threads.append(thread)
+                thread.start()
         self._slots.acquire()
         self._raise()
         before, self._last = self._last, Lock()
         self._last.acquire()
         self._tasks.put((task, self._file, before, self._last))
-
-    def _start(self) -> None:
-        from queue import SimpleQueue
-
-        self._tasks = SimpleQueue()
-        self._printers[0].finish()
-        for _ in range(self._jobs):
-            sink = TurnSink(self._sink)
-            printer = self._make(sink)
-            printer.scratch.before_large = sink.wait
-            self._printers.append(printer)
-            thread = Thread(target=self._work, args=(printer, sink), daemon=True)
-            self._threads.append(thread)
-            thread.start()
 
     def _work(self, printer: Printer, sink: TurnSink) -> None:
         file = None

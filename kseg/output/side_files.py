@@ -11,6 +11,7 @@ differs from the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestam
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -41,6 +42,12 @@ from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
 from kseg.stores.source import Source, named, open_source
 
 IndexEntry = OffsetIndexEntry | TimeIndexEntry
+_MISMATCH_KEYS = {
+    "index-mismatch": ("indexOffset", "logOffset"),
+    "timestamp-mismatch": ("indexTimestamp", "logTimestamp"),
+    "timestamp-out-of-order": ("indexTimestamp", "previousTimestamp"),
+    "offset-not-found": ("indexOffset", "logOffset"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +63,15 @@ class SideStyle:
     escape: bool = False
 
 
-class SidePrinter:
-    """Base class: call `dump` for each file, then `report` for kafka-dump-log's report at the end.
+class SideJsonPrinter:
+    """Prints side files as JSON Lines; base of the text form. Call `dump` for each file, then `report` for
+    kafka-dump-log's report at the end.
 
     ``warn`` receives lines for standard error. ``errors`` counts damage, and entries that mislead readers.
     ``shows_unused``: an index of zeros only has one entry, as in kafka-dump-log.
     """
 
-    shows_unused = True
+    shows_unused = False
 
     def __init__(self, sink: Sink, style: SideStyle, scratch: Scratch, warn: Callable[[str], None]) -> None:
         self.sink = sink
@@ -106,16 +114,27 @@ class SidePrinter:
         return []
 
     def empty_index(self, file: SideFile) -> None:
-        raise NotImplementedError
+        """Called for an empty index, which has no entries."""
 
     def sanity(self, file: SideFile, problem: str | None) -> None:
-        raise NotImplementedError
+        self._put_row({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})
 
     def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
-        raise NotImplementedError
+        if not self.style.verify_only:
+            self.item(file, entry)
+        for mismatch in mismatches:
+            size = OffsetIndex.LAYOUT.size
+            if isinstance(entry, OffsetIndexEntry):
+                message = f"the batch at position {entry.position} ends at offset {mismatch.logged}"
+            else:
+                size, values = TimeIndex.LAYOUT.size, f"{mismatch.indexed} and {mismatch.logged}"
+                message = f"entry {entry.timestamp} of offset {entry.offset}: {values} disagree"
+            keys = dict(zip(_MISMATCH_KEYS[mismatch.code], (mismatch.indexed, mismatch.logged), strict=True))
+            self.index_damage(file, SideFileProblem(mismatch.code, i * size, size, message), keys)
 
-    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
-        raise NotImplementedError
+    def index_damage(self, file: SideFile, problem: SideFileProblem, keys: dict[str, int] | None = None) -> None:
+        found = {"type": "damage", "code": problem.code, "file": file.path}
+        self._put_row(found | fields_of(problem, "position", "length", "message") | (keys or {}))
 
     def _transaction_index(self, file: SideFile, index: TransactionIndex) -> None:
         for item in index.items():
@@ -127,7 +146,13 @@ class SidePrinter:
             self.item(file, item)
 
     def item(self, file: SideFile, item: Any) -> None:
-        raise NotImplementedError
+        if isinstance(item, SideFileProblem):
+            self._index_problems(file, [item])
+        else:
+            self._put_row({"type": ENTRY_NAMES[file.kind], "file": file.path} | fields(item))
+
+    def _put_row(self, found: dict[str, Any]) -> None:
+        self.sink.put_row(found | {"file": name_value(found["file"])})
 
     def _index(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
         """Prints the entries, checked against the .log, and those of a time index by the .index."""
@@ -146,7 +171,14 @@ class SidePrinter:
                 source, offsets = self._beside(file, INDEX, stack) if is_time else None, None
                 if source is not None:
                     offsets = OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
-                checked = self._checked(index, log, offsets)
+                checked: Iterator[tuple[IndexEntry, Sequence[Mismatch]]]
+                if isinstance(index, OffsetIndex) and log:
+                    limit = self.style.max_message_bytes
+                    checked = ((each, check_offset_entry(each, log, limit)) for each in index.as_kafka_lists())
+                elif isinstance(index, TimeIndex) and log and offsets is not None:
+                    checked = check_time_index(index, offsets, log)
+                else:
+                    checked = ((each, ()) for each in index.as_kafka_lists())
                 for i, (entry, mismatches) in enumerate(checked if self.shows_unused else islice(checked, len(index))):
                     self.errors += i < len(index) and any(mismatch.misleads for mismatch in mismatches)
                     self.entry(file, i, entry, mismatches)
@@ -156,20 +188,9 @@ class SidePrinter:
 
     def _index_problems(self, file: SideFile, items: Iterable[Any]) -> None:
         for item in items:
-            if isinstance(item, SideFileProblem):
-                self.errors += item.is_damage
-                self.index_problem(file, item)
-
-    def _checked(
-        self, index: OffsetIndex | TimeIndex, log: IndexedLog | None, offsets: OffsetIndex | None
-    ) -> Iterator[tuple[IndexEntry, Sequence[Mismatch]]]:
-        if isinstance(index, OffsetIndex) and log:
-            for entry in index.as_kafka_lists():
-                yield entry, check_offset_entry(entry, log, self.style.max_message_bytes)
-        elif isinstance(index, TimeIndex) and log and offsets is not None:
-            yield from check_time_index(index, offsets, log)
-        else:
-            yield from ((entry, ()) for entry in index.as_kafka_lists())
+            if isinstance(item, SideFileProblem) and item.is_damage:
+                self.errors += 1
+                self.index_damage(file, item)
 
     def _beside(self, file: SideFile, suffix: str, stack: ExitStack) -> Source | None:
         """Opens another file of the segment; None if there is none."""
@@ -202,17 +223,19 @@ SHOWN_PROBLEMS = 3
 """Up to this number, problems of a kind and file are listed; the others are counted."""
 
 
-class SideTextPrinter(SidePrinter):
+class SideTextPrinter(SideJsonPrinter):
     """Prints side files as text."""
+
+    shows_unused = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._mismatches: dict[str, dict[str, list[Mismatch]]] = {}
         """By code and path."""
-        self._counts: dict[str, int] = {}
+        self._counts = Counter[str]()
 
     def dump(self, file: SideFile) -> None:
-        self._counts = {}
+        self._counts.clear()
         super().dump(file)
         for code, count in self._counts.items():
             if count > SHOWN_PROBLEMS:
@@ -235,11 +258,9 @@ class SideTextPrinter(SidePrinter):
             line = b"offset: %d position: %d\n" if file.kind == INDEX else b"timestamp: %d offset: %d\n"
             self.sink.write(line % entry)
 
-    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
-        if not problem.is_damage:
-            return
-        count = self._counts[problem.code] = self._counts.get(problem.code, 0) + 1
-        if count <= SHOWN_PROBLEMS:
+    def index_damage(self, file: SideFile, problem: SideFileProblem, keys: dict[str, int] | None = None) -> None:
+        self._counts[problem.code] += 1
+        if self._counts[problem.code] <= SHOWN_PROBLEMS:
             self.warn(f"{file.path}: {problem.code} at position {problem.position}: {problem.message}")
 
     def rest(self, file: SideFile, buffer: Sliceable) -> None:
@@ -257,7 +278,10 @@ class SideTextPrinter(SidePrinter):
             self._damage_line(item)
             self.warn(f"{file.path}: {item.message}")
         else:
-            self._put(" ".join(f"{name}: {_shown(value)}" for name, value in fields(item).items()))
+            row = fields(item)
+            for name, value in row.items():
+                row[name] = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+            self._put_fields({name: "null" if value is None else value for name, value in row.items()})
 
     def _damage_line(self, problem: SideFileProblem) -> None:
         self._put(f"| damage: {problem.code} position: {problem.position} length: {problem.length}")
@@ -269,7 +293,7 @@ class SideTextPrinter(SidePrinter):
             if shown["version"] > 0:  # kafka-dump-log ends here
                 self._damage_line(SideFileProblem("unknown-version", i * size, size, ""))
             else:
-                self._put(" ".join(f"{name}: {value}" for name, value in shown.items()))
+                self._put_fields(shown)
         self._index_problems(file, index.items())  # kafka-dump-log ignores them
 
     def _snapshot(self, file: SideFile, snapshot: ProducerSnapshot) -> None:
@@ -283,7 +307,10 @@ class SideTextPrinter(SidePrinter):
             first = entry.current_txn_first_offset
             shown = f"OptionalLong[{first}]" if first >= 0 else "OptionalLong.empty"
             row = fields(entry) | {"currentTxnFirstOffset": shown}
-            self._put(" ".join(f"{name}: {value}" for name, value in row.items() if value is not None))
+            self._put_fields({name: value for name, value in row.items() if value is not None})
+
+    def _put_fields(self, row: dict[str, Any]) -> None:
+        self._put(" ".join(f"{name}: {value}" for name, value in row.items()))
 
     def _put(self, line: str) -> None:
         data = printable(line) if self.style.escape else os.fsencode(line)
@@ -318,59 +345,3 @@ def _absolute(path: str) -> str:
     """Returns File.getAbsolutePath: the path with the working directory prepended, otherwise unchanged."""
     path = as_java_writes(path)
     return path if path.startswith("/") else os.path.join(os.getcwd(), path)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(str, value))}]"
-    return "null" if value is None else str(value)
-
-
-_MISMATCH_KEYS = {
-    "index-mismatch": ("indexOffset", "logOffset"),
-    "timestamp-mismatch": ("indexTimestamp", "logTimestamp"),
-    "timestamp-out-of-order": ("indexTimestamp", "previousTimestamp"),
-    "offset-not-found": ("indexOffset", "logOffset"),
-}
-
-
-class SideJsonPrinter(SidePrinter):
-    """Prints side files as JSON Lines."""
-
-    shows_unused = False
-
-    def empty_index(self, file: SideFile) -> None:
-        """Does nothing: an empty file has no entries."""
-
-    def sanity(self, file: SideFile, problem: str | None) -> None:
-        self._put({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})
-
-    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
-        if not self.style.verify_only:
-            self.item(file, entry)
-        for mismatch in mismatches:
-            size = OffsetIndex.LAYOUT.size
-            if isinstance(entry, OffsetIndexEntry):
-                message = f"the batch at position {entry.position} ends at offset {mismatch.logged}"
-            else:
-                size, values = TimeIndex.LAYOUT.size, f"{mismatch.indexed} and {mismatch.logged}"
-                message = f"entry {entry.timestamp} of offset {entry.offset}: {values} disagree"
-            keys = dict(zip(_MISMATCH_KEYS[mismatch.code], (mismatch.indexed, mismatch.logged), strict=True))
-            self._damage(file, SideFileProblem(mismatch.code, i * size, size, message), keys)
-
-    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
-        if problem.is_damage:
-            self._damage(file, problem)
-
-    def item(self, file: SideFile, item: Any) -> None:
-        if isinstance(item, SideFileProblem):
-            self._index_problems(file, [item])
-        else:
-            self._put({"type": ENTRY_NAMES[file.kind], "file": file.path} | fields(item))
-
-    def _damage(self, file: SideFile, problem: SideFileProblem, keys: dict[str, int] | None = None) -> None:
-        found = {"type": "damage", "code": problem.code, "file": file.path}
-        self._put(found | fields_of(problem, "position", "length", "message") | (keys or {}))
-
-    def _put(self, found: dict[str, Any]) -> None:
-        self.sink.put_row(found | {"file": name_value(found["file"])})

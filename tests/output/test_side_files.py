@@ -13,7 +13,7 @@ import pytest
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.output.side_files import SideJsonPrinter, SidePrinter, SideStyle, SideTextPrinter
+from kseg.output.side_files import SideJsonPrinter, SideStyle, SideTextPrinter
 from kseg.sidefiles.kinds import side_file
 from output.feeding import MemorySink
 
@@ -27,7 +27,7 @@ INDEX_LINE = re.compile(r"Mismatches in :|  Index offset: ")
 class Dumped:
     """What a dump of files, told by their paths, gives."""
 
-    def __init__(self, form: type[SidePrinter], *paths: str, **style: Any) -> None:
+    def __init__(self, form: type[SideJsonPrinter], *paths: str, **style: Any) -> None:
         sink = MemorySink()
         self.warnings: list[str] = []
         printer = form(sink, SideStyle(**style), Scratch(), self.warnings.append)
@@ -198,7 +198,7 @@ def test_the_log_of_a_deleted_index_is_the_deleted_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("printer", [SideTextPrinter, SideJsonPrinter])
 def test_what_was_never_written_at_the_end_of_an_index_is_not_read(
-    kind: str, printer: type[SidePrinter], tmp_path: Path
+    kind: str, printer: type[SideJsonPrinter], tmp_path: Path
 ) -> None:
     """Read, or shown as entries, 20 GiB of holes would take minutes."""
     path = tmp_path / f"00000000000000000005{kind}"

@@ -16,9 +16,7 @@ _COLUMNS = (
     Column("ERRORS", color="red"), Column("WARNINGS", color="yellow"),
     Column("OLDEST", 7, is_number=False), Column("NEWEST", 6, is_number=False), Column("CLEANER", 5, is_number=False),
 )  # fmt: skip
-_OF_CENSUS = ("ERRORS", "WARNINGS")
-_SUMMED = ("bytes", "files", "batches", "records", "damagedBytes")
-_FINDINGS = ("errors", "warnings")
+_SUMMED = ("bytes", "files", "batches", "records", "damagedBytes", "errors", "warnings")
 
 
 class FleetTable:
@@ -43,11 +41,10 @@ class FleetTable:
             return ""
         rows = sorted_rows(self._rows, self._sort)
         is_census = "errors" in rows[0]
-        chosen = [column for column in _COLUMNS if is_census or column.title not in _OF_CENSUS]
+        chosen = [column for column in _COLUMNS if is_census or column.title not in ("ERRORS", "WARNINGS")]
         shown = [_cells(row) for row in rows if id(row) not in self._unlisted]
-        total: dict[str, Any] = {name: sum(row.get(name, 0) for row in rows) for name in (*_SUMMED, *_FINDINGS)}
-        no_times = {"leastBaseTimestamp": None, "maxTimestamp": None}
-        last = _cells({**total, **no_times, "path": "", "forms": [], "cleaner": None})
+        total = {name: sum(row.get(name, 0) for row in rows) for name in _SUMMED}
+        last = _cells(rows[0] | total)
         last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
         last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
         columns = Columns(chosen, widths_of(chosen, [*shown, last]), self._width)
@@ -87,20 +84,13 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         "RECORDS": f"{row['records']:,}",
         "FORMATS": ", ".join(forms) or "-",
         "DAMAGED": shown_bytes(row["damagedBytes"]) if row["damagedBytes"] else "-",
-        "ERRORS": _number(row, "errors"),
-        "WARNINGS": _number(row, "warnings"),
-        "OLDEST": _minute(row["leastBaseTimestamp"]),
-        "NEWEST": _minute(row["maxTimestamp"]),
         "CLEANER": "-" if row["cleaner"] is None else on_one_line(row["cleaner"]["state"]),
+        **{name.upper(): f"{row[name]:,}" if row.get(name) else "-" for name in ("errors", "warnings")},
+        **{
+            title: "-" if row[name] is None else shown_time(row[name], MINUTES)
+            for title, name in (("OLDEST", "leastBaseTimestamp"), ("NEWEST", "maxTimestamp"))
+        },
     }
-
-
-def _minute(timestamp: int | None) -> str:
-    return "-" if timestamp is None else shown_time(timestamp, MINUTES)
-
-
-def _number(row: dict[str, Any], name: str) -> str:
-    return f"{row[name]:,}" if row.get(name) else "-"
 
 
 MAX_SEPARATE_PARTITIONS = 10

@@ -11,32 +11,21 @@ def html_table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]], failures: Sequence[str] = ()
 ) -> str:
     """Returns a table, or only the caption if there are no rows, and a list of failures. None is an empty cell."""
-    return f"{_table(caption, columns, rows)}{_list(failures)}"
-
-
-def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines: list[str] = []
-    left_out = 0
+    lines, left_out = list[str](), 0
     for row in rows:
-        if len(lines) == MAX_ROWS:
+        if len(lines) < MAX_ROWS:
+            lines.append(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>")
+        else:
             left_out += 1
-            continue
-        lines.append(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>")
-    if not lines:
-        return f"<p>{escape(caption)}</p>"
     if left_out:
         lines.append(f'<tr><td colspan="{len(columns)}">and {left_out} more</td></tr>')
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{''.join(lines)}</table>"
-
-
-def _list(failures: Sequence[str]) -> str:
-    if not failures:
-        return ""
+    table = f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{''.join(lines)}</table>"
     items = [f"<li>{_cell(failure)}</li>" for failure in failures[:MAX_ROWS]]
     if len(failures) > MAX_ROWS:
         items.append(f"<li>and {len(failures) - MAX_ROWS} more</li>")
-    return f"<p>Failed:</p><ul>{''.join(items)}</ul>"
+    failed = f"<p>Failed:</p><ul>{''.join(items)}</ul>" if items else ""
+    return (table if lines else f"<p>{escape(caption)}</p>") + failed
 
 
 def _cell(value: object) -> str:

@@ -40,7 +40,12 @@ class CompactionPrinter:
                 self._sink.put_row({**found, "directory": name_value(found["directory"])})
             return
         for segment in segments:
-            self._notices.detail(f"{row['directory']}: {_of_segment(segment)}")
+            sources = ", ".join(map(str, segment["sources"][:8])) + (", ..." if len(segment["sources"]) > 8 else "")
+            sizes = f"{shown_bytes(segment['bytesBefore'])} -> {shown_bytes(segment['bytesAfter'])}"
+            self._notices.detail(
+                f"{row['directory']}: segment {segment['baseOffset']} from {sources}: {sizes}, {segment['records']} -> "
+                f"{segment['kept']} records"
+            )
         for line in _compacted(row):
             self._notices.warning(f"{row['directory']}: {line}")
 
@@ -91,14 +96,6 @@ def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
         "sizes and counts above are those of round 1; those of later rounds depend on its result. With --memory "
         f"{-(-memory_bytes >> 20)}M one round is enough, and a dry run shows all of it",
     ]
-
-
-def _of_segment(segment: dict[str, Any]) -> str:
-    sources = ", ".join(map(str, segment["sources"][:8])) + (", ..." if len(segment["sources"]) > 8 else "")
-    return (
-        f"segment {segment['baseOffset']} from {sources}: {shown_bytes(segment['bytesBefore'])} -> "
-        f"{shown_bytes(segment['bytesAfter'])}, {segment['records']} -> {segment['kept']} records"
-    )
 
 
 COLUMNS = 80
@@ -180,7 +177,14 @@ def _verdict(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
-    yield _age(partition, row)
+    time, now = row["largestTimestamp"], partition["now"]
+    when = f"{shown_time(time)}, {show_span(now - time)} {'ahead' if time > now else 'ago'}"
+    if row["largestTimestampSource"] == "fileTime":
+        yield f"its time index has no timestamp; file written {when}"
+    elif row["recordOffset"] is None:
+        yield f"newest timestamp in its time index {when}; no record has it"
+    else:
+        yield f"newest record: offset {row['recordOffset']}, {when}"
     if row["rule"]:
         if row["rule"] == "size":
             yield f"without it the log still has at least retention.bytes, {partition['retentionBytes']}"
@@ -202,13 +206,3 @@ def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
     elif row["goesAt"] is None:
         is_kept = "delete" not in partition["cleanupPolicy"]
         yield "its cleanup.policy deletes nothing by age or size" if is_kept else "no limit applies to it"
-
-
-def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
-    time, now = row["largestTimestamp"], partition["now"]
-    ago = f"{show_span(now - time)} {'ahead' if time > now else 'ago'}"
-    if row["largestTimestampSource"] == "fileTime":
-        return f"its time index has no timestamp; file written {shown_time(time)}, {ago}"
-    if row["recordOffset"] is None:
-        return f"newest timestamp in its time index {shown_time(time)}, {ago}; no record has it"
-    return f"newest record: offset {row['recordOffset']}, {shown_time(time)}, {ago}"

@@ -43,7 +43,8 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self.total = total
         self._clock = clock
-        self.is_on = not quiet and self._stream is not None and _is_terminal(self._stream)
+        self.is_on = not quiet and self._stream is not None and not self._stream.closed and self._stream.isatty()
+        self.is_on &= os.environ.get("TERM") != "dumb"
         self._began = clock() if self.is_on else 0.0
         self._next = self._began + DELAY_SECONDS
         self._done = 0
@@ -66,17 +67,14 @@ class Progress:
         self._done += count
         if self.is_on and (now := self._clock()) >= self._next:
             self._next = now + INTERVAL_SECONDS
-            self._draw(now)
+            self._is_drawn = True
+            self._write("\r\x1b[2K" + _rendered(self._done, self.total, now - self._began, self._path))
 
     def erase(self) -> None:
         """Erases the line, so that other output can be written. The next `advance` draws it again."""
         if self._is_drawn:
             self._is_drawn = False
             self._write("\r\x1b[2K")
-
-    def _draw(self, now: float) -> None:
-        self._is_drawn = True
-        self._write("\r\x1b[2K" + _rendered(self._done, self.total, now - self._began, self._path))
 
     def _write(self, text: str) -> None:
         try:
@@ -95,12 +93,15 @@ def _rendered(done: int, total: int | None, seconds: float, path: str) -> str:
     from rich.table import Table
     from rich.text import Text
 
+    from kseg.output.notices import on_one_line
+
     drawn = io.StringIO()
     width = max(shutil.get_terminal_size().columns - 1, 1)
     console = Console(file=drawn, force_terminal=True, width=width, legacy_windows=False, highlight=False)
     line = Table.grid(padding=(0, 1))
     shown = progress_text(done, total, seconds)
-    text = Text(shown + _place(path), overflow="crop", no_wrap=True)
+    place = f"  {on_one_line('/'.join(path.rstrip('/').rsplit('/', 2)[-2:]))}" if path else ""
+    text = Text(shown + place, overflow="crop", no_wrap=True)
     if total and len(shown) + 1 + _BAR_WIDTH <= width:
         line.add_row(ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), text)
     else:
@@ -117,21 +118,12 @@ def progress_text(done: int, total: int | None, seconds: float) -> str:
     speed = f"{shown_bytes(round(rate))}/s"
     if not total:
         return f"{shown_bytes(done)}  {speed}"
-    left = f"  {_clock_time((total - done) / rate)} left" if rate > 0 and done <= total else ""
+    left = ""
+    if rate > 0 and done <= total:
+        minutes, rest = divmod(min(round((total - done) / rate), 359999), 60)
+        hours, minutes = divmod(minutes, 60)
+        left = f"  {f'{hours}:{minutes:02d}' if hours else minutes}:{rest:02d} left"
     return f"{min(done / total, 1.0):4.0%}  {shown_bytes(done)} of {shown_bytes(total)}  {speed}{left}"
-
-
-def _place(path: str) -> str:
-    """Returns the last two names of a path, "" for none."""
-    from kseg.output.notices import on_one_line
-
-    return f"  {on_one_line('/'.join(path.rstrip('/').rsplit('/', 2)[-2:]))}" if path else ""
-
-
-def _clock_time(seconds: float) -> str:
-    minutes, rest = divmod(min(round(seconds), 359999), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def pieces(run: Run, piece_bytes: int = PIECE_BYTES) -> Iterator[Run]:
@@ -145,13 +137,6 @@ def pieces(run: Run, piece_bytes: int = PIECE_BYTES) -> Iterator[Run]:
             stop = first + 1 + bisect_left(positions, end, key=lambda i: run.rows[i * FRAME_WIDTH + FRAME_POSITION])
         yield run.part(first, stop)
         first = stop
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty() and os.environ.get("TERM") != "dumb"
-    except ValueError:  # it is closed
-        return False
 
 
 def progress_over(

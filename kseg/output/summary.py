@@ -86,9 +86,10 @@ class SummaryPrinter(Printer):
         problems = self._summary.problems.total()
         self._summary.bytes += run.end - run.position
         self._summary.add_run(reader, run)
-        if self._recompressions:
-            for i in range(run.count):
-                self._recompress(reader.batch(run, i, keep=False))
+        for i in range(run.count) if self._recompressions else ():
+            batch = reader.batch(run, i, keep=False)
+            for recompression in self._recompressions:
+                recompression.add(batch)
         self._count_problems(problems)
 
     def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
@@ -96,7 +97,8 @@ class SummaryPrinter(Printer):
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size
         self._summary.add_batch(batch)
-        self._recompress(batch)
+        for recompression in self._recompressions:
+            recompression.add(batch)
         self._count_problems(problems)
 
     def _count_problems(self, before: int) -> None:
@@ -104,10 +106,6 @@ class SummaryPrinter(Printer):
         self.errors += found
         if found and self._summary.problems["undecodable-records"]:
             self._keep_first_damage("undecodable-records")
-
-    def _recompress(self, batch: Batch) -> None:
-        for recompression in self._recompressions:
-            recompression.add(batch)
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -140,7 +138,10 @@ class SummaryPrinter(Printer):
             found["whatIf"] = _saving_object(savings[0])
         if len(savings) > 1:
             found["whatIfs"] = [_saving_object(saving) for saving in savings]
-        found["cleaner"] = self._backlog(path, self._obstacle()) if self._is_whole else None
+        # Any damage stops a cleaner but that of the active segment, which it does not read.
+        damaged, obstacle = self._damaged or ("", "")
+        obstacle = obstacle if damaged != self._paths[-1] else ""
+        found["cleaner"] = self._backlog(path, obstacle) if self._is_whole else None
         if self._as_json:
             self.sink.put_row(found)
         elif self._fleet is not None:
@@ -154,10 +155,6 @@ class SummaryPrinter(Printer):
         self.sink.flush()
         self._is_first = False
         self._directory, self._paths = None, []
-
-    def _obstacle(self) -> str:
-        """Names the damage that stops a cleaner: any but that of the active segment, which no cleaner reads."""
-        return self._damaged[1] if self._damaged is not None and self._damaged[0] != self._paths[-1] else ""
 
 
 def _saving_object(saving: Saving) -> Row:
@@ -189,7 +186,9 @@ def summary_lines(row: Row, path: str, savings: Sequence[Saving], paint: Paint) 
     """Returns the summary as text, at most 80 columns wide except for the path."""
     counted, contained = summary_facts(row)
     lines = [f"{paint(on_one_line(path), bold=True)}: {summary_size(row)}", *map(_line, counted)]
-    lines += _form_lines(row["forms"])
+    if row["forms"]:
+        cells = [("format", "codec", "batches", "records", "bytes", "ratio"), *map(_form_cells, row["forms"])]
+        lines += ["", *("  {:<7}{:<9}{:>12}{:>14}{:>12}{:>8}".format(*each) for each in cells), ""]
     lines += [paint(_line(fact), fact.color) if fact.color else _line(fact) for fact in contained]
     return lines + savings_lines(savings, paint)
 
@@ -207,13 +206,16 @@ def summary_facts(row: Row) -> tuple[list[Fact], list[Fact]]:
         Fact("records", f"{row['records']:,}", _sizes(row["recordsPerBatch"], "{:,}".format, " a batch")),
         *_counts(row, ("controlRecords", "control records")),
     ]
-    facts = _content_facts(row) + _share_facts(row) + _header_facts(row) + _offset_facts(row) + _producer_facts(row)
+    facts = _content_facts(row) + _share_facts(row) + _header_facts(row) + _offset_facts(row)
+    if row["batchesWithProducer"]:
+        place = f"with ids, in {plural(row['batchesWithProducer'], 'batch', 'batches', ',')}"
+        facts.append(Fact("producers", _distinct(row["producers"]), place))
+        ends = f"batches; commits: {row['commits']:,}, aborts: {row['aborts']:,}"
+        facts += [fact._replace(more=ends) for fact in _counts(row, ("transactionalBatches", "transactional"))]
     facts += _counts(
-        row,
-        ("controlBatches", "control batches"),
-        ("headerOnlyBatches", "header-only batches"),
+        row, ("controlBatches", "control batches"), ("headerOnlyBatches", "header-only batches"),
         ("deleteHorizonBatches", "with delete horizon"),
-    )
+    )  # fmt: skip
     for code, times in row["problems"].items():
         facts.append(Fact(code, f"{times:,}", "batches; their records are not counted above", "red"))
     if row["damagedRanges"]:
@@ -253,13 +255,6 @@ def _form_cells(form: Row) -> tuple[str, ...]:
     ratio = ratio_of(form)
     numbers = f"{form['batches']:,}", f"{form['records']:,}", shown_bytes(form["bytes"])
     return form["format"], form["compression"], *numbers, "-" if ratio is None else f"{ratio:.2f}"
-
-
-def _form_lines(forms: list[Row]) -> list[str]:
-    if not forms:
-        return []
-    rows = [("format", "codec", "batches", "records", "bytes", "ratio"), *map(_form_cells, forms)]
-    return ["", *("  {:<7}{:<9}{:>12}{:>14}{:>12}{:>8}".format(*row) for row in rows), ""]
 
 
 def _content_facts(row: Row) -> list[Fact]:
@@ -340,17 +335,6 @@ def _offset_facts(row: Row) -> list[Fact]:
     return facts
 
 
-def _producer_facts(row: Row) -> list[Fact]:
-    if not row["batchesWithProducer"]:
-        return []
-    place = f"with ids, in {plural(row['batchesWithProducer'], 'batch', 'batches', ',')}"
-    facts = [Fact("producers", _distinct(row["producers"]), place)]
-    if row["transactionalBatches"]:
-        ends = f"commits: {row['commits']:,}, aborts: {row['aborts']:,}"
-        facts.append(Fact("transactional", f"{row['transactionalBatches']:,}", f"batches; {ends}"))
-    return facts
-
-
 def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
     """Returns the savings of one codec as sentences, of several as a table."""
     if len(savings) < 2:
@@ -395,15 +379,23 @@ _BAR_WIDTH = 16
 
 def summary_panel(row: Row, path: str, savings: Sequence[Saving], paint: Paint) -> str:
     """Returns the panel as text. A title is cut at the width of the terminal, so the whole path stands below it."""
+    from rich.bar import Bar
     from rich.console import Group
     from rich.panel import Panel
+    from rich.table import Table
     from rich.text import Text
 
     counted, contained = summary_facts(row)
     head = [Text(on_one_line(path), overflow="fold"), Text(summary_size(row))]
     parts: list[Any] = [*head, Text(), _grid(counted), Text()]
     if row["forms"]:
-        parts += [_form_table(row["forms"]), Text()]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("format", "codec", "batches", "records", "bytes", "ratio", "share"):
+            table.add_column(name, justify="left" if name in ("format", "codec", "share") else "right")
+        total = sum(form["bytes"] for form in row["forms"]) or 1
+        for form in row["forms"]:
+            table.add_row(*_form_cells(form), Bar(total, 0, form["bytes"], width=_BAR_WIDTH, color="green"))
+        parts += [table, Text()]
     parts.append(_grid(contained))
     parts += [Text.from_ansi(line) for line in savings_lines(savings, paint)]
     title = Text(on_one_line(os.path.basename(path) or path), "bold")
@@ -419,16 +411,3 @@ def _grid(facts: list[Fact]) -> Any:
         number = f"{fact.number}  {fact.more}" if fact.more else fact.number
         grid.add_row(Text(fact.label, fact.color or "cyan"), Text(number, fact.color or ""))
     return grid
-
-
-def _form_table(forms: list[Row]) -> Any:
-    from rich.bar import Bar
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("format", "codec", "batches", "records", "bytes", "ratio", "share"):
-        table.add_column(title, justify="left" if title in ("format", "codec", "share") else "right")
-    total = sum(form["bytes"] for form in forms) or 1
-    for form in forms:
-        table.add_row(*_form_cells(form), Bar(total, 0, form["bytes"], width=_BAR_WIDTH, color="green"))
-    return table

@@ -6,7 +6,6 @@ values are truncated, and only the first rows are buffered.
 
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.control import control_text, parse_control
@@ -49,34 +48,6 @@ COLUMNS = (
 )
 
 
-@dataclass(slots=True)
-class Span:
-    """The least and the largest of some numbers; None before the first."""
-
-    least: int | None = None
-    largest: int | None = None
-
-    def add(self, number: int) -> None:
-        self.least = number if self.least is None else min(self.least, number)
-        self.largest = number if self.largest is None else max(self.largest, number)
-
-
-@dataclass(slots=True)
-class TableTotals:
-    """The totals of the footer."""
-
-    batches: int = 0
-    records: int = 0
-    bytes: int = 0
-    damaged_ranges: int = 0
-    damaged_bytes: int = 0
-    problems: int = 0
-    offsets: Span = field(default_factory=Span)
-    times: Span = field(default_factory=Span)
-    horizons: Span = field(default_factory=Span)
-    has_all_counts: bool = True
-
-
 TableRow = tuple[dict[str, str] | None, str, str | None]
 """Cells of a batch by title, or None; a complete line instead; the color of the line, None: that of each cell."""
 
@@ -92,7 +63,10 @@ class TablePrinter(Printer):
         self._width = max(width, 40)
         self._columns: Columns | None = None
         self._rows: list[TableRow] = []
-        self._totals = TableTotals()
+        # The totals of the footer; of offsets, times and delete horizons the least and the largest are of interest.
+        self._batches = self._count = self._bytes = self._damaged_ranges = self._damaged_bytes = self._problems = 0
+        self._extents: dict[str, tuple[int, int]] = {}
+        self._has_all_counts = True
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
@@ -102,7 +76,7 @@ class TablePrinter(Printer):
     def batch(self, batch: Batch, spans: Spans = all_rows) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
-        self._count(batch, bool(problems))
+        self._add_to_totals(batch, bool(problems))
         self._add((self._cells(batch, problems), "", "red" if problems else None))
         for problem in problems:
             self._add((None, f"  {problem.code}: {on_one_line(problem.message)}", "red"))
@@ -111,10 +85,9 @@ class TablePrinter(Printer):
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
-        totals = self._totals
-        totals.damaged_ranges += 1
-        totals.damaged_bytes += damage.length
-        totals.bytes += damage.length
+        self._damaged_ranges += 1
+        self._damaged_bytes += damage.length
+        self._bytes += damage.length
         text = f"damage: {damage.code} position: {damage.position} length: {damage.length}: {damage.message}"
         for line in textwrap.wrap(on_one_line(text), self._width, subsequent_indent="  "):
             self._add((None, line, "red"))
@@ -132,31 +105,31 @@ class TablePrinter(Printer):
             self.sink.put(line)
         self.sink.flush()
 
-    def _count(self, batch: Batch, is_wrong: bool) -> None:
-        totals = self._totals
-        totals.batches += 1
-        totals.bytes += batch.size
-        if is_wrong:
-            totals.problems += 1
+    def _add_to_totals(self, batch: Batch, is_wrong: bool) -> None:
+        self._batches += 1
+        self._bytes += batch.size
+        self._problems += is_wrong
         if not batch.is_valid:
             return  # its header cannot be trusted
         count = _count_of(batch, self.style.deep)
-        if count is None:
-            totals.has_all_counts = False
-        else:
-            totals.records += count
+        self._has_all_counts &= count is not None
+        self._count += count or 0
         # Only decompression would reveal an unknown base offset.
-        totals.offsets.add(batch.last_offset if batch.base_offset is None else batch.base_offset)
-        totals.offsets.add(batch.last_offset)
+        self._extend("offsets", batch.last_offset if batch.base_offset is None else batch.base_offset)
+        self._extend("offsets", batch.last_offset)
         times = [batch.max_timestamp]
         if isinstance(batch, RecordBatch):
             if batch.header.delete_horizon_ms is not None:
-                totals.horizons.add(batch.header.delete_horizon_ms)
+                self._extend("horizons", batch.header.delete_horizon_ms)
             elif batch.header.record_count:
                 times.append(batch.header.base_timestamp)
         for ms in times:
             if ms >= 0:
-                totals.times.add(ms)
+                self._extend("times", ms)
+
+    def _extend(self, name: str, number: int) -> None:
+        least, largest = self._extents.get(name, (number, number))
+        self._extents[name] = min(least, number), max(largest, number)
 
     def _cells(self, batch: Batch, problems: list[Problem]) -> dict[str, str]:
         header: Any = batch.header
@@ -241,23 +214,19 @@ class TablePrinter(Printer):
             self.sink.put(self._paint(line, color) if color else line)
 
     def _footer(self) -> list[str]:
-        totals = self._totals
-        records = f"{totals.records:,} records" if totals.has_all_counts else f"{totals.records:,} records or more"
+        records = f"{self._count:,} records{'' if self._has_all_counts else ' or more'}"
         files = f"{self.files} files, " if self.files > 1 else ""
-        size = f"{shown_bytes(totals.bytes)} ({totals.bytes:,} bytes)"
-        lines = [self._paint(f"{files}{totals.batches:,} batches, {records}, {size}", bold=True)]
-        offsets, times, horizons = totals.offsets, totals.times, totals.horizons
-        if offsets.least is not None:
-            lines.append(f"offsets {offsets.least} to {offsets.largest}")
-        if times.least is not None and times.largest is not None:
-            span = show_span(times.largest - times.least)
-            lines.append(f"times {shown_time(times.least)} to {shown_time(times.largest)} ({span})")
-        if horizons.least is not None and horizons.largest is not None:
-            shown = [shown_time(ms) for ms in sorted({horizons.least, horizons.largest})]
-            lines.append(f"delete horizons {' to '.join(shown)}")
-        if totals.damaged_ranges or totals.problems:
-            damage = f"damage: {totals.damaged_ranges:,} ranges, {totals.damaged_bytes:,} bytes"
-            lines.append(self._paint(f"{damage}; batches with problems: {totals.problems:,}", "red"))
+        size = f"{shown_bytes(self._bytes)} ({self._bytes:,} bytes)"
+        lines = [self._paint(f"{files}{self._batches:,} batches, {records}, {size}", bold=True)]
+        if offsets := self._extents.get("offsets"):
+            lines.append("offsets {} to {}".format(*offsets))
+        if times := self._extents.get("times"):
+            lines.append(f"times {shown_time(times[0])} to {shown_time(times[1])} ({show_span(times[1] - times[0])})")
+        if horizons := self._extents.get("horizons"):
+            lines.append(f"delete horizons {' to '.join(map(shown_time, sorted({*horizons})))}")
+        if self._damaged_ranges or self._problems:
+            damage = f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes"
+            lines.append(self._paint(f"{damage}; batches with problems: {self._problems:,}", "red"))
         return lines
 
 
@@ -386,9 +355,13 @@ class CommittedOffsetsPrinter(Printer):
 
     def close(self) -> None:
         """Writes the list."""
-        found = self._commits.take()
+        rows, found = [], self._commits.take()
+        now = self._commits.newest if self._now is None else self._now
+        for commit in found:
+            time, error = commit["commitTimestamp"], commit.pop("error")
+            row = {"type": "committedOffset"} | commit | {"ageMs": None if time is None or time < 0 else now - time}
+            rows.append(row if error is None else row | {"error": error})
         self.errors += self._commits.errors
-        rows = [self._row(commit) for commit in found]
         if self._as_json:
             for row in rows:
                 self.sink.put_row(row)
@@ -398,14 +371,6 @@ class CommittedOffsetsPrinter(Printer):
             for line in [*self._table(rows), *self._footer(rows)]:
                 self.sink.put(line)
         self.sink.flush()
-
-    def _row(self, commit: "Commit") -> "Commit":
-        now = self._commits.newest if self._now is None else self._now
-        time = commit["commitTimestamp"]
-        age = None if time is None or time < 0 else now - time
-        error = commit.pop("error")
-        row = {"type": "committedOffset"} | commit | {"ageMs": age}
-        return row if error is None else row | {"error": error}
 
     def _table(self, found: "list[Commit]") -> Iterator[str]:
         if not found:
@@ -426,10 +391,8 @@ class CommittedOffsetsPrinter(Printer):
         groups = len({row["group"] for row in found})
         partitions = len({(row["topic"], row["partition"]) for row in found})
         offsets = plural(len(found), "committed offset", "committed offsets", ",")
-        of_groups, of_partitions = (
-            plural(groups, "group", "groups", ","), plural(partitions, "partition", "partitions", ",")
-        )  # fmt: skip
-        yield self._paint(f"{offsets}: {of_groups}, {of_partitions}", bold=True)
+        places = f"{plural(groups, 'group', 'groups', ',')}, {plural(partitions, 'partition', 'partitions', ',')}"
+        yield self._paint(f"{offsets}: {places}", bold=True)
         if outside := sum(map(_is_outside, found)):
             yield self._paint(f"outside of the log: {outside:,}", "red")
         if self._commits.pending:

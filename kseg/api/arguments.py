@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, Union
 
 from kseg.errors import PathError, RequestError
 from kseg.export.pushdown import Bounds
+from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
@@ -82,21 +83,6 @@ def keys_of(given: Keys | None) -> PrivateKeys:
 def words_of(given: str | Iterable[str]) -> tuple[str, ...]:
     """Returns one word, or several, as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def one_of(name: str, given: str, words: Any) -> str:
-    """Returns the word. Raises RequestError for any other than those of ``words``, a Literal."""
-    if given not in get_args(words):
-        raise RequestError(f"{name}={given!r}: is none of {', '.join(get_args(words))}")
-    return given
-
-
-def is_second(name: str, given: str, words: Any) -> bool:
-    """Whether the second of two words is given. Raises RequestError for any other word. ``words``: their Literal."""
-    first, second = get_args(words)
-    if given not in (first, second):
-        raise RequestError(f"{name}={given!r}: is neither {first} nor {second}")
-    return given == second
 
 
 def wanted_of(selection: RecordSelection) -> Bounds:
@@ -180,7 +166,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for name, hint in get_type_hints(arguments, include_extras=True).items():
             kind, defaults[name] = get_args(hint)
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind))
-    kinds = {parameter.name: _plain(parameter.annotation) for parameter in parameters}
+    kinds = {parameter.name: _kind_of(parameter.annotation) for parameter in parameters}
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> R:
@@ -194,22 +180,31 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _plain(kind: Any) -> tuple[Any, bool]:
-    """Returns a type without None, text for a Literal of words; and whether None is allowed."""
+Kind = tuple[Any, tuple[str, ...], bool]
+
+
+def _kind_of(kind: Any) -> Kind:
+    """Returns a type without None, text for a Literal of words; the words; and whether None is allowed."""
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    # A codec has too many words for a message: whoever reads it names those without their levels.
+    words = next((get_args(each) for each in parts if get_origin(each) is Literal and each != Codec), ())
     others = [str if get_origin(each) is Literal else each for each in parts if each is not NoneType]
-    return reduce(operator.or_, others), len(others) < len(parts)
+    return reduce(operator.or_, others), words, len(others) < len(parts)
 
 
-def _right(name: str, value: Any, kind: tuple[Any, bool]) -> Any:
-    plain, may_be_none = kind
+def _right(name: str, value: Any, kind: Kind) -> Any:
+    plain, words, may_be_none = kind
     if plain not in _CHECKS or (value is None and may_be_none):
         return value
     check, what = _CHECKS[plain]
     try:
-        return check(value)
+        found = check(value)
     except (TypeError, ValueError) as error:
         raise RequestError(f"{name}={value!r:.80}: is no {what}") from error
+    if words and found not in words:
+        which = f"neither {words[0]} nor {words[1]}" if len(words) == 2 else f"none of {', '.join(words)}"
+        raise RequestError(f"{name}={value!r}: is {which}")
+    return found
 
 
 def _text(value: Any) -> str:

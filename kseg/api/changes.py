@@ -426,11 +426,9 @@ def convert(
     True
     """
     given = locals() | change
-    from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions
+    from kseg.conversion.options import EXPORTS, ConvertOptions
 
     output, partition_by, exports = change["output"], change["partition_by"], EXPORTS[1:]
-    if to is not None and to not in (*FORMATS, *exports):
-        raise RequestError(f"to={to!r}: is none of {', '.join((*FORMATS, *exports))}")
     if output is not None and os.fspath(output) == "-":
         raise RequestError("output='-': only the command writes to standard output: give a path")
     if output is None and (change["from_"] is not None or to in exports):

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
@@ -28,12 +29,6 @@ from kseg.verification.rules import judge_file
 from kseg.verification.run import LEVELS, judge_path
 
 
-class FileTask(NamedTuple):
-    """A file that was named directly."""
-
-    path: str
-
-
 class FoundFindings(NamedTuple):
     """Findings of a partition, or those of log directories, which need only a few small files and are made during
     planning. ``omitted``: file, code and number of those that are not listed.
@@ -43,7 +38,8 @@ class FoundFindings(NamedTuple):
     omitted: tuple[tuple[str, str, int], ...] = ()
 
 
-Work = Task | FileTask | FoundFindings
+Work = Task | str | FoundFindings
+"""A partition, the path of a file that was named directly, or findings."""
 
 
 def _settings(request: ScanRequest) -> CheckSettings:
@@ -69,13 +65,18 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     def postpone(some: list[Task], _settings: CheckSettings, _report: Report) -> Iterator[CheckedPartition]:
         for task in some:
             tasks.append(task)
-            extent = _extent(task) if settings.level == DEEP else None  # commits are compared with it
+            extent = None
+            if settings.level == DEEP:  # commits are compared with it
+                with suppress(KsegError):  # the task reports the error
+                    extent = log_extent(task.directory, Scratch())
+                if extent:
+                    extent = max(extent[0], task.broker.log_start_offset or 0), extent[1]
             yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, extent)
 
     for path in request.paths:
         if not trees.isdir(path):
             if request.keeps(segment_file(path)):
-                yield trees.size_of(path), FileTask(path)
+                yield trees.size_of(path), path
             continue
         judge_path(path, settings, report, postpone)
         if report.failures:
@@ -89,14 +90,6 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     if report.directories:
         judge_nodes(request.paths, settings, report)
     yield 0, FoundFindings(tuple(planned), tuple(report.unshown()))
-
-
-def _extent(task: Task) -> tuple[int, int] | None:
-    try:
-        found = log_extent(task.directory, Scratch())
-    except KsegError:
-        return None  # the task reports the error
-    return found and (max(found[0], task.broker.log_start_offset or 0), found[1])
 
 
 def _directory_bytes(directory: str) -> int:
@@ -123,11 +116,11 @@ def rows(works: Iterable[Work], request: ScanRequest, _report: ReportDamage) -> 
             )
 
 
-def _judged(work: Task | FileTask, settings: CheckSettings, buffers: Buffers) -> FoundFindings:
+def _judged(work: Task | str, settings: CheckSettings, buffers: Buffers) -> FoundFindings:
     found: list[Finding] = []
     report = Report(found.append)
-    if isinstance(work, FileTask):
-        judge_file(work.path, settings, report)
+    if isinstance(work, str):
+        judge_file(work, settings, report)
     elif failure := judge_task(work, settings, report, buffers).failure:
         report.failures.append(failure)
     if report.failures:

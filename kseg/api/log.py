@@ -4,25 +4,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from operator import attrgetter
-from types import TracebackType
 from typing import Any, NamedTuple, Unpack
 from weakref import finalize
 
 from kseg.api.archives import readable
-from kseg.api.arguments import (
-    Isolation,
-    OnDamage,
-    Paths,
-    Reading,
-    RecordSelection,
-    checked,
-    is_second,
-    keys_of,
-    paths_of,
-    wanted_of,
-)
+from kseg.api.arguments import Paths, Reading, RecordSelection, checked, keys_of, paths_of, wanted_of
 from kseg.errors import DamageError, UnsupportedError
-from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Chunk
+from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE
 from kseg.export.scanning import DamageLog, LeftOut, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
@@ -210,20 +198,6 @@ def item_of(item: segment_batches.Batch | segment_items.Damage, file: SegmentFil
     return Batch(item, file)
 
 
-def records_of_chunk(chunk: Chunk, file: SegmentFile) -> Iterator[Record]:
-    """Yields the records of a chunk that has all columns, with timestamps in ms."""
-    count, valid = chunk.count, chunk.valid
-    keys, values, headers = chunk.bytes[KEY].values(count), chunk.bytes[VALUE].values(count), chunk.headers()
-    stamps = chunk.numbers[TIMESTAMP][:count].tolist()
-    kinds = chunk.numbers[TIMESTAMP_TYPE][:count].tolist()
-    for i, offset in enumerate(chunk.numbers[OFFSET][:count].tolist()):
-        has_time = valid is not None and valid[i >> 3] >> (i & 7) & 1
-        yield Record(
-            file.topic, file.partition, offset, stamps[i] if has_time else None, _TIMESTAMP_TYPES[kinds[i]], keys[i],
-            values[i], [(_text(key or b""), value) for key, value in headers[i]] if headers else [],
-        )  # fmt: skip
-
-
 def _text(key: bytes) -> str | bytes:
     try:
         return key.decode()
@@ -266,20 +240,14 @@ class Log:
     def __enter__(self) -> "Log":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._archives.close()
 
     def __iter__(self) -> Iterator[Batch | Damage]:
         for file in self._files:
-            yield from self._items(file)
-
-    def _items(self, file: SegmentFile) -> Iterator[Batch | Damage]:
-        scratch = Scratch(self._max_batch_bytes)
-        with open_segment(file, scratch, live=self._is_live) as reader:
-            for item in reader:
-                yield item_of(item, file)
+            with open_segment(file, Scratch(self._max_batch_bytes), live=self._is_live) as reader:
+                for item in reader:
+                    yield item_of(item, file)
 
     @checked
     def records(self, **selection: Unpack[RecordSelection]) -> Iterator[Record]:
@@ -296,11 +264,10 @@ class Log:
         >>> [record.offset for record in log.records(offsets=(100, 103))]
         [100, 101, 102, 103]
         """
-        skips_damage = is_second("on_damage", selection["on_damage"], OnDamage)
-        report = DamageLog(logging.getLogger("kseg")) if skips_damage else raise_damage
+        report = DamageLog(logging.getLogger("kseg")) if selection["on_damage"] == "skip" else raise_damage
         request = ScanRequest(
             self._paths, wanted_of(selection), is_live=self._is_live, max_batch_bytes=self._max_batch_bytes,
-            is_committed=is_second("isolation", selection["isolation"], Isolation),
+            is_committed=selection["isolation"] == "read_committed",
         )  # fmt: skip
         return _records(self, request, PartReader(request, NAMES, 1, report, usable_cores(), CHUNK_BYTES // 8))
 
@@ -312,20 +279,26 @@ class Log:
 def _records(_log: Log, request: ScanRequest, reader: PartReader) -> Iterator[Record]:
     """Keeps the log, and with it its archives, until the end."""
     for part, chunk in reader.chunks_of(part for _, part in parts_of_scan(request)):
-        yield from records_of_chunk(chunk, part.file)
+        count, valid, file = chunk.count, chunk.valid, part.file
+        keys, values, headers = chunk.bytes[KEY].values(count), chunk.bytes[VALUE].values(count), chunk.headers()
+        stamps = chunk.numbers[TIMESTAMP][:count].tolist()
+        kinds = chunk.numbers[TIMESTAMP_TYPE][:count].tolist()
+        for i, offset in enumerate(chunk.numbers[OFFSET][:count].tolist()):
+            has_time = valid is not None and valid[i >> 3] >> (i & 7) & 1
+            yield Record(
+                file.topic, file.partition, offset, stamps[i] if has_time else None, _TIMESTAMP_TYPES[kinds[i]],
+                keys[i], values[i], [(_text(key or b""), value) for key, value in headers[i]] if headers else [],
+            )  # fmt: skip
 
 
 def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:
     """Raises DamageError with the item."""
-    raise DamageError(damage_text(file, left_out), _item_at(file, left_out))
-
-
-def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
     with open_segment(file) as reader:
         reader.begin_at(left_out.position)
         item = next(iter(reader))
     is_batch = isinstance(item, segment_batches.Batch) and item.size == left_out.length
-    return item_of(item if is_batch else segment_items.Damage(*left_out), file)
+    found = item_of(item if is_batch else segment_items.Damage(*left_out), file)
+    raise DamageError(damage_text(file, left_out), found)
 
 
 @checked

@@ -29,7 +29,6 @@ from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2
 from kseg.logdir.coordinators import CommitTable
 from kseg.logdir.topics import file_of_place, topic_of_place
 from kseg.output.side_files import fields
-from kseg.segment.batches import Batch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file
 from kseg.segment.items import READABLE_CODES, TIMESTAMP_TYPES, Damage, Problem
 from kseg.segment.paths import expand_path, segment_bytes
@@ -209,14 +208,11 @@ def _read_commits(
                 continue
             for i in range(run.count):
                 batch = reader.batch(run, i, keep=False)
-                for code, message in _problems_after(batch, table):
+                problems = batch.problems
+                if batch.is_valid:
+                    is_decoded = table.add(batch)
+                    problems = [problem for problem in batch.passed() if problem.code not in READABLE_CODES]
+                    if not is_decoded:
+                        problems = [*problems, *batch.check()] or [_NOT_DECODED]
+                for code, message in problems:  # which keep commits from the table
                     report(file, LeftOut(code, batch.position, batch.size, message))
-
-
-def _problems_after(batch: Batch, table: CommitTable) -> list[Problem]:
-    """Adds a batch to the table if its checksum is right. Returns the problems that keep commits from it."""
-    if not batch.is_valid:
-        return batch.problems
-    is_decoded = table.add(batch)
-    found = [problem for problem in batch.passed() if problem.code not in READABLE_CODES]
-    return found if is_decoded else [*found, *batch.check()] or [_NOT_DECODED]

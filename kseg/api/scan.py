@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from kseg.api.archives import readable
 from kseg.api.arguments import (
-    Isolation,
     Level,
-    OnDamage,
     Path,
     Paths,
     Reading,
     RecordSelection,
     checked,
-    is_second,
     keys_of,
-    one_of,
     paths_of,
     wanted_of,
     words_of,
@@ -401,13 +397,11 @@ _MODES = {
 
 
 def _check_mode(reading: ScanArguments) -> None:
-    """Raises RequestError for an unknown mode or level, and for arguments that the mode does not have."""
-    mode = one_of("mode", reading["mode"], Mode)
-    one_of("level", reading["level"], Level)
+    """Raises RequestError for arguments that the mode does not have."""
     defaults = signature(scan).parameters
     for name, modes in _MODES.items():
-        if mode not in modes and dict(reading)[name] != defaults[name].default:
-            raise RequestError(f"{name}: not in mode {mode}")
+        if reading["mode"] not in modes and dict(reading)[name] != defaults[name].default:
+            raise RequestError(f"{name}: not in mode {reading['mode']}")
     if reading["schemas"] is not None and "decoded" not in (reading["keys"], reading["values"]):
         raise RequestError("schemas: needs keys or values 'decoded'")
 
@@ -459,11 +453,11 @@ def scan(
         numbers = frozenset([partitions] if isinstance(partitions, int) else partitions)
     request = ScanRequest(
         paths_of(path), wanted_of(reading), None if topics is None else words_of(topics), numbers,
-        is_second("isolation", reading["isolation"], Isolation), reading["live"], reading["max_batch_bytes"],
+        reading["isolation"] == "read_committed", reading["live"], reading["max_batch_bytes"],
         keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
     )  # fmt: skip
     schemas = None if reading["schemas"] is None else os.fspath(reading["schemas"])
-    decoding = Decoding(is_second("keys", reading["keys"], Form), is_second("values", reading["values"], Form), schemas)
+    decoding = Decoding(reading["keys"] == "decoded", reading["values"] == "decoded", schemas)
     if decoding.columns:
         need_fastavro()
-    return Scan(tuple(names), request, is_second("on_damage", reading["on_damage"], OnDamage), None, decoding)
+    return Scan(tuple(names), request, reading["on_damage"] == "skip", None, decoding)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import Annotated, Any, Self, TypedDict, Unpack
 
 from kseg.api.arguments import Path, checked, milliseconds_of
@@ -51,11 +50,9 @@ class _NewPartitions:
         self._block.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._open_writers()
-        self._block.__exit__(kind, error, trace)
+        self._block.__exit__(*error)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -258,21 +255,22 @@ def _bytes(name: str, given: bytes | None) -> bytes | None:
 
 
 def _pairs(headers: Headers) -> list[tuple[bytes, bytes | None]]:
+    """A mapping comes from Arrow: there a key that is not UTF-8 is a text, as `scan` writes it."""
+    found = []
     try:
-        return [_pair(*((each["key"], each["value"], True) if isinstance(each, Mapping) else each)) for each in headers]
+        for each in headers:
+            is_of_arrow = isinstance(each, Mapping)
+            key, value = (each["key"], each["value"]) if isinstance(each, Mapping) else each
+            if isinstance(key, str):
+                key = unescaped(key.encode()) if is_of_arrow else key.encode()
+            if not isinstance(key, bytes):
+                raise RequestError(f"key of a header {key!r}: is neither text nor bytes")
+            found.append((key, _bytes("value of a header", value)))
     except RequestError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise RequestError(f"headers {headers!r}: are no pairs of a key and a value: {error}") from error
-
-
-def _pair(key: str | bytes, value: bytes | None, is_of_arrow: bool = False) -> tuple[bytes, bytes | None]:
-    """``is_of_arrow``: a key that is not UTF-8 is a text, as `scan` writes it."""
-    if isinstance(key, str):
-        key = unescaped(key.encode()) if is_of_arrow else key.encode()
-    if not isinstance(key, bytes):
-        raise RequestError(f"key of a header {key!r}: is neither text nor bytes")
-    return key, _bytes("value of a header", value)
+    return found
 
 
 class WriterSettings(TypedDict, total=False):

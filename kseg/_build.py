@@ -50,10 +50,6 @@ def _compile_args(chosen: "list[str]") -> "list[str]":
     return args
 
 
-def _module_name(path: str) -> str:
-    return ".".join(Path(path).with_suffix("").parts)
-
-
 def _digest(settings: str) -> str:
     """Returns a digest of the kernel's files and of the settings with which Cython translates them."""
     found = hashlib.sha256(settings.encode())
@@ -104,7 +100,7 @@ class BuildKernel(build_ext):
         if not done.exists() or done.read_text() != digest:
             done.unlink(missing_ok=True)
             cythonize(
-                [*(Extension(_module_name(path), [path]) for path in paths), shared],
+                [*(Extension(".".join(Path(path).with_suffix("").parts), [path]) for path in paths), shared],
                 build_dir=str(c_folder),
                 compiler_directives=_DIRECTIVES,
                 shared_utility_qualified_name=_SHARED,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 
 import click
 
@@ -34,7 +33,7 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 
 @click.command("dump", cls=Command)
 @paths_argument(is_required=False)
-@partial(with_options, declared={"files": FILES})
+@with_options({"files": FILES})
 @filled(DumpOptions)
 @spool_options
 @engine_options

@@ -31,7 +31,7 @@ COMMANDS = {
 """In the order of use, for the help."""
 
 
-class _EndedBySignal(Exception):
+class _EndedBySignal(KsegError):
     """Ctrl-C, SIGTERM or SIGHUP was received."""
 
     def __init__(self, interrupt: BaseException) -> None:
@@ -214,8 +214,6 @@ def run(arguments: list[str] | None = None) -> None:
             with suppress(OSError):
                 error.show()
         _end(error.exit_code)
-    except _EndedBySignal as ending:
-        _end(ending.exit_status, ending)
     except (KeyboardInterrupt, click.Abort) as interrupt:
         ended = _EndedBySignal(interrupt)
         _end(ended.exit_status, ended)

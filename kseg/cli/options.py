@@ -3,7 +3,7 @@ spool, output.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
@@ -23,6 +23,7 @@ from kseg.options.declaration import (
     PathKind,
     Value,
     default_of,
+    option,
     options_of,
 )
 from kseg.options.values import BYTES
@@ -151,19 +152,8 @@ class LogPath(click.Path):
         return local_path(os.fsdecode(super().convert(value, param, ctx)))
 
 
-def complete_codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Completes codes of findings."""
-    from kseg.findings.table import KINDS
-
-    return [code for code in KINDS if code.startswith(incomplete)]
-
-
-def complete_codecs(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [codec for codec in CODEC_NAMES if codec.startswith(incomplete)]
-
-
-def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Completes topics with partitions in the log directories that the command line names, or in the current directory.
+def _topics(ctx: click.Context) -> list[str]:
+    """Returns the topics with partitions in the log directories that the command line names, else in the current one.
 
     While an option is incomplete, click has the paths among ``args``.
     """
@@ -175,11 +165,17 @@ def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str
             continue
         places = (parse_partition_name(own_name(name)) for name in names)
         found.update(place[0] for place in places if place is not None)
-    return sorted(topic for topic in found if topic.startswith(incomplete))
+    return sorted(found)
 
 
-_COMPLETIONS = {"CODE": complete_codes, "CODEC[:LEVEL]": complete_codecs, "GLOB": complete_topics}
-"""By the name of the value in the help."""
+def _codes(_ctx: click.Context) -> Collection[str]:
+    from kseg.findings.table import KINDS
+
+    return KINDS
+
+
+_COMPLETIONS = {"CODE": _codes, "CODEC[:LEVEL]": lambda _ctx: CODEC_NAMES, "GLOB": _topics}
+"""The words that complete a value, by its name in the help."""
 
 
 def cli_option(declared: Option, destination: str, default: Any = None) -> Decorator:
@@ -204,7 +200,8 @@ def cli_option(declared: Option, destination: str, default: Any = None) -> Decor
     if kind is not bool and default is not None and not declared.is_many and not (declared.is_switch and not default):
         settings |= {"default": default, "show_default": declared.shows_default}
     shown = declared.metavar or (kind.metavar if isinstance(kind, Value) else "")
-    settings["shell_complete"] = _COMPLETIONS.get(shown)
+    if words := _COMPLETIONS.get(shown):
+        settings["shell_complete"] = lambda ctx, _param, begun: [each for each in words(ctx) if each.startswith(begun)]
     return click.option(*declared.names.split(), destination, cls=GroupedOption, group=declared.group, **settings)
 
 
@@ -252,11 +249,15 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def with_options(command: CommandFunction, declared: Mapping[str, Option]) -> CommandFunction:
+def with_options(declared: Mapping[str, Option]) -> Decorator:
     """Adds options by the names of their parameters, in the order of the help."""
-    for name, each in reversed([*declared.items()]):
-        command = cli_option(each, name)(command)
-    return command
+
+    def decorate(command: CommandFunction) -> CommandFunction:
+        for name, each in reversed([*declared.items()]):
+            command = cli_option(each, name)(command)
+        return command
+
+    return decorate
 
 
 def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]) -> Decorator:
@@ -267,7 +268,7 @@ def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]
         def with_object(**given: Any) -> Any:
             return command(**{name: make(**{each: given.pop(each) for each in declared})}, **given)
 
-        return with_options(with_object, declared)
+        return with_options(declared)(with_object)
 
     return decorate
 
@@ -303,7 +304,7 @@ def form(text: str, *words: str) -> Option:
     return Option("--format", OUTPUT, text, words, default=words[0], shows_default=True)
 
 
-_OUTPUT_OPTIONS = {
+output_options = with_options({
     "output": Option(
         "-o --output", OUTPUT, "Write to FILE instead, completely or not at all; - is standard output.",
         PathKind(), metavar="FILE",
@@ -311,38 +312,28 @@ _OUTPUT_OPTIONS = {
     "color": color("Colour on standard error"),
     "quiet": Option("-q --quiet", OUTPUT, "Only errors on standard error: no warnings, no summary.", bool),
     "verbose": Option("-v --verbose", OUTPUT, "Print details of each file on standard error.", bool),
-}  # fmt: skip
-
-
-def output_options(command: CommandFunction) -> CommandFunction:
-    """-o, --color, --quiet, --verbose."""
-    return with_options(command, _OUTPUT_OPTIONS)
+})  # fmt: skip
+"""-o, --color, --quiet, --verbose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """``master``: URL of the Spark cluster, None for the default."""
+    """Where a command runs. Raises UsageError for a --master without --engine spark."""
 
-    is_spark: bool = False
-    master: str | None = None
-
-
-def _engine(engine: str, master: str | None) -> Engine:
-    """Raises UsageError for a --master without --engine spark."""
-    if engine != "spark" and master is not None:
-        raise click.UsageError("--master goes with --engine spark")
-    return Engine(engine == "spark", master)
-
-
-engine_options = gathered("engine", _engine, {
-    "engine": Option(
-        "--engine", RESOURCES, "spark: run on Apache Spark, with the same results.", ("local", "spark"),
-        default="local", shows_default=True,
-    ),
-    "master": Option(
+    is_spark: bool = option(
+        "--engine", RESOURCES, "spark: run on Apache Spark, with the same results.", ("local", "spark"), shown="local",
+        shows_default=True, is_switch=True,
+    )  # fmt: skip
+    master: str | None = option(
         "--master", RESOURCES, "With --engine spark: the cluster, such as spark://host:7077.", metavar="URL"
-    ),
-})  # fmt: skip
+    )
+
+    def __post_init__(self) -> None:
+        if not self.is_spark and self.master is not None:
+            raise click.UsageError("--master goes with --engine spark")
+
+
+engine_options = filled(Engine, "engine")
 """As ``engine``: --engine, --master."""
 
 

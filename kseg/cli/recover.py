@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -287,36 +287,31 @@ def command(
             if options.topic_id or options.name:
                 check_one_topic(paths, "the paths are of several topics")
             if options.records is not None:
-                make_planner = partial(make_planner, write_records=_RecordsFile(options.records, paths).write)
+                make_planner = partial(make_planner, write_records=_records_file(options.records, paths))
         return run_change(paths, make_planner, change, presentation).exit_status
 
 
-class _RecordsFile:
-    """The file of --records: the readable records of broken batches, as JSON Lines. ``paths``: those of the command.
+def _records_file(path: str, paths: Sequence[str]) -> Callable[[Iterable[str], bool, Messages], None]:
+    """Returns the writer of the file of --records: the readable records of broken batches, as JSON Lines, of all
+    directories, completely or not at all; a dry run only counts them. ``paths``: those of the command.
 
-    Raises RequestError for standard output, for several PATHs, and if the file would be in PATH.
+    Raises RequestError for standard output, for several PATHs, and if the file would be in PATH. The writer raises
+    PathError if a segment cannot be read or the file cannot be made, StoppedHalfwayError if writing fails.
     """
+    if path == STANDARD_OUTPUT:
+        raise RequestError("--records takes a file: standard output is for the plan")
+    if len(paths) > 1:
+        raise RequestError("--records takes one PATH, because the file is written before PATH is changed")
+    place = os.path.realpath(paths[0])
+    if os.path.commonpath([place, os.path.realpath(path)]) == place:
+        raise RequestError("--records: the file must not be in PATH, where brokers would find it")
 
-    def __init__(self, path: str, paths: Sequence[str]) -> None:
-        if path == STANDARD_OUTPUT:
-            raise RequestError("--records takes a file: standard output is for the plan")
-        if len(paths) > 1:
-            raise RequestError("--records takes one PATH, because the file is written before PATH is changed")
-        place = os.path.realpath(paths[0])
-        if os.path.commonpath([place, os.path.realpath(path)]) == place:
-            raise RequestError("--records: the file must not be in PATH, where brokers would find it")
-        self._path = path
-
-    def write(self, directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
-        """Writes the records of all directories, completely or not at all; a dry run only counts them.
-
-        Raises PathError if a segment cannot be read or the file cannot be made, StoppedHalfwayError if writing fails.
-        """
+    def write(directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
         from kseg.output.jsonl import UnprovenRecords
         from kseg.recovery.salvage.segment_sources import broken_batches, files_of
 
         scratch = Scratch()
-        with open_sink(os.devnull if is_dry else self._path) as sink:
+        with open_sink(os.devnull if is_dry else path) as sink:
             records = UnprovenRecords(sink, scratch)
             for directory in directories:
                 for file in files_of(directory):
@@ -325,7 +320,9 @@ class _RecordsFile:
                         records.batch(batch)
                     records.finish()
         done = "would be" if is_dry else "were"
-        messages.warning(f"{self._path}: {records.count} records of broken batches {done} written, unproven")
+        messages.warning(f"{path}: {records.count} records of broken batches {done} written, unproven")
+
+    return write
 
 
 def _new_quorum(

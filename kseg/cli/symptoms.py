@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from functools import partial
 
 import click
 
@@ -17,7 +16,7 @@ MAX_LINE_BYTES = 1 << 20
 
 @click.command("symptoms", cls=Command)
 @click.argument("text", nargs=-1, metavar="TEXT...", required=True)
-@partial(with_options, declared={"form": form("Form of the output.", "text", "json")})
+@with_options({"form": form("Form of the output.", "text", "json")})
 @output_options
 def command(text: tuple[str, ...], form: str, output: str | None, color: Color, quiet: bool, verbose: bool) -> int:
     """Find the cause of a message of a broker, consumer, producer or tool, and the commands that help.
@@ -26,7 +25,8 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
     status 1: no message is known.
     """
     is_log = text == ("-",)
-    given = "\n".join(_joined(text))
+    # A line that was pasted without quotes arrives as words; an argument with spaces is a line of its own.
+    given = ("\n" if any(" " in word for word in text) else " ").join(text)
     found = symptoms_in(_lines_of_input() if is_log else given.splitlines())
     if not found and not is_log:
         found = symptoms_of_description(given)
@@ -39,11 +39,6 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
     with open_sink(output) as sink:
         print_symptoms(found, form, sink, color)
     return 0
-
-
-def _joined(words: tuple[str, ...]) -> list[str]:
-    """A line that was pasted without quotes arrives as words; an argument with spaces is a line of its own."""
-    return list(words) if any(" " in word for word in words) else [" ".join(words)]
 
 
 def _lines_of_input() -> Iterator[str]:

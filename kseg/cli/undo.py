@@ -1,11 +1,9 @@
 """``kseg undo``: undoes the last change of a partition or log directory, lists changes, deletes kept bytes."""
 
-from collections.abc import Callable
 from functools import partial
 
 import click
 
-from kseg.changes.driver.command import Outcome, Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.cli.changing import DRY_AND_LOCK, open_plans, open_printer, presentation_options
 from kseg.cli.options import Command, paths_argument, with_options
@@ -34,7 +32,7 @@ _OPTIONS = {
 
 @click.command("undo", cls=Command)
 @paths_argument()
-@partial(with_options, declared=_OPTIONS | DRY_AND_LOCK)
+@with_options(_OPTIONS | DRY_AND_LOCK)
 @presentation_options()
 def command(
     paths: tuple[str, ...],
@@ -59,37 +57,19 @@ def command(
     if presentation.as_page and (lists or purges):
         raise click.UsageError("--format html is for a dry run of an undo")
     options = UndoOptions(dry_run, not no_lock, quarantine and resolved(quarantine), topics)
+    notices = presentation.notices()
     if lists:
-        return _list(paths, options, presentation)
+        with open_plans(presentation, True, notices.error) as sink:
+            found, status = known_changes(paths, notices, topics)
+            show_changes(found, presentation.form, presentation.color, sink)
+        if not found and not status:
+            notices.warning("no change is known")
+        return status
     if purges:
-        return _purge(paths, options, number, presentation)
-    return _change(partial(complete if completes else undo, paths, options), options, presentation)
-
-
-def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentation: Presentation) -> int:
-    with open_printer(presentation, options.is_dry) as printer:
-        outcome = run(printer)
+        with open_plans(presentation, dry_run, notices.error) as sink:
+            show = partial(show_purged, is_dry=dry_run, form=presentation.form, sink=sink, notices=notices)
+            return purge_changes(paths, options, notices, show, number)
+    with open_printer(presentation, dry_run) as printer:
+        outcome = (complete if completes else undo)(paths, options, printer)
         printer.finish(outcome)
     return outcome.exit_status
-
-
-def _list(paths: tuple[str, ...], options: UndoOptions, presentation: Presentation) -> int:
-    notices = presentation.notices()
-    with open_plans(presentation, True, notices.error) as sink:
-        found, status = known_changes(paths, notices, options.topics)
-        show_changes(found, presentation.form, presentation.color, sink)
-    if not found and not status:
-        notices.warning("no change is known")
-    return status
-
-
-def _purge(paths: tuple[str, ...], options: UndoOptions, number: int | None, presentation: Presentation) -> int:
-    notices = presentation.notices()
-    with open_plans(presentation, options.is_dry, notices.error) as sink:
-        return purge_changes(
-            paths,
-            options,
-            notices,
-            lambda purged: show_purged(purged, options.is_dry, presentation.form, sink, notices),
-            number,
-        )

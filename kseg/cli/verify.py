@@ -2,7 +2,6 @@
 
 import gc
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import click
@@ -54,7 +53,7 @@ _OPTIONS = {
 
 @click.command("verify", cls=Command)
 @paths_argument(is_required=False)
-@partial(with_options, declared=_OPTIONS)
+@with_options(_OPTIONS)
 @filled(VerifyOptions)
 @spool_options
 @engine_options
@@ -80,7 +79,11 @@ def command(
         options = replace(options, paths=tuple(options.server.log_dirs))
     _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
     if explain:
-        return _explain(explain, output, presentation)
+        if form in ("junit", "html"):
+            raise click.UsageError(f"--explain has no {form} form")
+        with open_sink(output) as sink:
+            findings.put_explanations(KINDS if explain == "all" else [explain], form, sink, color)
+        return 0
     if sort is not None and form in ("junit", "html"):
         raise click.UsageError(f"--sort has no {form} form")
     if not options.paths:
@@ -151,11 +154,3 @@ def _check_codes(codes: list[str]) -> None:
         near = get_close_matches(code, KINDS, 3, 0.5)
         hint = f"; is it {' or '.join(near)}?" if near else "; --explain all lists them"
         raise click.UsageError(f"no finding has the code {on_one_line(code)!r}{hint}")
-
-
-def _explain(code: str, output: str | None, presentation: Presentation) -> int:
-    if presentation.form in ("junit", "html"):
-        raise click.UsageError(f"--explain has no {presentation.form} form")
-    with open_sink(output) as sink:
-        findings.put_explanations(KINDS if code == "all" else [code], presentation.form, sink, presentation.color)
-    return 0

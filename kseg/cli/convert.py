@@ -81,20 +81,16 @@ def command(
     if options.in_place:
         return _convert(paths, options, engine, change, presentation)
     if options.source:
-        return _import(paths, options, change, presentation)
+        from kseg.conversion.record_files import prepare_pyarrow
+        from kseg.conversion.record_import import import_records
+
+        if options.source != "jsonl":
+            prepare_pyarrow()
+        return write_new(partial(import_records, paths, options.output or "", options), change, presentation)
     work = partial(_convert, options=options, engine=engine, change=change, presentation=presentation)
     if options.is_export:
         work = partial(_export, options=options, change=change, presentation=presentation, engine=engine)
     return over_archives(paths, spool, presentation.notices(), work)
-
-
-def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptions, presentation: Presentation) -> int:
-    from kseg.conversion.record_files import prepare_pyarrow
-    from kseg.conversion.record_import import import_records
-
-    if options.source != "jsonl":
-        prepare_pyarrow()
-    return write_new(partial(import_records, paths, options.output or "", options), change, presentation)
 
 
 def _convert(

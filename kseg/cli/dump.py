@@ -7,10 +7,8 @@ from dataclasses import replace
 import click
 
 from kseg.cli.options import (
-    FILES,
     Command,
     Engine,
-    all_paths,
     engine_options,
     filled,
     output_options,
@@ -24,8 +22,10 @@ from kseg.cli.options import (
 from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.options.declaration import INPUT, Option
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
+from kseg.stores import trees
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
@@ -33,7 +33,7 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 
 @click.command("dump", cls=Command)
 @paths_argument(is_required=False)
-@with_options({"files": FILES})
+@with_options({"files": Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B")})
 @filled(DumpOptions)
 @spool_options
 @engine_options
@@ -45,7 +45,12 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
     no byte. Exit status 1: damage, a wrong checksum or undecodable records were found.
     """
     as_page = options.form == HTML
-    paths = all_paths(options.paths, files)
+    for word in options.paths if files else ():
+        if word != "-" and not trees.lexists(word):
+            raise click.UsageError(f"{word!r} is neither the value of an option nor a file: remove it")
+    paths = [*options.paths, *(name for name in (files or "").split(",") if name)]
+    if not paths:
+        raise click.UsageError("no PATH is given")
     remote = RemoteChoice(read_private_keys(options.private_keys), options.topics)
     form = JSON if as_page and not options.image else options.form
     options = replace(options, paths=paths, form=form, remote=remote).with_implied()

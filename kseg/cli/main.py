@@ -48,7 +48,15 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        extra.setdefault("terminal_width", _help_columns())
+        # As click does it, but without importing shutil, which takes longer than the rest of the help.
+        setting = os.environ.get("COLUMNS", "")
+        columns = int(setting) if setting.isdecimal() else 0
+        if not columns:
+            try:
+                columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+            except (AttributeError, ValueError, OSError):  # closed, or no terminal
+                pass
+        extra.setdefault("terminal_width", max(min(columns or 80, MAX_HELP_COLUMNS) - 2, 50))
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -76,7 +84,15 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            _refuse_unknown(ctx, args[0])
+            from difflib import get_close_matches
+
+            if args[0] == "help":
+                ctx.fail("No such command 'help'. Use kseg --help, kseg COMMAND --help, or man kseg.")
+            word = args[0].lower()  # a word that means a command, else a similar one
+            near = [command for command, words in _OTHER_NAMES.items() if word in words.split()]
+            near = near or get_close_matches(word, COMMANDS, 3, 0.5)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             _refuse_repeated(click.Context(command, ctx, name), rest)
@@ -104,31 +120,6 @@ _OTHER_NAMES = {
     "undo": "revert rollback back",
 }
 """Words that people type for a command, by its name."""
-
-
-def _help_columns() -> int:
-    """As click does it, but without importing shutil, which takes longer than the rest of the help."""
-    setting = os.environ.get("COLUMNS", "")
-    columns = int(setting) if setting.isdecimal() else 0
-    if not columns:
-        try:
-            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
-        except (AttributeError, ValueError, OSError):  # closed, or no terminal
-            pass
-    return max(min(columns or 80, MAX_HELP_COLUMNS) - 2, 50)
-
-
-def _refuse_unknown(context: click.Context, name: str) -> NoReturn:
-    """Raises UsageError for an unknown command; names those that the word means, else similar ones."""
-    from difflib import get_close_matches
-
-    if name == "help":
-        context.fail("No such command 'help'. Use kseg --help, kseg COMMAND --help, or man kseg.")
-    word = name.lower()
-    near = [command for command, words in _OTHER_NAMES.items() if word in words.split()]
-    near = near or get_close_matches(word, COMMANDS, 3, 0.5)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    context.fail(f"No such command {name!r}.{hint}")
 
 
 def _refuse_repeated(context: click.Context, arguments: list[str]) -> None:

@@ -15,7 +15,6 @@ from kseg.errors import RequestError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.options.declaration import (
     GROUPS,
-    INPUT,
     OUTPUT,
     RESOURCES,
     Number,
@@ -276,20 +275,6 @@ def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]
 def paths_argument(is_required: bool = True) -> Decorator:
     """PATH..., logs."""
     return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath())
-
-
-def all_paths(paths: Sequence[str], files: str | None) -> list[str]:
-    """The paths of both forms. Raises UsageError if there is none, or if one besides --files does not exist."""
-    for word in paths if files else ():
-        if word != "-" and not trees.lexists(word):
-            raise click.UsageError(f"{word!r} is neither the value of an option nor a file: remove it")
-    found = [*paths, *((name for name in files.split(",") if name) if files else ())]
-    if not found:
-        raise click.UsageError("no PATH is given")
-    return found
-
-
-FILES = Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B")
 
 
 def color(subject: str) -> Option:

@@ -35,7 +35,14 @@ def _facts() -> Iterator[tuple[str, str]]:
     if variables := [f"{name}={os.environ[name]}" for name in sorted(os.environ) if name.startswith("KSEG_")]:
         yield "environment", " ".join(variables)
     yield from _packages()
-    yield from _codec_libraries()
+    try:
+        import lz4
+        import zstandard
+    except ImportError as error:
+        yield "codecs", str(error)
+        return
+    yield "libzstd of zstandard", ".".join(map(str, zstandard.ZSTD_VERSION))
+    yield "liblz4 of lz4", str(lz4.library_version_string())
 
 
 def _packages() -> Iterator[tuple[str, str]]:
@@ -58,15 +65,3 @@ def _packages() -> Iterator[tuple[str, str]]:
             yield name, version(name)
         except PackageNotFoundError:
             yield name, f"not installed (for kseg[{extra[1]}])" if extra else "missing"
-
-
-def _codec_libraries() -> Iterator[tuple[str, str]]:
-    """Yields the versions of the C libraries in the packages of codecs."""
-    try:
-        import lz4
-        import zstandard
-    except ImportError as error:
-        yield "codecs", str(error)
-        return
-    yield "libzstd of zstandard", ".".join(map(str, zstandard.ZSTD_VERSION))
-    yield "liblz4 of lz4", str(lz4.library_version_string())

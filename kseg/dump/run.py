@@ -25,7 +25,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import LONG_RUNS
-from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
+from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import ParallelPrinter, Printer, Style
@@ -537,7 +537,7 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
     find = partial(parts_of, options)
     if options.sort is None and partition_count(options.paths, find) <= MAX_SEPARATE_PARTITIONS:
         return None
-    return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))
+    return partial(fleet_table, sort=options.sort or "name", paint=paint, width=line_width(sink, FLEET_WIDTH))
 
 
 def _backlogs(now_ms: int | None) -> "BacklogOf":

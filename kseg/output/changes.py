@@ -154,7 +154,7 @@ class TextPlans(PlanPrinter):
         super().__init__(*args, **options)
         self._paint = Paint(color, self.sink.is_terminal)
         self._may_be_many = False
-        self._waiting: list[tuple[str, list[str]]] | None = []
+        self._waiting: list[tuple[str, str]] | None = []
         """The line and the text of each plan until it is known whether there are many, then None."""
 
     def begin(self, at_once: int, partitions: int) -> None:
@@ -171,14 +171,14 @@ class TextPlans(PlanPrinter):
             return
         text = self._text(plan, totals)
         if not self._may_be_many:
-            self._write(text)
+            self.sink.put(text)
             return
         self._waiting.append((line, text))
         if len(self._waiting) > MAX_SEPARATE_PARTITIONS:
-            self._write(line for line, _ in self._waiting)
+            self.sink.put("\n".join(line for line, _ in self._waiting))
             self._waiting = None
 
-    def _text(self, plan: Plan, totals: PlanTotals) -> list[str]:
+    def _text(self, plan: Plan, totals: PlanTotals) -> str:
         directory = on_one_line(plan.directory)
         total = f"In all: {_removed(plan, totals)}; disk space needed: {shown_bytes(totals.peak_bytes)}"
         if self.sink.is_terminal:
@@ -192,7 +192,7 @@ class TextPlans(PlanPrinter):
                 if entry.action:
                     head = Text.assemble((f"{entry.action:<8}", f"bold {entry.color}"), " ", entry.text)
                 tree.add(Group(head, *(Text(note, "dim") for note in (entry.origin, entry.reason) if note)))
-            return drawn(tree, self._paint.is_on).splitlines()
+            return drawn(tree, self._paint.is_on).removesuffix("\n")
         lines = [directory]
         for entry in self._entries(plan):
             action = f"{self._paint(f'{entry.action:<8}', entry.color, bold=True)} " if entry.action else ""
@@ -200,7 +200,8 @@ class TextPlans(PlanPrinter):
             reason = textwrap.wrap(entry.reason, COLUMNS - 11, break_on_hyphens=False)
             notes = [entry.origin] * bool(entry.origin) + reason  # paths are not wrapped
             lines += [" " * 11 + note for note in notes]
-        return lines + textwrap.wrap(total, COLUMNS, initial_indent="  ", subsequent_indent="  ")
+        lines += textwrap.wrap(total, COLUMNS, initial_indent="  ", subsequent_indent="  ")
+        return "\n".join(lines)
 
     def _entries(self, plan: Plan) -> Iterator[PlanLine]:
         before, groups = "", [list(group) for _, group in groupby(plan.steps, _kind_of)]
@@ -216,17 +217,12 @@ class TextPlans(PlanPrinter):
             text, origin = f"offsets {taken.first_offset}..{taken.last_offset}", f"from {on_one_line(taken.file)}"
             yield PlanLine("left" if taken.why else "taken", text, origin=origin, reason=on_one_line(taken.why))
         if len(plan.from_replica) > MAX_STEPS:
-            yield PlanLine(
-                "", f"... and {plural(len(plan.from_replica) - MAX_STEPS, 'range', 'ranges')} of offsets more"
-            )
-
-    def _write(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.sink.put(line)
+            more = plural(len(plan.from_replica) - MAX_STEPS, "range", "ranges")
+            yield PlanLine("", f"... and {more} of offsets more")
 
     def finish(self, outcome: Outcome) -> None:
         for _, text in self._waiting or ():
-            self._write(text)
+            self.sink.put(text)
         self._waiting = []
         super().finish(outcome)
         totals, notices, status = self.totals, self.notices, outcome.exit_status
@@ -298,7 +294,18 @@ class JsonPlans(PlanPrinter):
 
     def _put_plan(self, plan: Plan, totals: PlanTotals) -> None:
         for step in plan.steps:
-            self.sink.put_row(_step_row(plan, step))
+            row: Row = {
+                "type": "action",
+                "action": step.action,
+                "file": name_value(os.path.join(plan.directory, step.file)),
+                "reason": step.reason,
+                "oldSize": step.before.size if step.before else None,
+                "newSize": step.new_size,
+                "removedBytes": step.freed_bytes,
+            }
+            if step.target:
+                row["target"] = name_value(os.path.join(plan.directory, step.target))
+            self.sink.put_row(row | {"removed": [removed.row() for removed in step.removed]})
         for taken in plan.from_replica:
             row = {
                 "type": "left" if taken.why else "taken",
@@ -348,22 +355,6 @@ def plan_printer(
     if presentation.is_json:
         return JsonPlans(sink, notices, is_dry, keeps, presentation.quiet)
     return TextPlans(sink, notices, is_dry, keeps, presentation.quiet, color=presentation.color)
-
-
-def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "type": "action",
-        "action": step.action,
-        "file": name_value(os.path.join(plan.directory, step.file)),
-        "reason": step.reason,
-        "oldSize": step.before.size if step.before else None,
-        "newSize": step.new_size,
-        "removedBytes": step.freed_bytes,
-    }
-    if step.target:
-        row["target"] = name_value(os.path.join(plan.directory, step.target))
-    row["removed"] = [removed.row() for removed in step.removed]
-    return row
 
 
 def _kind_of(step: Step) -> tuple[object, ...]:

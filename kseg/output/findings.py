@@ -29,7 +29,7 @@ from kseg.findings.table import (
     texts_of,
 )
 from kseg.formats.json_values import fields_of, name_value
-from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable, sorted_rows
+from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table, sorted_rows
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
@@ -145,6 +145,11 @@ class TextFindings(FindingsPrinter):
         place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
         self.put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n{_abort_lines(finding)}")
 
+    def _lists(self, partition: dict[str, Any]) -> bool:
+        """Whether the table of partitions has a line for this one."""
+        has_problems = partition["errors"] > 0 or (partition["warnings"] > 0 and self.shows(WARNING))
+        return self._shows_all_partitions or has_problems
+
     def _draw(self) -> None:
         """Draws the findings of a file. They are taken first, so that an interrupt does not draw them twice."""
         found, self._of_file = self._of_file, []
@@ -172,7 +177,12 @@ class TextFindings(FindingsPrinter):
         self._draw()
         for file, code, count in self.unshown(report):
             self.put(f"{on_one_line(file)}: {count} more of {code}\n")
-        self._put_partitions(report.totals.partitions)
+        partitions = report.totals.partitions
+        if partitions and (self._sort is not None or len(partitions) > MAX_SEPARATE_PARTITIONS):
+            table = fleet_table(
+                partitions, self._sort or "name", self._paint, line_width(self.sink, FLEET_WIDTH), self._lists
+            )
+            self.put(("\n" if self._has_shown else "") + table)
         self.sink.flush()
         if notices.is_verbose:
             for code in report.totals.codes:
@@ -197,19 +207,6 @@ class TextFindings(FindingsPrinter):
             if len(of_name) > NEXT_STEPS:
                 more = plural(len(of_name) - NEXT_STEPS, "more place", "more places")
                 notices.warning(f"{NEEDED[name]}: {more}")
-
-    def _put_partitions(self, partitions: list[dict[str, Any]]) -> None:
-        """Prints the table of partitions, if it was asked for or there are many."""
-        if not partitions:
-            return
-        if self._sort is None and len(partitions) <= MAX_SEPARATE_PARTITIONS:
-            return
-        table = FleetTable(self._sort or "name", self._paint, line_width(self.sink, FLEET_WIDTH))
-        for partition in partitions:
-            has_problems = partition["errors"] > 0 or (partition["warnings"] > 0 and self.shows(WARNING))
-            table.add(partition, is_listed=self._shows_all_partitions or has_problems)
-        between = "\n" if self._has_shown else ""
-        self.put(between + table.text())
 
 
 def _abort_lines(finding: Finding) -> str:
@@ -262,7 +259,14 @@ def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
     below = SEVERITIES[SEVERITIES.index(least) + 1 :]
     hint = "--severity info shows all findings" if any(map(report.totals.severities.get, below)) else ""
     if notices.is_quiet or width is None:
-        notices.warning(_line(report, hint))
+        totals = report.totals
+        text = (
+            f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: "
+            f"{totals.records}; errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
+        )
+        text += f" ({hint})" if hint else ""
+        text += f"; files not judged: {totals.not_judged}" if totals.not_judged else ""
+        notices.warning(text if report.is_whole else f"{text}; not all could be checked")
     else:
         notices.drawing(_panel(report, hint, notices.is_colored, width))
     for start in report.starts:
@@ -290,18 +294,6 @@ def start_text(start: NodeStart) -> str:
     if start.deleted_files:
         text += f"; deletes {plural(start.deleted_files, 'file', 'files')} (.deleted)"
     return text
-
-
-def _line(report: Report, hint: str) -> str:
-    totals = report.totals
-    text = (
-        f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
-        f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
-    )
-    text += f" ({hint})" if hint else ""
-    if totals.not_judged:
-        text += f"; files not judged: {totals.not_judged}"
-    return text if report.is_whole else text + "; not all could be checked"
 
 
 def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:

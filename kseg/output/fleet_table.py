@@ -2,6 +2,7 @@
 
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from kseg.output.notices import on_one_line
@@ -19,56 +20,40 @@ _COLUMNS = (
 _SUMMED = ("bytes", "files", "batches", "records", "damagedBytes", "errors", "warnings")
 
 
-class FleetTable:
-    """Takes JSON objects of summaries or of a verification's partitions; `text` returns the table. ``sort``: one of
-    SUMMARY_FIELDS or CENSUS_FIELDS.
+def fleet_table(
+    rows: list[dict[str, Any]], sort: str, paint: Paint, width: int,
+    is_listed: Callable[[dict[str, Any]], bool] = lambda _row: True,
+) -> str:  # fmt: skip
+    """Returns the table of JSON objects of summaries or of a verification's partitions, "" for none. ``sort``: one of
+    SUMMARY_FIELDS or CENSUS_FIELDS. ``is_listed``: whether one gets a line; otherwise only the totals include it.
     """
-
-    def __init__(self, sort: str, paint: Paint, width: int) -> None:
-        self._sort, self._paint, self._width = sort, paint, width
-        self._rows: list[dict[str, Any]] = []
-        self._unlisted: set[int] = set()
-
-    def add(self, summary: dict[str, Any], is_listed: bool = True) -> None:
-        """Takes a partition. ``is_listed``: it gets a line; otherwise only the totals include it."""
-        if not is_listed:
-            self._unlisted.add(id(summary))
-        self._rows.append(summary)
-
-    def text(self) -> str:
-        """Returns the table, "" if nothing was added."""
-        if not self._rows:
-            return ""
-        rows = sorted_rows(self._rows, self._sort)
-        is_census = "errors" in rows[0]
-        chosen = [column for column in _COLUMNS if is_census or column.title not in ("ERRORS", "WARNINGS")]
-        shown = [_cells(row) for row in rows if id(row) not in self._unlisted]
-        total = {name: sum(row.get(name, 0) for row in rows) for name in _SUMMED}
-        last = _cells(rows[0] | total)
-        last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
-        last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
-        columns = Columns(chosen, widths_of(chosen, [*shown, last]), self._width)
-        lines = [columns.heading(self._paint), *(columns.line(each, self._paint) for each in shown)]
-        if self._unlisted:
-            rest = plural(len(self._unlisted), "partition has", "partitions have")
-            lines.append(f"{rest} no problem: --sort lists {'it' if len(self._unlisted) == 1 else 'them'}")
-        lines.append(self._paint(columns.line(last), bold=True))
-        return "\n".join([*lines, *self._forms()]) + "\n"
-
-    def _forms(self) -> list[str]:
-        """Returns the lines of the table of formats and codecs."""
-        sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-        for row in self._rows:
-            for form in row["forms"]:
-                found = sums[form["format"], form["compression"]]
-                found[0] += form["batches"]
-                found[1] += form["bytes"]
-                found[2] += 1
-        titles = f"{'FORMAT':8s}{'CODEC':8s}{'BATCHES':>12s}{'SIZE':>12s}{'PARTITIONS':>12s}"
-        lines = ["", self._paint(titles, bold=True)]
-        for (name, codec), (batches, size, partitions) in sorted(sums.items()):
-            lines.append(f"{name:8s}{codec:8s}{batches:12,d}{shown_bytes(size):>12s}{partitions:12,d}")
-        return lines
+    if not rows:
+        return ""
+    is_census = "errors" in rows[0]
+    chosen = [column for column in _COLUMNS if is_census or column.title not in ("ERRORS", "WARNINGS")]
+    shown = [_cells(row) for row in sorted_rows(rows, sort) if is_listed(row)]
+    last = _cells(rows[0] | {name: sum(row.get(name, 0) for row in rows) for name in _SUMMED})
+    last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
+    last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
+    columns = Columns(chosen, widths_of(chosen, [*shown, last]), width)
+    lines = [columns.heading(paint), *(columns.line(each, paint) for each in shown)]
+    if unlisted := len(rows) - len(shown):
+        rest = plural(unlisted, "partition has", "partitions have")
+        lines.append(f"{rest} no problem: --sort lists {'it' if unlisted == 1 else 'them'}")
+    lines.append(paint(columns.line(last), bold=True))
+    # The table of formats and codecs.
+    sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for row in rows:
+        for form in row["forms"]:
+            found = sums[form["format"], form["compression"]]
+            found[0] += form["batches"]
+            found[1] += form["bytes"]
+            found[2] += 1
+    titles = f"{'FORMAT':8s}{'CODEC':8s}{'BATCHES':>12s}{'SIZE':>12s}{'PARTITIONS':>12s}"
+    lines += ["", paint(titles, bold=True)]
+    for (name, codec), (batches, size, partitions) in sorted(sums.items()):
+        lines.append(f"{name:8s}{codec:8s}{batches:12,d}{shown_bytes(size):>12s}{partitions:12,d}")
+    return "\n".join(lines) + "\n"
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:

@@ -97,16 +97,9 @@ class HexLines:
         """Whether any of the bytes [start, stop) is printed; for an empty range, whether its position is."""
         return max(stop, start + 1) > self.first and (self.last is None or start <= self.last)
 
-    def is_behind(self, position: int) -> bool:
-        return self.last is not None and position > self.last
-
     def title(self, position: int, text: str, color: str | None = None) -> None:
         """Writes a heading above the bytes at ``position``."""
         self._wrapped(self._place(position), text, color, is_bold=True)
-
-    def file(self, path: str) -> None:
-        """Writes the name of the next file, of any width."""
-        self.put(self.paint(on_one_line(path), bold=True))
 
     def note(self, text: str, color: str | None = None) -> None:
         """Writes a remark on the previous lines."""
@@ -243,7 +236,7 @@ class HexPrinter(Printer):
         """Bytes to which the rest of a message may be decompressed."""
 
     def begin(self, file: SegmentFile) -> None:
-        self._lines.file(file.path)
+        self.sink.put(self._lines.paint(on_one_line(file.path), bold=True))
 
     def attend(self, reader: SegmentReader) -> None:
         """Selects the reader of the following items."""
@@ -437,7 +430,7 @@ def show_records(lines: HexLines, data: BytesLike, start: int, position: int, he
     end = len(data)
     at = start
     for number in range(header.record_count):
-        if lines.is_behind(position + at):
+        if lines.last is not None and position + at > lines.last:
             return
         if not lines.take_entry():
             lines.note(f"{header.record_count - number} further records, {end - at} bytes, are not shown", "yellow")

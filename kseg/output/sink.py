@@ -88,18 +88,14 @@ class Sink:
             self._pieces.clear()
             self._gathered = 0
 
-    def _harmless(self, view: BytesLike) -> memoryview:
-        """Returns text that is safe for a terminal: unsafe characters become JSON escapes."""
-        data = self._cut + bytes(view)
-        begun = _BEGUN.search(data)
-        self._cut = begun[0] if begun else b""
-        data = data[: len(data) - len(self._cut)]
-        return memoryview(_CONTROLS.sub(_as_json_escape, data))
-
     def _write_all(self, view: BytesLike) -> None:
         done = 0
-        if self.is_terminal:
-            view = self._harmless(view)
+        if self.is_terminal:  # unsafe characters become JSON escapes
+            data = self._cut + bytes(view)
+            begun = _BEGUN.search(data)
+            self._cut = begun[0] if begun else b""
+            data = data[: len(data) - len(self._cut)]
+            view = memoryview(_CONTROLS.sub(_as_json_escape, data))
         try:
             while done < len(view):
                 try:

@@ -3,7 +3,7 @@
 import os
 from base64 import b64decode
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.formats.compressing import Target
 from kseg.formats.json_values import name_value
@@ -21,10 +21,6 @@ from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour
 from kseg.segment.times import show_span
 
-if TYPE_CHECKING:
-    from kseg.output.fleet_table import FleetTable
-
-
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
 """Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
 second argument names the damage that stops a cleaner, "" for none."""
@@ -34,7 +30,7 @@ class SummaryPrinter(Printer):
     """Counts its input and writes one summary for each directory; `close` writes the last one.
 
     ``what_if``: codecs for which the savings of recompression are estimated, from about ``sample`` batches.
-    ``fleet``: the table that takes the summaries of text instead; ``backlog``: see `BacklogOf`.
+    ``fleet``: makes one table of all summaries, instead of text for each; ``backlog``: see `BacklogOf`.
     """
 
     def __init__(
@@ -47,7 +43,7 @@ class SummaryPrinter(Printer):
         what_if: Sequence[Target] = (),
         sample: int | None = None,
         jobs: int = 1,
-        fleet: "FleetTable | None" = None,
+        fleet: Callable[[list[Row]], str] | None = None,
         backlog: BacklogOf = lambda *_: None,
     ) -> None:
         super().__init__(sink, Style(), scratch)
@@ -55,6 +51,7 @@ class SummaryPrinter(Printer):
         self._paint = paint or Paint()
         self._targets, self._sample, self._jobs = what_if, sample, jobs
         self._fleet, self._backlog = fleet, backlog
+        self._of_fleet: list[Row] = []
         self._damaged: tuple[str, str] | None = None
         """The first file with damage, and a few words on it."""
         self._directory: str | None = None
@@ -124,7 +121,7 @@ class SummaryPrinter(Printer):
         """Writes the summary of everything since the last one, and the table of all."""
         self._end_directory()
         if self._fleet is not None:
-            self.sink.write(self._fleet.text().encode("utf-8", "surrogateescape"))
+            self.sink.write(self._fleet(self._of_fleet).encode("utf-8", "surrogateescape"))
             self.sink.flush()
 
     def _end_directory(self) -> None:
@@ -145,7 +142,7 @@ class SummaryPrinter(Printer):
         if self._as_json:
             self.sink.put_row(found)
         elif self._fleet is not None:
-            self._fleet.add(found)
+            self._of_fleet.append(found)
         elif self.sink.is_terminal:
             self.sink.write(summary_panel(found, path, savings, self._paint).encode("utf-8", "surrogateescape"))
         else:

@@ -7,7 +7,7 @@ import pytest
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
-from kseg.output.fleet_table import SUMMARY_FIELDS, FleetTable
+from kseg.output.fleet_table import SUMMARY_FIELDS, fleet_table
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.output.terminal import Paint, display_width
@@ -149,11 +149,9 @@ def summary(
 
 
 def lines(sort: str, width: int = 200) -> list[str]:
-    table = FleetTable(sort, Paint("never"), width)
-    table.add(summary("/logs/b-0", 30, 1000))
-    table.add(summary("/logs/a-0", 10, 2000, "lz4", 5, 7))
-    table.add(summary({"base64": "L2xvZ3Mv/w=="}, 20, dirty=9))
-    return table.text().splitlines()
+    rows = [summary("/logs/b-0", 30, 1000), summary("/logs/a-0", 10, 2000, "lz4", 5, 7)]
+    rows.append(summary({"base64": "L2xvZ3Mv/w=="}, 20, dirty=9))
+    return fleet_table(rows, sort, Paint("never"), width).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,16 @@ from kseg.kernel.layout.headers import (
     CODEC,
     CONTROL,
     DELETE_HORIZON,
+    ENTRY_MAGIC,
     ENTRY_OVERHEAD,
     LOG_APPEND_TIME,
     MAGIC_V2,
     TRANSACTIONAL,
     V2_FIELDS,
+    V2_LAST_OFFSET_DELTA,
     struct_of,
 )
-from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, ROW_WIDTH, be32, be64
 from kseg.kernel.records.records import (
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
@@ -106,6 +108,16 @@ class RecordBatchHeader(NamedTuple):
 def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:
     """Reads the header at ``position``; 61 bytes must exist."""
     return RecordBatchHeader(*HEADER.unpack(data[position : position + HEADER_BYTES]))
+
+
+OFFSETS_BYTES = V2_LAST_OFFSET_DELTA + 4
+"""Bytes of a header up to the end of the last offset delta."""
+
+
+def offsets_of(head: bytes) -> tuple[int, int]:
+    """Returns first and last offset by the header of a v2 batch or an uncompressed message."""
+    first = be64(head, 0)
+    return first, first + (be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else 0)
 
 
 def build_batch(

@@ -16,19 +16,10 @@ from typing import Any, Self
 
 from kseg.formats import message_set, v07
 from kseg.formats.compression import expansion_buffer
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import HEADER_BYTES, offsets_of
 from kseg.formats.rows import BytesLike, Scratch, Sliceable, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    LEGACY_CRC,
-    MAGIC_V2,
-    V2_CRC,
-    V2_LAST_OFFSET_DELTA,
-)
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_CRC, MAGIC_V2, V2_CRC
 from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
     CRC_RIGHT,
@@ -253,7 +244,7 @@ class SegmentReader:
         head = bytes(self.buffer[previous : previous + HEADER_BYTES]) if previous >= 0 else b""
         if not head or previous + ENTRY_OVERHEAD + be32(head, ENTRY_SIZE) != position:
             return message_set.UNKNOWN_OFFSET
-        return be64(head, 0) + (be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else 0)
+        return offsets_of(head)[1]
 
     def broken_batch(self, damage: Damage) -> Batch | None:
         """Returns the batch of which a damaged range is a part, or whose length is wrong; None if it seems to be none.
@@ -504,7 +495,7 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
     """Whether these bytes, fewer than a header, can be the start of one."""
     if len(head) < 8:
         return True
-    if not kernel.offset_continues(be64(head, ENTRY_OFFSET), last_offset):
+    if not kernel.offset_continues(be64(head, 0), last_offset):
         return False
     if len(head) < ENTRY_OVERHEAD:
         return True

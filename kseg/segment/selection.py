@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.layout.rows import (
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
 from kseg.segment.batches import Batch, Message, RecordBatch, RowSpan
 from kseg.segment.items import Record, records_of
 
@@ -90,9 +82,9 @@ class Selection:
         elif self.key is not None:
             wanted = _rows_with_key(rows, self.key)
         if self.decoder is None and self.key_pattern is not None:
-            wanted = _matching(rows, wanted, self.key_pattern, ROW_KEY, ROW_KEY_SIZE)
+            wanted = _matching(rows, wanted, self.key_pattern, ROW_KEY)
         if self.decoder is None and self.grep is not None:
-            wanted = _matching(rows, wanted, self.grep, ROW_VALUE, ROW_VALUE_SIZE)
+            wanted = _matching(rows, wanted, self.grep, ROW_VALUE)
         if self.offsets is not None:
             wanted = _between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
@@ -125,16 +117,11 @@ def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high:
     return [i for i in wanted if low <= values[i] <= high]
 
 
-def _matching(
-    rows: Rows, wanted: list[int] | range, pattern: re.Pattern[bytes], column: int, size_column: int
-) -> list[int]:
+def _matching(rows: Rows, wanted: list[int] | range, pattern: re.Pattern[bytes], column: int) -> list[int]:
     """Returns the rows whose key or value contains a match; null never does."""
-    starts, sizes = _column(rows, column), _column(rows, size_column)
-    return [
-        i
-        for i in wanted
-        if sizes[i] >= 0 and pattern.search(bytes(rows.payload[starts[i] : starts[i] + sizes[i]])) is not None
-    ]
+    starts, sizes = _column(rows, column), _column(rows, column + 1)  # each start is followed by its size
+    values = ((i, rows.payload[starts[i] : starts[i] + sizes[i]]) for i in wanted if sizes[i] >= 0)
+    return [i for i, value in values if pattern.search(bytes(value))]
 
 
 def _rows_with_key(rows: Rows, key: bytes) -> list[int]:

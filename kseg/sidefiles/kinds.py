@@ -18,17 +18,10 @@ from kseg.segment.files import (
     is_remote_index_name,
     unpacked_name,
 )
+from kseg.sidefiles import text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.producer_state import read_producer_snapshot
-from kseg.sidefiles.text_files import (
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    read_clean_shutdown,
-    read_meta_properties,
-    read_partition_metadata,
-    read_quorum_state,
-)
 from kseg.stores import trees
 
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
@@ -49,10 +42,10 @@ _KINDS: dict[str, tuple[str, Reader]] = {
     LEADER_EPOCHS: ("leaderEpoch", _text(read_leader_epochs)),
     ".leader_epoch_checkpoint": ("leaderEpoch", _text(read_leader_epochs)),
     **{kind: (name, _text(read_offset_checkpoint)) for kind, name in OFFSET_CHECKPOINTS.items()},
-    PARTITION_METADATA: ("partitionMetadata", _text(read_partition_metadata)),
-    META_PROPERTIES: ("metaProperties", _text(read_meta_properties)),
-    CLEAN_SHUTDOWN: ("cleanShutdown", _text(read_clean_shutdown)),
-    QUORUM_STATE: ("quorumState", _text(read_quorum_state)),
+    text_files.PARTITION_METADATA: ("partitionMetadata", _text(text_files.read_partition_metadata)),
+    text_files.META_PROPERTIES: ("metaProperties", _text(text_files.read_meta_properties)),
+    CLEAN_SHUTDOWN: ("cleanShutdown", _text(text_files.read_clean_shutdown)),
+    QUORUM_STATE: ("quorumState", _text(text_files.read_quorum_state)),
 }
 """Kind (a suffix or a whole file name) to the JSON name of its entries, and its reader."""
 ENTRY_NAMES = {kind: name for kind, (name, _) in _KINDS.items()}

@@ -11,19 +11,11 @@ from typing import NamedTuple
 from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.errors import PathError, is_system_error
 from kseg.formats.message_set import MIN_BYTES, MIN_SIZE
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import HEADER_BYTES, offsets_of
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout import rows as layout
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    MAGIC_V2,
-    V2_COUNT,
-    V2_LAST_OFFSET_DELTA,
-)
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_COUNT
 from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
@@ -727,10 +719,9 @@ def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
         is_whole = start + (HEADER_BYTES if is_v2 else MIN_BYTES) <= end <= range_.end and head[ENTRY_MAGIC] <= MAGIC_V2
         if not is_whole or not crc_holds(source.buffer, start, end):
             break
-        first = last = layout.be64(head, ENTRY_OFFSET)
-        if is_v2:
-            last, records = first + layout.be32(head, V2_LAST_OFFSET_DELTA), layout.be32(head, V2_COUNT)
-        else:
+        first, last = offsets_of(head)
+        records = layout.be32(head, V2_COUNT) if is_v2 else 0
+        if not is_v2:
             data = bytes(source.buffer[start:end])
             seen = inspect(Message(data, 0, len(data), data[ENTRY_MAGIC], True, scratch), scratch)
             first, records = first if seen.first_offset is None else seen.first_offset, seen.count

@@ -14,19 +14,11 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats import message_set
 from kseg.formats.message_set import MIN_BYTES
-from kseg.formats.record_batch import HEADER_BYTES, parse_header
+from kseg.formats.record_batch import HEADER_BYTES, OFFSETS_BYTES, offsets_of, parse_header
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    MAGIC_V2,
-    V2_CRC,
-    V2_LAST_OFFSET_DELTA,
-)
-from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH, be32, be64
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OFFSET, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_CRC
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH, be64
 from kseg.kernel.records.records import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of, leading_bytes
@@ -48,9 +40,6 @@ from kseg.stores.source import Source, open_source
 
 _MAX_BYTES = 64 << 20
 """Limit of the bytes read of all snapshots together."""
-
-_OFFSETS_BYTES = V2_LAST_OFFSET_DELTA + 4
-"""Bytes of a header up to the end of the last offset delta."""
 
 
 class _Mark(NamedTuple):
@@ -183,9 +172,9 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
 
 def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
     """Returns first and last offset by the bytes of a header; for v0 and v1 the last one twice."""
-    if not 0 <= position <= source.size - _OFFSETS_BYTES:
+    if not 0 <= position <= source.size - OFFSETS_BYTES:
         return None
-    return offsets_of(bytes(source.buffer[position : position + _OFFSETS_BYTES]))
+    return offsets_of(bytes(source.buffer[position : position + OFFSETS_BYTES]))
 
 
 # Determines the offsets of compressed v0 and v1 messages, whose first offset is known only after decompression.
@@ -341,9 +330,3 @@ def fingerprint(source: Source, part: SalvagedBatches) -> bytes:
     """Returns checksum and size of a batch; equal only for copies of one batch, wherever they are."""
     at = part.start + len(first_bytes(source, part))
     return bytes(source.buffer[at : at + 4]) + part.size.to_bytes(8, "big")
-
-
-def offsets_of(head: bytes) -> tuple[int, int]:
-    """Returns first and last offset by the header of a v2 batch or an uncompressed message."""
-    first = be64(head, ENTRY_OFFSET)
-    return (first, first + be32(head, V2_LAST_OFFSET_DELTA)) if head[ENTRY_MAGIC] >= MAGIC_V2 else (first, first)

@@ -25,12 +25,7 @@ from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble
 from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import (
-    BatchFilter,
-    remove_broker_leftovers,
-    segment_sources,
-    transaction_conflicts,
-)
+from kseg.recovery.salvage.segment_sources import BatchFilter, remove_leftovers, segment_sources, transaction_conflicts
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage, Problem
@@ -231,7 +226,7 @@ class Attempt:
         for name in self._snapshots():
             if leading_offset(name) is None:
                 workspace.delete(name, "its name is no offset: a broker does not start with it")
-        remove_broker_leftovers(workspace, self._source_names)
+        remove_leftovers(workspace, self._source_names)
 
     # Segments and the places of their batches
 

@@ -12,19 +12,11 @@ from typing import NamedTuple
 
 from kseg.changes.plan import Content, Piece, Range
 from kseg.errors import PathError
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import HEADER_BYTES, offsets_of
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, TIME_INDEX
-from kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    MAGIC_V2,
-    V2_LAST_OFFSET_DELTA,
-    V2_LEADER_EPOCH,
-)
-from kseg.kernel.layout.rows import be32, be64
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_LEADER_EPOCH
+from kseg.kernel.layout.rows import be32
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
 from kseg.segment.batches import Message, RecordBatch
@@ -172,7 +164,7 @@ def batches_of(source: Source, part: SalvagedBatches) -> Iterator[SalvagedBatche
     position, first = part.start, part.first
     while position < part.end:
         head = bytes(source.buffer[position : position + HEADER_BYTES])
-        last = first + be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else be64(head, ENTRY_OFFSET)
+        _, last = offsets_of(head)
         size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
         yield SalvagedBatches(position, position + size, first, last, path=part.path)
         position, first = position + size, last + 1

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import HEADER_BYTES, offsets_of
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import be32
@@ -16,7 +16,6 @@ from kseg.recovery.salvage.header_repair import (
     CompressedMessages,
     OffsetEvidence,
     fingerprint,
-    offsets_of,
     one_bit_away,
     only_one_bit_away,
     with_first_offset,

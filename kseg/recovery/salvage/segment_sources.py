@@ -240,7 +240,7 @@ def is_of_broker(source: SegmentSource) -> bool:
     return source.name.endswith((LOG, SWAP, CLEANED, *SIDE_SUFFIXES))
 
 
-def remove_broker_leftovers(workspace: Workspace, sources: Container[str]) -> None:
+def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
     """Removes the files that a broker removes when it starts, or that keep it from starting, except those in
     ``sources``."""
     for name in workspace.names():

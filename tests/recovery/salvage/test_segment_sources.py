@@ -14,7 +14,7 @@ from kseg.output.jsonl import UnprovenRecords
 from kseg.output.sink import open_sink
 from kseg.recovery.salvage import segment_assembly
 from kseg.recovery.salvage.salvage import plan_salvage
-from kseg.recovery.salvage.segment_sources import BatchFilter, broken_batches, files_of, remove_broker_leftovers
+from kseg.recovery.salvage.segment_sources import BatchFilter, broken_batches, files_of, remove_leftovers
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import Damage, read, write
@@ -80,7 +80,7 @@ def test_leftovers_are_removed_and_indexes_of_segments_stay(tmp_path: Path) -> N
     for name in (*REMOVED, *KEPT):
         (tmp_path / name).write_bytes(b"")
     workspace = Workspace(str(tmp_path))
-    remove_broker_leftovers(workspace, {CHOSEN})
+    remove_leftovers(workspace, {CHOSEN})
     assert sorted(workspace.files) == sorted(KEPT)
     assert {step.file: step.reason for step in workspace.plan().steps} == REMOVED
 

@@ -38,18 +38,6 @@ _DIRECTIVES = {
 }
 
 
-def _compile_args(chosen: "list[str]") -> "list[str]":
-    """Returns flags to append to ``chosen``, those of CFLAGS, whose optimization and debug level take precedence."""
-    if os.name == "nt":
-        return ["/O2"]
-    args = ["-fno-strict-aliasing"]
-    if not any(flag.startswith("-O") for flag in chosen):
-        args.append("-O3")
-    if not any(flag.startswith("-g") for flag in chosen):
-        args.append("-g0")
-    return args
-
-
 def _digest(settings: str) -> str:
     """Returns a digest of the kernel's files and of the settings with which Cython translates them."""
     found = hashlib.sha256(settings.encode())
@@ -109,11 +97,13 @@ class BuildKernel(build_ext):
                 quiet=True,
             )
             done.write_text(digest)
+        # The optimization and debug level of CFLAGS take precedence.
+        levels = [flag for flag in ("-O3", "-g0") if not any(given.startswith(flag[:2]) for given in chosen)]
         for extension in (extensions := [*self.extensions, shared]):
             extension.sources = [str(c_folder / Path(path).with_suffix(".c")) for path in extension.sources]
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
             extension.include_dirs = ["kseg/kernel/native"]
-            extension.extra_compile_args = _compile_args(chosen)
+            extension.extra_compile_args = ["/O2"] if os.name == "nt" else ["-fno-strict-aliasing", *levels]
             extension._needs_stub = False
             extension.py_limited_api = _IS_LIMITED
             extension.define_macros = [("Py_LIMITED_API", _OLDEST_HEX)] if _IS_LIMITED else []

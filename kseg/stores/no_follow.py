@@ -50,18 +50,15 @@ def resolved_to_change(path: str) -> str:
             break  # whoever opens it reports that
         if not stat.S_ISLNK(status.st_mode):
             break
-        if hasattr(os, "geteuid") and os.geteuid() == 0 and status.st_uid != 0 and _is_writable_by_others(parent):
-            raise PathError(
-                f"{at}: is a link of another user, in a directory that others write to; root does not follow it: "
-                "name its target"
-            )
+        if hasattr(os, "geteuid") and os.geteuid() == 0 and status.st_uid != 0:
+            above = os.stat(parent)
+            if above.st_uid != 0 or above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PathError(
+                    f"{at}: is a link of another user, in a directory that others write to; root does not follow it: "
+                    "name its target"
+                )
         at = os.path.join(parent, os.readlink(at))
     return path if os.path.abspath(path) == at else os.path.abspath(at)
-
-
-def _is_writable_by_others(directory: str) -> bool:
-    status = os.stat(directory)
-    return status.st_uid != 0 or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def open_directory(path: str, is_read: bool = False) -> int:
@@ -155,25 +152,21 @@ def forget_directory(path: str) -> None:
         _held.forget(path)
 
 
-class parent_of:
+@contextmanager
+def parent_of(path: str) -> Iterator[tuple[int, str]]:
     """Yields a descriptor of the parent directory of ``path``, and the name in it. Raises OSError."""
-
-    def __init__(self, path: str) -> None:
-        self._path, self._at = path, -1
-
-    def __enter__(self) -> tuple[int, str]:
-        if _held.is_on and self._path[:1] == os.sep:
-            folder, _, name = self._path.rpartition(os.sep)
-            return _held.at(folder), name
-        folder, name = os.path.split(os.path.abspath(self._path))
-        self._at = open_directory(folder)
-        return self._at, name
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._at >= 0:
-            os.close(self._at)
-        if is_system_error(error):
-            raise _with_path(error, self._path) from error
+    is_held = _held.is_on and path[:1] == os.sep
+    folder, name = os.path.split(path if is_held else os.path.abspath(path))
+    at = _held.at(folder) if is_held else open_directory(folder)
+    try:
+        yield at, name
+    except OSError as error:
+        if not is_system_error(error):
+            raise
+        raise _with_path(error, path) from error
+    finally:
+        if not is_held:
+            os.close(at)
 
 
 def _with_path(error: OSError, path: str) -> OSError:

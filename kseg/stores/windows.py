@@ -122,20 +122,16 @@ class Windows:
         buffers: Buffers | None = None,
     ) -> None:
         self._end = end
-        self._buffers = buffers
-        columns = FRAMES_PER_CALL * FRAME_WIDTH
+        size = WINDOW_BYTES
         if buffers is None:
-            size = max(min(WINDOW_BYTES, end - position), 1)
-            self._buffer = bytearray(size)
-            self._rows = int64s(min(columns, (size // MIN_BYTES + 1) * FRAME_WIDTH))
-        else:
-            self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
-            self._rows = buffers.int64s("frames", columns)
+            buffers, size = Buffers(max_batch_bytes), max(min(WINDOW_BYTES, end - position), 1)
+        self._buffers, self._buffer = buffers, buffers.window(size, LARGEST_KEPT_BYTES)
+        self._rows = buffers.int64s("frames", min(FRAMES_PER_CALL, size // MIN_BYTES + 1) * FRAME_WIDTH)
         self._scan = WindowedScan(extent.descriptor, position, end, walk, extent.start)
         self._expansion = None
         if walk & WALK_RECORDS:
-            new = partial(expansion_buffer, max_batch_bytes)
-            self._expansion = new() if buffers is None else buffers.kept(f"records of {max_batch_bytes} bytes", new)
+            name, new = f"records of {max_batch_bytes} bytes", partial(expansion_buffer, max_batch_bytes)
+            self._expansion = buffers.kept(name, new)
 
     @property
     def position(self) -> int:
@@ -163,8 +159,7 @@ class Windows:
         these batches, valid until the next item.
         """
         width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_BYTES + 1) * BATCH_WIDTH
-        copied = int64s if self._buffers is None else partial(self._buffers.int64s, "headers")
-        rows, status = int64s(0) if take else copied(width), PAUSED
+        rows, status = int64s(0) if take else self._buffers.int64s("headers", width), PAUSED
         while status != ENDED:
             if take:
                 rows = take(width)[:width]
@@ -200,7 +195,7 @@ class Windows:
             return False
         # Enough for one frame, not for two: bytes after it are read again, and more would not stay in the cache.
         size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
-        self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
+        self._buffer = self._buffers.window(size, size)
         self._scan.filled = 0
         return True
 

@@ -10,13 +10,8 @@ cdef enum:
 cdef struct PrefixTable:
     # Of the bytes from the anchor to the start of each block.
     unsigned int* crcs
-    # Number of valid entries; 0: none, and the fields below are not set.
+    # Number of valid entries.
     long long filled
-    # Last positions (of a start and of an end) with a computed CRC, -1: none.
-    long long start
-    long long end
-    unsigned int start_crc
-    unsigned int end_crc
 
 cdef struct Prefixes:
     # Position of the first byte, -1: not in use.
@@ -30,7 +25,7 @@ cdef bint crc_is_right(
     Prefixes* prefixes, const unsigned char* p, Py_ssize_t i, Py_ssize_t after, bint v07
 ) noexcept nogil
 cdef unsigned int prefix_through(
-    PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x, bint is_end
+    PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x
 ) noexcept nogil
 
 # Options and state of a scan over the frames of a segment.

@@ -50,30 +50,16 @@ def crc_of(castagnoli, crc, p, start, end):
     return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
 
 
-def prefix_through(table, castagnoli, p, anchor, x, is_end):
-    """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, the start or the end of the checked range."""
-    if table.filled == 0:
-        table.filled = 1
-        table.crcs[0] = 0
-        table.start = table.end = -1
-    near = table.end if is_end else table.start
-    if 0 <= near <= x <= near + BLOCK_BYTES:
-        crc = crc_of(castagnoli, table.end_crc if is_end else table.start_crc, p, near, x)
-    else:
-        # The table is filled up to the block that contains x.
-        k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
-        while table.filled <= k:
-            at = anchor + (table.filled - 1) * BLOCK_BYTES
-            table.crcs[table.filled] = crc_of(castagnoli, table.crcs[table.filled - 1], p, at, at + BLOCK_BYTES)
-            table.filled += 1
-        crc = crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
-    if is_end:
-        table.end = x
-        table.end_crc = crc
-    else:
-        table.start = x
-        table.start_crc = crc
-    return crc
+def prefix_through(table, castagnoli, p, anchor, x):
+    """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, of which the table has all whole blocks."""
+    n: cython.Py_ssize_t = table.filled
+    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
+    while n <= k:
+        at = anchor + (n - 1) * BLOCK_BYTES
+        table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES) if n else 0
+        n += 1
+    table.filled = n
+    return crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
 
 
 def crc_is_right(prefixes, p, i, after, v07):
@@ -99,8 +85,8 @@ def crc_is_right(prefixes, p, i, after, v07):
         table = cython.address(prefixes.castagnoli)
     else:
         table = cython.address(prefixes.ieee)
-    before = prefix_through(table, castagnoli, p, prefixes.anchor, start, False)
-    through = prefix_through(table, castagnoli, p, prefixes.anchor, after, True)
+    before = prefix_through(table, castagnoli, p, prefixes.anchor, start)
+    through = prefix_through(table, castagnoli, p, prefixes.anchor, after)
     if castagnoli:
         return stored == crc32c_range(before, through, after - start)
     return stored == crc32_range(before, through, after - start)

@@ -222,10 +222,6 @@ def _number(value: Any) -> int:
     return number
 
 
-def _real(value: Any) -> float:
-    return value if isinstance(value, float) else _number(value)
-
-
 def _place(value: Any) -> str:
     return _text(os.fspath(value))
 
@@ -236,10 +232,6 @@ def _path(value: Any) -> str:
     if not path or "\0" in path:
         raise ValueError
     return path
-
-
-def _keep(value: Any) -> bool | str:
-    return value if isinstance(value, bool) else _path(value)
 
 
 def _keys(value: Any) -> dict[str, str]:
@@ -261,7 +253,7 @@ def _several(one: Check) -> Check:
 _CHECKS: dict[Any, tuple[Check, str]] = {
     str: (_text, "text"),
     int: (_number, "whole number of 64 bits"),
-    float: (_real, "number"),
+    float: (lambda value: value if isinstance(value, float) else _number(value), "number"),
     Path: (_path, "path"),
     Paths: (_several(_place), "path, and no iterable of paths"),
     **dict.fromkeys((Iterable[str], str | Iterable[str]), (_several(_text), "text, and no iterable of it")),
@@ -269,5 +261,8 @@ _CHECKS: dict[Any, tuple[Check, str]] = {
         (Iterable[int], int | Iterable[int]), (_several(_number), "whole number of 64 bits, and none of several")
     ),
     Keys: (_keys, "mapping of names to paths"),
-    bool | str | os.PathLike[str]: (_keep, "path, and neither True nor False"),
+    bool | str | os.PathLike[str]: (
+        lambda value: value if isinstance(value, bool) else _path(value),
+        "path, and neither True nor False",
+    ),
 }

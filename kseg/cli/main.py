@@ -95,7 +95,13 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
-            _refuse_repeated(click.Context(command, ctx, name), rest)
+            context = click.Context(command, ctx, name)
+            given: list[click.Parameter] = command.make_parser(context).parse_args([*rest])[2]
+            for parameter in () if any(each.is_eager for each in given) else given:  # --help takes precedence
+                is_single = isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
+                if is_single and given.count(parameter) > 1:  # click would use the last value
+                    names = "/".join(parameter.opts)
+                    raise click.UsageError(f"{names} is given {given.count(parameter)} times: give it once", context)
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -120,18 +126,6 @@ _OTHER_NAMES = {
     "undo": "revert rollback back",
 }
 """Words that people type for a command, by its name."""
-
-
-def _refuse_repeated(context: click.Context, arguments: list[str]) -> None:
-    """Raises UsageError for a repeated option that takes one value: click would use the last value."""
-    given: list[click.Parameter] = context.command.make_parser(context).parse_args(list(arguments))[2]
-    if any(parameter.is_eager for parameter in given):
-        return  # --help takes precedence
-    for parameter in given:
-        is_single = isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
-        if is_single and given.count(parameter) > 1:
-            name = "/".join(parameter.opts)
-            raise click.UsageError(f"{name} is given {given.count(parameter)} times: give it once", context)
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:

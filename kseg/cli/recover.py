@@ -22,7 +22,7 @@ from kseg.errors import RequestError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.options.declaration import given_in, refuse
+from kseg.options.declaration import given_in, refuse, refuse_if
 from kseg.output.changes import CarvedTable, next_steps, plan_printer, summary_row
 from kseg.output.notices import Notices, Presentation, on_one_line, put_line
 from kseg.output.progress import Progress
@@ -50,12 +50,9 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
     given = given_in(options)
     if options.carves:
         refuse(sorted(given - {"--carve", "--like", "--jobs"}), given, "excludes --carve")
-        if not paths:
-            raise RequestError("Missing argument 'PATH...'.")
-        if change.output is None:
-            raise RequestError("--carve needs --output: an image is only read")
-        if change.links:
-            raise RequestError("--link excludes --carve")
+        refuse_if(not paths, "Missing argument 'PATH...'.")
+        refuse_if(change.output is None, "--carve needs --output: an image is only read")
+        refuse_if(change.links, "--link excludes --carve")
         return
     refuse(("--like",), given, "is for --carve")
     if options.metadata_snapshot or options.new_quorum is not None:
@@ -63,22 +60,16 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
         return
     refuse(("--listener",), given, "is for --new-quorum")
     refuse(("--as-of", "--topics-from"), given, "is for --metadata-snapshot and --new-quorum")
-    if options.new_cluster and options.topic_id:
-        raise RequestError("--for-cluster excludes --topic-id")
-    if options.name is not None and not is_topic(options.name):
-        raise RequestError(f"--as {options.name!r}: not a topic name")
+    refuse_if(options.new_cluster and options.topic_id, "--for-cluster excludes --topic-id")
+    refuse_if(options.name is not None and not is_topic(options.name), f"--as {options.name!r}: not a topic name")
     if options.from_remote is None:
         _check_local(paths, change, options)
         return
     refuse((*_IMPLY_SALVAGE, "--full", "--rebuild-epochs", "--undelete"), given, "excludes --from-remote")
-    if not change.output and not change.is_dry:
-        raise RequestError("--from-remote needs --output")
-    if change.keeping != Keeping():
-        raise RequestError("--from-remote removes nothing: no --quarantine, no --no-quarantine")
-    if change.links:
-        raise RequestError("--link excludes --from-remote")
-    if len(paths) > 1:
-        raise RequestError("--from-remote takes one log directory")
+    refuse_if(not change.output and not change.is_dry, "--from-remote needs --output")
+    refuse_if(change.keeping != Keeping(), "--from-remote removes nothing: no --quarantine, no --no-quarantine")
+    refuse_if(change.links, "--link excludes --from-remote")
+    refuse_if(len(paths) > 1, "--from-remote takes one log directory")
 
 
 def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions, given: set[str]) -> None:
@@ -86,26 +77,26 @@ def _check_metadata(paths: tuple[str, ...], change: ChangeOptions, options: Reco
     if options.metadata_snapshot:
         kind, more = "--metadata-snapshot", {"--server-properties"}
     refuse(sorted(given - {kind, "--topics-from", "--as-of"} - more), given, f"excludes {kind}")
-    if not paths and (options.metadata_snapshot or not options.topics_from):
-        raise RequestError("Missing argument 'PATH...'.")
+    refuse_if(not paths and (options.metadata_snapshot or not options.topics_from), "Missing argument 'PATH...'.")
     if options.metadata_snapshot:
         return
-    if options.listener is None or change.output is None:
-        raise RequestError("--new-quorum needs --listener and --output")
-    if len(paths) > 1 or change.links:
-        raise RequestError("--new-quorum takes one log directory, and no --link")
+    refuse_if(options.listener is None or change.output is None, "--new-quorum needs --listener and --output")
+    refuse_if(len(paths) > 1 or change.links, "--new-quorum takes one log directory, and no --link")
 
 
 def _check_local(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions) -> None:
     given = given_in(options)
     refuse(("--private-key",), given, "is for --from-remote")
-    if not paths:
-        raise RequestError("Missing argument 'PATH...'.")
-    if options.name is not None and change.output is None:
-        raise RequestError("--as needs --output: a log directory has each partition once")
+    refuse_if(not paths, "Missing argument 'PATH...'.")
+    refuse_if(
+        options.name is not None and change.output is None,
+        "--as needs --output: a log directory has each partition once",
+    )
     moves = given & {"--undelete", "--as", "--for-cluster"}
-    if options.from_replica and (moves or options.resets_epochs):
-        raise RequestError("--from-replica excludes --undelete, --as, --for-cluster and --reset-epochs")
+    refuse_if(
+        options.from_replica and (moves or options.resets_epochs),
+        "--from-replica excludes --undelete, --as, --for-cluster and --reset-epochs",
+    )
     if not moves:
         refuse(("--reset-epochs",), given, "is for --from-remote, --undelete, --as and --for-cluster")
 
@@ -190,7 +181,19 @@ class RebuildPrinter:
             totals.names.add(directory)
             totals.actions[CREATE] += 1
             self._has_changed |= not outcome.was_done and not self._is_dry
-            self._put(outcome, directory)
+            made = "would be created" if self._is_dry else "exists already" if outcome.was_done else "created"
+            text = f"{directory}: {made}: offsets {outcome.log_start} to {built.end - 1}"
+            if not self._is_dry:
+                text += f", {plural(built.segments, 'segment', 'segments')}, {built.size} bytes"
+            row = {
+                "type": "rebuilt", "directory": name_value(directory), "topicId": outcome.topic_id,
+                "logStartOffset": outcome.log_start, "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch,
+                "segments": built.segments, "newBytes": built.size, "wasThere": outcome.was_done,
+            }  # fmt: skip
+            if self._is_json:
+                self._sink.put_row(row)
+            else:
+                self._sink.put(on_one_line(text))
         elif not self._is_json:
             self._notices.warning(f"{directory}: not created: remote storage has no live segment of it")
         self.left_out(found.left_out, directory)
@@ -203,21 +206,6 @@ class RebuildPrinter:
             self._notices.warning(f"{directory}: {offsets} are missing: no segment holds them")
         for text in built.damage:
             self._notices.warning(f"{directory}: {text}")
-
-    def _put(self, outcome: "RebuiltPartition", directory: str) -> None:
-        built = outcome.rebuilt
-        if self._is_json:
-            self._sink.put_row({
-                "type": "rebuilt", "directory": name_value(directory), "topicId": outcome.topic_id,
-                "logStartOffset": outcome.log_start, "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch,
-                "segments": built.segments, "newBytes": built.size, "wasThere": outcome.was_done,
-            })  # fmt: skip
-            return
-        made = "would be created" if self._is_dry else "exists already" if outcome.was_done else "created"
-        text = f"{directory}: {made}: offsets {outcome.log_start} to {built.end - 1}"
-        if not self._is_dry:
-            text += f", {plural(built.segments, 'segment', 'segments')}, {built.size} bytes"
-        self._sink.put(on_one_line(text))
 
     def left_out(self, found: "Sequence[UnusedSegment]", directory: str = "") -> None:
         """Prints segments that are not used. ``directory``: of the rebuilt partition, "" for none."""

@@ -114,6 +114,12 @@ def refuse(names: Iterable[str], given: Collection[str], reason: str) -> None:
             raise RequestError(f"{name} {reason}")
 
 
+def refuse_if(is_wrong: object, text: str) -> None:
+    """Raises RequestError with the text if something is wrong."""
+    if is_wrong:
+        raise RequestError(text)
+
+
 def filled(kind: type[T], given: Mapping[str, Any], **others: Any) -> T:
     """Returns an object with the options ``given`` by their names in Python; None stands for the default. ``others``:
     values of fields. Raises RequestError for a value that an option does not take.

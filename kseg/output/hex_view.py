@@ -19,20 +19,7 @@ from kseg.formats.compression import KAFKA_0_7, DecompressionError, codec_name, 
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records
 from kseg.formats.rows import BytesFrom, BytesLike, Scratch, Sliceable, UndecodableError
-from kseg.kernel.layout.headers import (
-    CODEC,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    LEGACY_FLAGS,
-    MAGIC_V2,
-    V0_FIELDS,
-    V07_FIELDS,
-    V07_MAGIC,
-    V07_SIZE_BYTES,
-    V1_FIELDS,
-    V2_ATTRIBUTES,
-    V2_FIELDS,
-)
+from kseg.kernel.layout import headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_NESTING, WINDOW_BYTES
 from kseg.output.notices import on_one_line
@@ -311,13 +298,13 @@ class HexPrinter(Printer):
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
         is_07 = self._is_07
         read = show_header(lines, data, position, size, is_07, size)
-        if (is_07 and read < v07.MIN_BYTES) or (not is_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
+        if (is_07 and read < v07.MIN_BYTES) or (not is_07 and data[headers.ENTRY_MAGIC] >= headers.MAGIC_V2):
             _show_unknown(lines, data, position, read)
             return
         if is_07:
             codec, name, value = v07.parse_header(data).codec, "payload", (read, size)
         else:
-            codec, name = data[LEGACY_FLAGS] & CODEC, "value"
+            codec, name = data[headers.LEGACY_FLAGS] & headers.CODEC, "value"
             found = show_key(lines, data, read, size, position)
             if found is None:
                 return
@@ -332,7 +319,7 @@ class HexPrinter(Printer):
             self._lines.note(f"more than {MAX_NESTING} compressed messages inside each other", "red")
             return
         try:
-            magic = KAFKA_0_7 if is_07 else data[ENTRY_MAGIC]
+            magic = KAFKA_0_7 if is_07 else data[headers.ENTRY_MAGIC]
             payload = memoryview(decompress(codec, data[start:stop], magic, self._bytes_left))
         except DecompressionError as error:
             self._lines.note(f"cannot be decompressed: {error}", "red")
@@ -343,7 +330,7 @@ class HexPrinter(Printer):
     def _entries(self, lines: HexLines, payload: memoryview, depth: int) -> None:
         """Prints the messages inside a compressed one."""
         lines.note(f"decompressed: {len(payload)} bytes", "green")
-        at, overhead = 0, V07_SIZE_BYTES if self._is_07 else ENTRY_OVERHEAD
+        at, overhead = 0, headers.V07_SIZE_BYTES if self._is_07 else headers.ENTRY_OVERHEAD
         least = v07.MIN_BYTES if self._is_07 else message_set.MIN_BYTES
         while at < len(payload):
             left = len(payload) - at
@@ -487,7 +474,7 @@ def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
         walk.lines.rows(walk.position, walk.data, walk.at, walk.end, REST_BYTES)
 
 
-MAGIC_END = ENTRY_MAGIC + 1
+MAGIC_END = headers.ENTRY_MAGIC + 1
 """The end of the fields that all formats since 0.8 share."""
 _UNSET = {"producerId", "producerEpoch", "baseSequence"}
 _TIMES = {"baseTimestamp", "maxTimestamp", "timestamp"}
@@ -495,13 +482,13 @@ _TIMES = {"baseTimestamp", "maxTimestamp", "timestamp"}
 
 def fields_of(head: bytes, is_07: bool) -> Sequence[tuple[str, str]]:
     """Returns names and types of the header's fields, by its magic; for an unknown magic the fields before it."""
-    at = V07_MAGIC if is_07 else ENTRY_MAGIC
+    at = headers.V07_MAGIC if is_07 else headers.ENTRY_MAGIC
     magic = head[at] if len(head) > at else -1
     if is_07:
-        return V07_FIELDS[magic] if magic in (0, 1) else V07_FIELDS[0][:2]
+        return headers.V07_FIELDS[magic] if magic in (0, 1) else headers.V07_FIELDS[0][:2]
     if magic in (0, 1):
-        return V0_FIELDS if magic == 0 else V1_FIELDS
-    return V2_FIELDS if magic == MAGIC_V2 else V2_FIELDS[:4]
+        return headers.V0_FIELDS if magic == 0 else headers.V1_FIELDS
+    return headers.V2_FIELDS if magic == headers.MAGIC_V2 else headers.V2_FIELDS[:4]
 
 
 def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_07: bool, max_bytes: int) -> int:
@@ -523,11 +510,11 @@ def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_0
         value, color = _meaning(name, number, seen, position, is_07)
         if name == "crc":
             # The range of bytes that it covers, by the length field.
-            start, stop = ENTRY_MAGIC, ENTRY_OVERHEAD
+            start, stop = headers.ENTRY_MAGIC, headers.ENTRY_OVERHEAD
             if is_07:
-                start, stop = v07.MIN_BYTES + (seen["magic"] != 0), V07_SIZE_BYTES
+                start, stop = v07.MIN_BYTES + (seen["magic"] != 0), headers.V07_SIZE_BYTES
             elif "batchLength" in seen:
-                start = V2_ATTRIBUTES
+                start = headers.V2_ATTRIBUTES
             stop += seen["batchLength" if "batchLength" in seen else "size"]
             value, color = f"{number}: not checked, the length exceeds these bytes", "yellow"
             if start <= stop <= min(size, start + max_bytes):
@@ -543,7 +530,7 @@ def show_header(lines: HexLines, data: Sliceable, position: int, size: int, is_0
 def _meaning(name: str, number: int, seen: dict[str, int], position: int, is_07: bool) -> tuple[str, str | None]:
     """Returns the value as text, and its color."""
     if name in ("batchLength", "size"):
-        end = position + number + (V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD)
+        end = position + number + (headers.V07_SIZE_BYTES if is_07 else headers.ENTRY_OVERHEAD)
         return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: invalid", "red")
     if name == "magic" and number not in ((0, 1) if is_07 else (0, 1, 2)):
         return f"{number}: names no format", "red"

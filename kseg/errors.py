@@ -169,6 +169,12 @@ class StoppedHalfwayError(KsegError):
     exit_status = 4
 
 
+def refuse_if(is_wrong: object, text: str) -> None:
+    """Raises RequestError with the text if something is wrong."""
+    if is_wrong:
+        raise RequestError(text)
+
+
 @contextmanager
 def errors_at(
     place: str, kind: type[KsegError] = PathError, then: str = "", of: type[Exception] = OSError

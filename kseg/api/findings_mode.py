@@ -107,25 +107,23 @@ def rows(works: Iterable[Work], request: ScanRequest, _report: ReportDamage) -> 
     settings = _settings(request)
     buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server)
     for work in works:
-        found = work if isinstance(work, FoundFindings) else _judged(work, settings, buffers)
+        found = work
+        if not isinstance(found, FoundFindings):
+            judged: list[Finding] = []
+            report = Report(judged.append)
+            if isinstance(found, str):
+                judge_file(found, settings, report)
+            elif failure := judge_task(found, settings, report, buffers).failure:
+                report.failures.append(failure)
+            if report.failures:
+                raise KsegError(report.failures[0])
+            found = FoundFindings(tuple(judged), tuple(report.unshown()))
         for finding in repairs.with_repairs(found.findings):
             yield from _row(finding, 1, request)
         for file, code, count in found.omitted:
             yield from _row(
                 Finding(code, severity_of(code), file, None, None, None, f"{count} more of {code}"), count, request
             )
-
-
-def _judged(work: Task | str, settings: CheckSettings, buffers: Buffers) -> FoundFindings:
-    found: list[Finding] = []
-    report = Report(found.append)
-    if isinstance(work, str):
-        judge_file(work, settings, report)
-    elif failure := judge_task(work, settings, report, buffers).failure:
-        report.failures.append(failure)
-    if report.failures:
-        raise KsegError(report.failures[0])
-    return FoundFindings(tuple(found), tuple(report.unshown()))
 
 
 def _place_of(path: str) -> tuple[str | None, int | None]:

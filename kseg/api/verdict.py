@@ -7,7 +7,7 @@ from typing import NamedTuple, Unpack
 
 from kseg.api.archives import readable
 from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, paths_of
-from kseg.errors import PathError, RequestError
+from kseg.errors import PathError, refuse_if
 from kseg.findings.table import KINDS
 from kseg.options.declaration import filled
 from kseg.output.html_table import html_table
@@ -108,15 +108,13 @@ def verify(
     other = None if against is None else os.fspath(against)
     options = filled(VerifyOptions, given, paths=paths_of(path), against=other, private_keys=())
     for code in options.ignored:
-        if code not in KINDS:
-            raise RequestError(f"ignore: no finding has the code {code!r}")
+        refuse_if(code not in KINDS, f"ignore: no finding has the code {code!r}")
     found = _Findings()
     with (
         readable(options.paths, omits_batches=options.needs_only_headers) as paths,
         readable(() if other is None else (other,)) as others,
     ):
-        if len(others) > 1:
-            raise RequestError(f"against={other!r}: matches {len(others)} paths")
+        refuse_if(len(others) > 1, f"against={other!r}: matches {len(others)} paths")
         against = others[0] if others else None
         remote = RemoteChoice(keys_of(reading["private_keys"]), log_directories=paths)
         # A program with threads must not fork: this process checks all partitions.

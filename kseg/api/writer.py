@@ -13,7 +13,7 @@ from kseg.changes.new_directories import check_local, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.planner import check_output
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
-from kseg.errors import RequestError, errors_at
+from kseg.errors import RequestError, errors_at, refuse_if
 from kseg.export import pa
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
 from kseg.formats.compressing import Codec
@@ -44,8 +44,7 @@ class _NewPartitions:
         self._is_open = False
 
     def __enter__(self) -> Self:
-        if self._writers is not None:
-            raise RequestError(f"{self._name}: a writer writes once")
+        refuse_if(self._writers is not None, f"{self._name}: a writer writes once")
         self._block = self._writing()
         self._block.__enter__()
         return self
@@ -302,8 +301,7 @@ def writer(path: Path, *, first_offset: int = 0, **settings: Unpack[WriterSettin
     output, name = os.path.split(os.path.abspath(text))
     if parse_partition_name(name) is None:
         raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
-    make = _maker(settings, first_offset)
-    return Writer(output, name, make, is_one=True)
+    return Writer(output, name, _maker(settings, first_offset), is_one=True)
 
 
 @checked

@@ -18,11 +18,11 @@ from kseg.changes.plan import CREATE
 from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
-from kseg.errors import RequestError
+from kseg.errors import RequestError, refuse_if
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.options.declaration import given_in, refuse, refuse_if
+from kseg.options.declaration import given_in, refuse
 from kseg.output.changes import CarvedTable, next_steps, plan_printer, summary_row
 from kseg.output.notices import Notices, Presentation, on_one_line, put_line
 from kseg.output.progress import Progress

@@ -15,7 +15,7 @@ from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, line_width, widths_of
+from kseg.output.terminal import Column, Columns, Paint, line_width
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
 from kseg.stores import trees
@@ -142,7 +142,7 @@ class _Table(NamedTuple):
         rows = [dict(zip(titles, map(on_one_line, row), strict=True)) for row in self.rows(image, options)]
         if not rows:
             return
-        lines = Columns(shown, widths_of(shown, rows), line_width(sink, _PIPE_WIDTH))
+        lines = Columns(shown, rows, line_width(sink, _PIPE_WIDTH))
         paint = Paint(options.color, sink.is_terminal)
         sink.put("")
         sink.put(paint(caption, bold=True))

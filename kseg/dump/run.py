@@ -268,11 +268,14 @@ class Dump:
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:
-            from kseg.output.side_files import SideJsonPrinter, SideStyle, SideTextPrinter
+            from kseg.output.side_files import SideJsonPrinter, SideTextPrinter
 
             of, make = self.options, SideJsonPrinter if self.options.form == JSON else SideTextPrinter
-            style = SideStyle(of.verify_index_only, of.index_sanity_check, of.max_message_size, self.sink.is_terminal)
-            self._side = make(self.sink, style, self.scratch, self.notices.warning)
+            self._side = make(
+                self.sink, self.scratch, self.notices.warning, verify_only=of.verify_index_only,
+                sanity_check=of.index_sanity_check, max_message_bytes=of.max_message_size,
+                escape=self.sink.is_terminal,
+            )  # fmt: skip
         errors = self._side.errors
         self._side.dump(file)
         if self.options.stop_on_damage and self._side.errors > errors:

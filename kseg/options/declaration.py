@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
-from kseg.errors import RequestError, errors_at
+from kseg.errors import RequestError, errors_at, refuse_if
 
 INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT = (
     "Input", "Contents", "Rules", "Changes", "Resources", "Output",
@@ -110,14 +110,7 @@ def given_in(found: Any) -> set[str]:
 def refuse(names: Iterable[str], given: Collection[str], reason: str) -> None:
     """Raises RequestError for the first of the names that is given."""
     for name in names:
-        if name in given:
-            raise RequestError(f"{name} {reason}")
-
-
-def refuse_if(is_wrong: object, text: str) -> None:
-    """Raises RequestError with the text if something is wrong."""
-    if is_wrong:
-        raise RequestError(text)
+        refuse_if(name in given, f"{name} {reason}")
 
 
 def filled(kind: type[T], given: Mapping[str, Any], **others: Any) -> T:

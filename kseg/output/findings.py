@@ -151,10 +151,23 @@ class TextFindings(FindingsPrinter):
         return self._shows_all_partitions or has_problems
 
     def _draw(self) -> None:
-        """Draws the findings of a file. They are taken first, so that an interrupt does not draw them twice."""
+        """Draws the findings of a file: each with its place, below that its message. They are taken first, so that an
+        interrupt does not draw them twice.
+        """
         found, self._of_file = self._of_file, []
         if found:
-            self.put(findings_tree(found[0].file, found, self._paint))
+            from rich.console import Group
+            from rich.text import Text
+            from rich.tree import Tree
+
+            tree = Tree("")
+            for finding in found:
+                severity = (finding.severity, f"bold {COLORS[finding.severity]}")
+                head = Text.assemble(severity, f" {finding.code}{_place(finding)}")
+                tree.add(Group(head, Text(finding_text(finding))))
+            _, _, branches = drawn(tree, self._paint.is_on).partition("\n")
+            # The path of the file is one line, however long it is.
+            self.put(f"{self._paint(on_one_line(found[0].file), bold=True)}\n{branches}")
             self.put("".join(dict.fromkeys(map(_abort_lines, found))))
 
     def compared(self, comparison: Comparison) -> None:
@@ -217,24 +230,6 @@ def _abort_lines(finding: Finding) -> str:
 
 def _some(codes: list[str]) -> str:
     return ", ".join(codes) if len(codes) <= CODES_NAMED + 1 else f"{', '.join(codes[:CODES_NAMED])} and more"
-
-
-def findings_tree(file: str, findings: Iterable[Finding], paint: Paint) -> str:
-    """Returns the tree as text: below the file each finding with its place, and below that its message.
-
-    The path of the file is one line, however long it is.
-    """
-    from rich.console import Group
-    from rich.text import Text
-    from rich.tree import Tree
-
-    tree = Tree("")
-    for finding in findings:
-        severity = (finding.severity, f"bold {COLORS[finding.severity]}")
-        head = Text.assemble(severity, f" {finding.code}{_place(finding)}")
-        tree.add(Group(head, Text(finding_text(finding))))
-    _, _, branches = drawn(tree, paint.is_on).partition("\n")
-    return f"{paint(on_one_line(file), bold=True)}\n{branches}"
 
 
 def _place(finding: Finding) -> str:

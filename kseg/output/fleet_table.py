@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.output.notices import on_one_line
-from kseg.output.terminal import Column, Columns, Paint, widths_of
+from kseg.output.terminal import Column, Columns, Paint
 from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
@@ -35,7 +35,7 @@ def fleet_table(
     last = _cells(rows[0] | {name: sum(row.get(name, 0) for row in rows) for name in _SUMMED})
     last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
     last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
-    columns = Columns(chosen, widths_of(chosen, [*shown, last]), width)
+    columns = Columns(chosen, [*shown, last], width)
     lines = [columns.heading(paint), *(columns.line(each, paint) for each in shown)]
     if unlisted := len(rows) - len(shown):
         rest = plural(unlisted, "partition has", "partitions have")

@@ -111,7 +111,7 @@ class HexLines:
             text = shown[at // FIELD_BYTES] if at // FIELD_BYTES < len(shown) else ""
             place = self._place(position + at) if part or at == 0 else " " * 10
             name_shown = self.paint(f"{label if at == 0 else '':<{_NAME_WIDTH}}", "cyan")
-            self.put(f"{place}  {in_groups(part):<17}  {name_shown} {self.paint(text, color)}".rstrip())
+            self.put(f"{place}  {part.hex(' ', -4):<17}  {name_shown} {self.paint(text, color)}".rstrip())
 
     def content(self, position: int, data: BytesLike, name: str, is_record: bool = True) -> None:
         """Writes a key, value or header: on one line if it is short, otherwise a preview and rows of bytes."""
@@ -152,17 +152,12 @@ class HexLines:
                 left -= ROW_BYTES
                 continue
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-            self.put(f"{self._place(position + start)}  {in_groups(row):<35}  {text}".rstrip())
+            self.put(f"{self._place(position + start)}  {row.hex(' ', -4):<35}  {text}".rstrip())
             start += ROW_BYTES
             left -= ROW_BYTES
 
     def _place(self, position: int) -> str:
         return self.paint(f"{self.sign}{position}".rjust(10), "bright_black")
-
-
-def in_groups(data: bytes) -> str:
-    """Returns bytes in hex, in groups of four."""
-    return data.hex(" ", -4)
 
 
 def preview(data: BytesLike) -> str:

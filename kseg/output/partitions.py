@@ -138,7 +138,11 @@ class RetentionPrinter:
         """Prints nothing: the command itself reports the amounts."""
 
     def _segment(self, partition: dict[str, Any], row: dict[str, Any]) -> None:
-        verdict, color = _verdict(row)
+        verdict, color = "stays", "green"
+        if row["rule"]:
+            verdict, color = f"goes: {_RULES[row['rule']]}", "red"
+        elif not row["held"] and row["goesAt"] is not None:
+            verdict, color = f"stays until {shown_time(row['goesAt'])}", "yellow" if row["isFuture"] else "green"
         self._sink.put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(verdict, color)}")
         for line in _reasons(partition, row):
             self._wrapped(line, " " * 6, " " * 8)
@@ -165,15 +169,6 @@ def _limit(value: int, source: str, shown: Callable[[int], str]) -> str:
     if source == "unknown":
         return "unknown (a broker may have a setting of its own): assumed to be unlimited"
     return f"{shown(value) if value >= 0 else 'unlimited'} ({_SOURCES[source]})"
-
-
-def _verdict(row: dict[str, Any]) -> tuple[str, str]:
-    """Returns the decision for a segment, and its color."""
-    if row["rule"]:
-        return f"goes: {_RULES[row['rule']]}", "red"
-    if not row["held"] and row["goesAt"] is not None:
-        return f"stays until {shown_time(row['goesAt'])}", "yellow" if row["isFuture"] else "green"
-    return "stays", "green"
 
 
 def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:

@@ -14,7 +14,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -50,34 +49,26 @@ _MISMATCH_KEYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SideStyle:
-    """``verify_only``: check indexes, print no entries; ``sanity_check``: only the checks of TimeIndex and OffsetIndex.
-
-    ``max_message_bytes``: largest size of a batch at an index entry's position; ``escape``: escape control characters.
-    """
-
-    verify_only: bool = False
-    sanity_check: bool = False
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    escape: bool = False
-
-
 class SideJsonPrinter:
     """Prints side files as JSON Lines; base of the text form. Call `dump` for each file, then `report` for
     kafka-dump-log's report at the end.
 
     ``warn`` receives lines for standard error. ``errors`` counts damage, and entries that mislead readers.
     ``shows_unused``: an index of zeros only has one entry, as in kafka-dump-log.
+
+    ``verify_only``: check indexes, print no entries; ``sanity_check``: only the checks of TimeIndex and OffsetIndex.
+    ``max_message_bytes``: largest size of a batch at an index entry's position; ``escape``: escape control characters.
     """
 
     shows_unused = False
 
-    def __init__(self, sink: Sink, style: SideStyle, scratch: Scratch, warn: Callable[[str], None]) -> None:
-        self.sink = sink
-        self.style = style
-        self.scratch = scratch
-        self.warn = warn
+    def __init__(
+        self, sink: Sink, scratch: Scratch, warn: Callable[[str], None], *, verify_only: bool = False,
+        sanity_check: bool = False, max_message_bytes: int = MAX_MESSAGE_BYTES, escape: bool = False,
+    ) -> None:  # fmt: skip
+        self.sink, self.scratch, self.warn = sink, scratch, warn
+        self.verify_only, self.sanity_check = verify_only, sanity_check
+        self.max_message_bytes, self.escape = max_message_bytes, escape
         self.errors = 0
 
     def dump(self, file: SideFile) -> None:
@@ -120,7 +111,7 @@ class SideJsonPrinter:
         self._put_row({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})
 
     def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
-        if not self.style.verify_only:
+        if not self.verify_only:
             self.item(file, entry)
         for mismatch in mismatches:
             size = OffsetIndex.LAYOUT.size
@@ -159,7 +150,7 @@ class SideJsonPrinter:
         is_time = isinstance(index, TimeIndex)
         if not is_time and not index.capacity:
             self.empty_index(file)
-        elif self.style.sanity_check:
+        elif self.sanity_check:
             problem = index.sanity_problem()
             self.errors += problem is not None
             self.sanity(file, problem)
@@ -173,7 +164,7 @@ class SideJsonPrinter:
                     offsets = OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
                 checked: Iterator[tuple[IndexEntry, Sequence[Mismatch]]]
                 if isinstance(index, OffsetIndex) and log:
-                    limit = self.style.max_message_bytes
+                    limit = self.max_message_bytes
                     checked = ((each, check_offset_entry(each, log, limit)) for each in index.as_kafka_lists())
                 elif isinstance(index, TimeIndex) and log and offsets is not None:
                     checked = check_time_index(index, offsets, log)
@@ -228,8 +219,8 @@ class SideTextPrinter(SideJsonPrinter):
 
     shows_unused = True
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **style: Any) -> None:
+        super().__init__(*args, **style)
         self._mismatches: dict[str, dict[str, list[Mismatch]]] = {}
         """By code and path."""
         self._counts = Counter[str]()
@@ -254,7 +245,7 @@ class SideTextPrinter(SideJsonPrinter):
     def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
         for mismatch in mismatches:
             self._mismatches.setdefault(mismatch.code, {}).setdefault(file.path, []).append(mismatch)
-        if not self.style.verify_only:
+        if not self.verify_only:
             line = b"offset: %d position: %d\n" if file.kind == INDEX else b"timestamp: %d offset: %d\n"
             self.sink.write(line % entry)
 
@@ -313,7 +304,7 @@ class SideTextPrinter(SideJsonPrinter):
         self._put(" ".join(f"{name}: {value}" for name, value in row.items()))
 
     def _put(self, line: str) -> None:
-        data = printable(line) if self.style.escape else os.fsencode(line)
+        data = printable(line) if self.escape else os.fsencode(line)
         self.sink.write(data + b"\n")
 
     def report(self) -> list[str]:

@@ -13,7 +13,7 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.output.terminal import Column, Columns, Paint, clipped, display_width, widths_of
+from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
@@ -201,7 +201,7 @@ class TablePrinter(Printer):
         rows, self._rows = self._rows, []
         held = [row[0] for row in rows if row[0]]
         if held and not self._columns:
-            self._columns = Columns(COLUMNS, widths_of(COLUMNS, held), self._width - SLACK)
+            self._columns = Columns(COLUMNS, held, self._width - SLACK)
             self.sink.put(self._columns.heading(self._paint))
         for row in rows:
             self._put_row(row)
@@ -377,10 +377,9 @@ class CommittedOffsetsPrinter(Printer):
             return
         rows = list(map(_commit_cells, found))
         used = {"LAG", *(title for cells in rows for title, text in cells.items() if text)}
-        widths = widths_of(COMMIT_COLUMNS, rows)
-        widths["METADATA"] = min(widths["METADATA"], MIN_METADATA_WIDTH)
-        columns = Columns([column for column in COMMIT_COLUMNS if column.title in used], widths, self._width)
-        width = max(columns.width_of("METADATA", self._width), widths["METADATA"])
+        chosen = [column for column in COMMIT_COLUMNS if column.title in used]
+        columns = Columns(chosen, rows, self._width, METADATA=MIN_METADATA_WIDTH)
+        width = columns.width_of("METADATA", self._width)
         yield columns.heading(self._paint)
         for row, shown in zip(found, rows, strict=True):
             shown["METADATA"] = clipped(shown["METADATA"], width)

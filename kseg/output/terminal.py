@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,19 +89,17 @@ class Column:
     color: str | None = None
 
 
-def widths_of(columns: Iterable[Column], rows: Iterable[Mapping[str, str]]) -> dict[str, int]:
-    """Returns the width of each column: that of its title or of its widest cell."""
-    widths = {column.title: display_width(column.title) for column in columns}
-    for row in rows:
-        for title, width in widths.items():
-            widths[title] = max(width, display_width(row.get(title, "-")))
-    return widths
-
-
 class Columns:
-    """The columns that fit into ``width``, each as wide as ``widths`` says."""
+    """The columns that fit into ``width``, each as wide as its title or its widest cell in ``rows``. ``limits``: the
+    largest widths, by title.
+    """
 
-    def __init__(self, columns: Iterable[Column], widths: Mapping[str, int], width: int) -> None:
+    def __init__(self, columns: Sequence[Column], rows: Iterable[Mapping[str, str]], width: int, **limits: int) -> None:
+        widths = {column.title: display_width(column.title) for column in columns}
+        for row in rows:
+            for title, widest in widths.items():
+                widths[title] = max(widest, display_width(row.get(title, "-")))
+        widths |= {title: min(widths[title], limit) for title, limit in limits.items() if title in widths}
         left = list(columns)
         for column in sorted((column for column in left if column.rank), key=lambda column: -column.rank):
             if sum(widths[kept.title] + 1 for kept in left) - 1 > width:
@@ -113,8 +111,9 @@ class Columns:
         return paint(self.line({column.title: column.title for column, _ in self._columns}), bold=True)
 
     def width_of(self, title: str, width: int) -> int:
-        """Returns the width of the column of this title in a line of ``width``, as far as the others allow."""
-        return width - sum(wide + 1 for column, wide in self._columns if column.title != title)
+        """Returns the width that the others leave the column of this title in a line of ``width``, at least its own."""
+        own = sum(wide for column, wide in self._columns if column.title == title)
+        return max(own, width - sum(wide + 1 for column, wide in self._columns if column.title != title))
 
     def line(self, found: Mapping[str, str], paint: Paint | None = None, color: str | None = None) -> str:
         """Returns a line of cells, given by title. ``color`` applies to all of them; None means the color of each

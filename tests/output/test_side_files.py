@@ -13,7 +13,7 @@ import pytest
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.output.side_files import SideJsonPrinter, SideStyle, SideTextPrinter
+from kseg.output.side_files import SideJsonPrinter, SideTextPrinter
 from kseg.sidefiles.kinds import side_file
 from output.feeding import MemorySink
 
@@ -30,7 +30,7 @@ class Dumped:
     def __init__(self, form: type[SideJsonPrinter], *paths: str, **style: Any) -> None:
         sink = MemorySink()
         self.warnings: list[str] = []
-        printer = form(sink, SideStyle(**style), Scratch(), self.warnings.append)
+        printer = form(sink, Scratch(), self.warnings.append, **style)
         for path in paths:
             file = side_file(path)
             assert file is not None

@@ -407,7 +407,7 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
             survey.add(rows)
     except UndecodableError as error:
         raise Refused(Problem(error.problem, str(error))) from error
-    problems = [*batch.passed(), *survey.problems(bool(batch.header.codec))]
+    problems = [*batch.passed(), *survey.found(bool(batch.header.codec))]
     if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
         raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset

@@ -258,7 +258,7 @@ class Message(Batch):
     def _check_records(self) -> list[Problem]:
         survey, found = Survey.of(self)
         self._first_offset, self._count = survey.first_offset, survey.count
-        return found + survey.problems(bool(self.header.codec))
+        return found + survey.found(bool(self.header.codec))
 
     def rows(self) -> Iterator[Rows]:
         self.remarks.clear()
@@ -304,9 +304,7 @@ class Message07(Batch):
                 survey.add(rows)
         except UndecodableError as error:
             return [Problem(error.problem, str(error))]
-        found = [
-            problem for problem in survey.problems(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"
-        ]
+        found = [problem for problem in survey.found(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"]
         return self.passed() + found
 
     def rows(self) -> Iterator[Rows]:
@@ -341,16 +339,18 @@ class Message07(Batch):
             raise fault
 
 
+@dataclass(slots=True)
 class Survey:
-    """The result of one pass over the rows of a v0, v1 or 0.7 message."""
+    """Facts about a batch that only its records give: the first and last offset and the number of the readable ones;
+    those of v0, v1 and 0.7 are collected by `add`. ``problems``: those of the records."""
 
-    def __init__(self) -> None:
-        self.first_offset: int | None = None
-        self.count = 0
-        self.last_offset: int | None = None
-        self.has_null_key = False
-        self._is_rising = True
-        self._wrong_crcs = 0
+    first_offset: int | None = None
+    count: int = 0
+    last_offset: int | None = None
+    has_null_key: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    _is_rising: bool = True
+    _wrong_crcs: int = 0
 
     @classmethod
     def of(cls, batch: Batch) -> tuple[Self, list[Problem]]:
@@ -377,7 +377,8 @@ class Survey:
             last = offset
         self.last_offset = last
 
-    def problems(self, is_compressed: bool) -> list[Problem]:
+    def found(self, is_compressed: bool) -> list[Problem]:
+        """Returns what is wrong with the checksums and the order of the messages added."""
         found = []
         if self._wrong_crcs and is_compressed:
             found.append(Problem("inner-crc-mismatch", f"{self._wrong_crcs} messages inside have a wrong checksum"))

@@ -6,10 +6,11 @@ most 2 % off. Distinct keys and producers are kept as hashes up to a limit, and 
 
 import math
 from collections import Counter, deque
+from types import SimpleNamespace
 from typing import Any
 
 from kseg.formats.compression import KAFKA_0_7, codec_name
-from kseg.formats.json_values import bytes_value
+from kseg.formats.json_values import bytes_value, fields_of
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, sparse_int64s
 from kseg.kernel.state import tally
@@ -119,30 +120,23 @@ class LogSummary:
         ``batchHeaderBytes``: of format v2. The size of a record in ``largestRecords`` is that of its key, value and
         headers. The commonest header keys come first; after many different ones, new ones are only counted.
         """
-        count, forms = self.counters(), self.forms()
+        count, forms = SimpleNamespace(**self.counters()), self.forms()
         keys, values = self.distribution("key_sizes"), self.distribution("value_sizes")
-        shares = [0 if sizes is None else sizes["total"] for sizes in (keys, values)] + [count["header_bytes"]]
+        shares = [0 if sizes is None else sizes["total"] for sizes in (keys, values)] + [count.header_bytes]
         names = sorted(tally.header_keys(self._tally), key=lambda row: (-row[2], -row[3], row[0]))
-        has_time = count["with_timestamp"] > 0
+        has_time = count.with_timestamp > 0
         found = {
-            "files": self.files,
-            "bytes": self.bytes,
-            "batches": count["batches"],
-            "records": count["records"],
-            "controlRecords": count["control_records"],
+            **fields_of(self, "files", "bytes"),
+            **fields_of(count, "batches", "records", "control_records"),
             "forms": forms,
             "batchSize": self.distribution("batch_sizes"),
             "recordsPerBatch": self.distribution("record_counts"),
             "keySize": keys,
             "valueSize": values,
-            "nullKeys": count["null_keys"],
-            "nullValues": count["null_values"],
-            "tombstones": count["tombstones"],
-            "emptyKeys": count["empty_keys"],
-            "emptyValues": count["empty_values"],
+            **fields_of(count, "null_keys", "null_values", "tombstones", "empty_keys", "empty_values"),
             "distinctKeys": _cardinality(self._keys),
-            "headers": count["headers"],
-            "recordsWithHeaders": count["with_headers"],
+            "headers": count.headers,
+            "recordsWithHeaders": count.with_headers,
             "keyBytes": shares[0],
             "valueBytes": shares[1],
             "headerBytes": shares[2],
@@ -152,35 +146,31 @@ class LogSummary:
                 {"key": bytes_value(key), "keySize": size, "count": number, "bytes": total}
                 for key, size, number, total in names[:MAX_HEADER_KEYS]
             ],
-            "distinctHeaderKeys": {"count": len(names), "isExact": not count["other_headers"]},
-            "otherHeaders": count["other_headers"],
-            "otherHeaderBytes": count["other_header_bytes"],
+            "distinctHeaderKeys": {"count": len(names), "isExact": not count.other_headers},
+            **fields_of(count, "other_headers", "other_header_bytes"),
             "largestKeys": self._largest(of_records=False),
             "largestRecords": self._largest(of_records=True),
-            "firstOffset": count["first_offset"] if count["has_offset"] else None,
-            "lastOffset": count["last_offset"] if count["has_offset"] else None,
-            "gaps": count["gaps"],
-            "missingOffsets": count["missing_offsets"],
-            "offsetsNotRising": count["steps_back"],
-            "leastTimestamp": count["least_timestamp"] if has_time else None,
-            "maxTimestamp": count["largest_timestamp"] if has_time else None,
-            "leastBaseTimestamp": count["least_base_timestamp"] if count["with_base_timestamp"] else None,
-            "recordsWithTimestamp": count["with_timestamp"],
+            "firstOffset": count.first_offset if count.has_offset else None,
+            "lastOffset": count.last_offset if count.has_offset else None,
+            **fields_of(count, "gaps", "missing_offsets"),
+            "offsetsNotRising": count.steps_back,
+            "leastTimestamp": count.least_timestamp if has_time else None,
+            "maxTimestamp": count.largest_timestamp if has_time else None,
+            "leastBaseTimestamp": count.least_base_timestamp if count.with_base_timestamp else None,
+            "recordsWithTimestamp": count.with_timestamp,
         }
         rate = records_per_hour(found)
         return found | {
             "recordsPerHour": None if rate is None else round(rate, 1),
-            "logAppendTimeBatches": count["log_append_time"],
+            "logAppendTimeBatches": count.log_append_time,
             "producers": _cardinality(self._producers),
-            "batchesWithProducer": count["with_producer"],
-            "transactionalBatches": count["transactional"],
-            "commits": count["commits"],
-            "aborts": count["aborts"],
-            "controlBatches": count["control"],
-            "headerOnlyBatches": count["header_only"],
-            "deleteHorizonBatches": count["with_delete_horizon"],
-            "damagedRanges": self.damaged_ranges,
-            "damagedBytes": self.damaged_bytes,
+            "batchesWithProducer": count.with_producer,
+            "transactionalBatches": count.transactional,
+            **fields_of(count, "commits", "aborts"),
+            "controlBatches": count.control,
+            "headerOnlyBatches": count.header_only,
+            "deleteHorizonBatches": count.with_delete_horizon,
+            **fields_of(self, "damaged_ranges", "damaged_bytes"),
             "damage": dict(sorted(self.damage.items())),
             "problems": dict(sorted(self.problems.items())),
         }

@@ -27,48 +27,36 @@ from kseg.stores.extent import Extent
 from kseg.stores.source import Source, is_disk_error, unreadable_error
 from kseg.stores.windows import WINDOW_BYTES, Buffers, Windows
 
-# Facts about a batch that only its records give, collected in one walk.
 
-
-@dataclass(slots=True)
-class Inspection:
-    """``problems`` of the records; ``first_offset`` (None if there are none) and ``count`` of the readable ones.
+def inspect(batch: Batch, scratch: Scratch) -> Survey:
+    """Decompresses a batch with a valid checksum and reads all its records in one walk. Never raises for malformed
+    records.
 
     ``last_offset`` is given for a compressed v0 message: its inner offsets are absolute and covered by its checksum.
     """
-
-    problems: list[Problem]
-    first_offset: int | None
-    count: int
-    has_null_key: bool
-    last_offset: int | None = None
-
-
-def inspect(batch: Batch, scratch: Scratch) -> Inspection:
-    """Decompresses a batch with a valid checksum and reads all its records. Never raises for malformed records."""
     batch.scratch = scratch
     if isinstance(batch, RecordBatch):
         return _inspect_v2(batch)
     survey, problems = Survey.of(batch)
-    found = survey.problems(bool(batch.header.codec))
+    found = survey.found(bool(batch.header.codec))
     # All inner offsets of a 0.7 set equal the set's own.
     problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
-    last_offset = None
-    if isinstance(batch, Message) and batch.magic == 0 and batch.header.codec and not problems:
-        last_offset = survey.last_offset
-        if last_offset != batch.last_offset:
-            text = f"its offset is {batch.last_offset}, that of the last message in it {last_offset}"
-            problems.append(Problem("wrong-base-offset", text))
-    return Inspection(problems, survey.first_offset, survey.count, survey.has_null_key, last_offset)
+    if not isinstance(batch, Message) or batch.magic or not batch.header.codec or problems:
+        survey.last_offset = None
+    elif survey.last_offset != batch.last_offset:
+        text = f"its offset is {batch.last_offset}, that of the last message in it {survey.last_offset}"
+        problems.append(Problem("wrong-base-offset", text))
+    survey.problems = problems
+    return survey
 
 
-def _inspect_v2(batch: RecordBatch) -> Inspection:
+def _inspect_v2(batch: RecordBatch) -> Survey:
     header = batch.header
     try:
         max_bytes = batch.scratch.max_batch_bytes
         payload, start = record_batch.open_records(batch.data, header, max_bytes, remarks=batch.remarks)
     except UndecodableError as error:
-        return Inspection([Problem(error.problem, str(error))], None, 0, False)
+        return Survey(problems=[Problem(error.problem, str(error))])
     found, walk = record_batch.survey_records(payload, start, header)
     problems = [Problem(*problem) for problem in found]
     if walk.flags & FLAG_ATTRIBUTES:
@@ -79,7 +67,7 @@ def _inspect_v2(batch: RecordBatch) -> Inspection:
         )
         problems.append(Problem("max-timestamp-mismatch", text))
     problems += batch.passed()
-    return Inspection(problems, header.base_offset, walk.index, bool(walk.flags & FLAG_NULL_KEY))
+    return Survey(header.base_offset, walk.index, None, bool(walk.flags & FLAG_NULL_KEY), problems)
 
 
 T = TypeVar("T")

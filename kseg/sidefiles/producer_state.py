@@ -251,12 +251,9 @@ class ProducerStates:
         """Columns for ABORT markers, allocated by the first replay."""
         self.open_in_snapshot = 0
         """Number of producers found by `differing` whose snapshot entry has an open transaction."""
-        if loaded := {entry.producer_id: entry for entry in entries}:
-            self._load(loaded)
-
-    def _load(self, entries: dict[int, ProducerStateEntry]) -> None:
+        loaded = {entry.producer_id: entry for entry in entries}.values()
         width = kernel.ENTRY_WIDTH
-        for index, entry in enumerate(entries.values()):
+        for index, entry in enumerate(loaded):
             if index == self.state.capacity:
                 self._grow()
                 if self.is_full:
@@ -267,7 +264,7 @@ class ProducerStates:
             row[kernel.TXN_BATCHES] = row[kernel.TXN_FILLED] = 0
             row[kernel.DATA_TIMESTAMP] = entry.timestamp
             self.state.load(row)
-        opened = [(entry.current_txn_first_offset, index) for index, entry in enumerate(entries.values())]
+        opened = [(entry.current_txn_first_offset, index) for index, entry in enumerate(loaded)]
         for first, index in sorted(opened):
             if 0 <= first and index < len(self):
                 self.state.begin_transaction(index)

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import islice, pairwise, starmap
 
 from kseg.changes.plan import Piece, Plan, Removed
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import (
     CHECKPOINT,
     CLEANED,
@@ -46,7 +45,6 @@ from kseg.recovery.broker.segments import (
     Remaining,
     ReplayResult,
     SegmentRemains,
-    first_offset_of,
     lost_behind,
     remaining,
     replay_nothing,
@@ -285,16 +283,13 @@ def _parts(segment: BrokerSegment, outside: int) -> list[tuple[int, int]]:
     end = segment.log_end(is_indexed=False, by_first=False)
     if end.bad_position is not None or end.offset - 1 - segment.base_offset <= LARGEST_DELTA:
         raise _refusal(segment, outside, "and its last offset is not too high")
-    scratch, position = Scratch(), 0
+    position = 0
     parts: list[tuple[int, int]] = []
     for headers in segment.claimed(0):
         for last_offset, size, magic in zip(headers.lasts, headers.sizes, headers.magics, strict=True):
             if not parts or not 0 <= last_offset - parts[-1][0] <= LARGEST_DELTA:
-                data = segment.read(position, 8 if magic >= MAGIC_V2 else size)
-                if magic >= MAGIC_V2:
-                    base = be64(data, 0)
-                else:
-                    base = first_offset_of(data, position, magic, scratch, segment.path)
+                is_v2 = magic >= MAGIC_V2
+                base = be64(segment.read(position, 8), 0) if is_v2 else segment.first_offset_at(position, size, magic)
                 if not 0 <= last_offset - base <= LARGEST_DELTA or base < 0:
                     raise _refusal(segment, outside, f"and the batch at position {position} fits none")
                 parts.append((base, position))

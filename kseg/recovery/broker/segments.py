@@ -4,7 +4,7 @@ intact batches in removed bytes, and damage that stays in the log."""
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -89,22 +89,6 @@ class EpochChanges:
                 epoch, start_offset, _ = self._found[i * indexing.CHANGE_WIDTH : (i + 1) * indexing.CHANGE_WIDTH]
                 if epoch >= 0:
                     self._report(epoch, start_offset)
-
-
-def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, path: str) -> int:
-    """Returns the offset of the first record of a v0 or v1 message in the .log ``path``. Raises BrokerRefusesError if
-    it cannot be decompressed."""
-    try:
-        message = Message(data, position, len(data), magic, True, scratch)
-        for found in message.rows():
-            if found.count:
-                return int(found.rows[layout.ROW_OFFSET])
-    except UndecodableError:
-        pass  # reported below, as a message without records is
-    raise BrokerRefusesError(
-        f"{path}: the message at position {position} cannot be opened, and a broker that looks for its first offset "
-        "does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is intact"
-    )
 
 
 # Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
@@ -376,8 +360,7 @@ class BrokerSegment:
             if row.first_offset >= 0 or row.magic >= MAGIC_V2:
                 yield row.first_offset
                 continue
-            data = self.read(row.position, row.size)
-            yield first_offset_of(data, row.position, row.magic, Scratch(), self.path)
+            yield self.first_offset_at(row.position, row.size, row.magic)
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
         """Finds the end of the log, starting from the last index entry (LogSegment.readNextOffset).
@@ -499,14 +482,33 @@ class BrokerSegment:
         will index. Raises BrokerRefusesError if a broker cannot decompress one."""
         if min(headers.firsts) >= 0:
             return
-        last, scratch = builder.state.last_position, Scratch()
+        last = builder.state.last_position
         for i, position in enumerate(headers.positions):
             if position - last <= builder.state.interval:
                 continue
             last, row = position, headers[i]
             if row.first_offset < 0 and row.magic < MAGIC_V2:
-                first = first_offset_of(self.read(position, row.size), position, row.magic, scratch, self.path)
-                headers[i] = row._replace(first_offset=first)
+                headers[i] = row._replace(first_offset=self.first_offset_at(position, row.size, row.magic))
+
+    def first_offset_at(self, position: int, size: int, magic: int) -> int:
+        """Returns the offset of the first record of a v0 or v1 message. Raises BrokerRefusesError if it cannot be
+        decompressed."""
+        try:
+            message = Message(self.read(position, size), position, size, magic, True, self._scratch)
+            for found in message.rows():
+                if found.count:
+                    return int(found.rows[layout.ROW_OFFSET])
+        except UndecodableError:
+            pass  # reported below, as a message without records is
+        raise BrokerRefusesError(
+            f"{self.path}: the message at position {position} cannot be opened, and a broker that looks for its first "
+            "offset does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is "
+            "intact"
+        )
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch()  # a MiB, which only old formats need
 
     def _check_aborted(self, aborted: list[AbortedTxn], new: int) -> None:
         """Raises BrokerRefusesError if one of the last ``new`` transactions ends no later than the previous one: a

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import starmap
 from typing import NamedTuple
 
 from kseg.changes.journal import TopicPartition
@@ -15,6 +16,7 @@ from kseg.errors import PathError, errors_at
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.kernel.layout.rows import CRC_RIGHT
+from kseg.kernel.state.indexing import EpochState
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.coordinators import Partitions
 from kseg.logdir.server_properties import ServerProperties
@@ -22,7 +24,7 @@ from kseg.logdir.topics import Topics
 from kseg.options import values
 from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, PathKind, Value, option
 from kseg.options.values import BYTES
-from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
+from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.release import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.segment.files import (
@@ -222,14 +224,14 @@ class SegmentSpan:
 def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
     """Reads a segment at a level of `kseg.segment.survey`. Raises PathError."""
     span = SegmentSpan()
-    changes = EpochChanges(lambda epoch, offset: span.epochs.append(EpochEntry(epoch, offset)))
+    before = EpochState()
     with open_survey(path, level, buffers) as survey:
         for item in survey:
             if isinstance(item, HeaderRows):
                 if level >= FULL:
                     span.is_intact &= all(state & CRC_RIGHT for state in item.states)
                 span.next_offset = item[-1].last_offset + 1
-                changes.add(item)
+                span.epochs += starmap(EpochEntry, epoch_changes(item, before))
             elif not isinstance(item, BatchProblem):
                 span.is_intact = False
     return span

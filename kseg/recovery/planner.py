@@ -24,7 +24,7 @@ from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import Outcome, outcome_of, plan_partitions
 from kseg.recovery.broker.producer_state import ProducerStateManager
-from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult, replay_nothing
+from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
 from kseg.recovery.options import (
     EPOCHS_KEPT,
     EPOCHS_REBUILT,
@@ -717,8 +717,6 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     manager.end_offset = manager.snapshot_offset = base
 
     def each(headers: HeaderRows, segment: BrokerSegment) -> ReplayResult:
-        if not era.has_producers:
-            return replay_nothing(headers)
         manager.end_offset = headers[-1].last_offset + 1
         return manager.replay(headers, segment.read)
 

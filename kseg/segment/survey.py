@@ -150,9 +150,6 @@ class HeaderRows:
         """The position after the last batch."""
         return self[-1].end
 
-    def first(self, count: int) -> "HeaderRows":
-        return HeaderRows(self.rows, count)
-
     def shift(self, by: int) -> None:
         """Moves the positions."""
         for at in range(layout.BATCH_POSITION, self.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH):

@@ -271,7 +271,7 @@ def _ranges(
         elif isinstance(item, Damage):
             if held.count:
                 yield start, item.position, held, ""
-                held = held.first(0)
+                held = held.part(0, 0)
             yield item.position, item.end, None, item.code
             start = item.end
     if held.count:

@@ -33,21 +33,21 @@ from kseg.formats.suffixes import (
 )
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
+from kseg.kernel.state.indexing import EpochState
 from kseg.logdir.topics import Interval, interval_of
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
 from kseg.recovery.broker.segments import (
     BrokerSegment,
     Cut,
-    EpochChanges,
     LeaderEpochs,
     LogEnd,
     Loss,
     Remaining,
     ReplayResult,
     SegmentRemains,
+    epoch_changes,
     lost_behind,
     remaining,
-    replay_nothing,
 )
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
@@ -462,7 +462,7 @@ class PartitionLoad:
         files = self.workspace.files
         kept = {name: files[name] for kind in INDEX_SUFFIXES if (name := segment.name(kind)) in files}
         is_part = segment.stem in self._parts
-        each = self._scan(segment)[1] if is_part else replay_nothing
+        each = self._scan(segment)[1] if is_part else lambda headers: ReplayResult(headers.count, [])
         segment.recover(self.interval.size, self.start.era, each)
         files.update(kept)
 
@@ -556,8 +556,6 @@ class PartitionLoad:
         def each(headers: HeaderRows) -> ReplayResult:
             self.remains[segment.base_offset] = remains
             remains.add(headers)
-            if not era.has_producers:
-                return replay_nothing(headers)
             found = manager.replay(headers, segment.read)
             # A broker stops before it records the end of a batch whose marker it cannot read.
             ends = zip(headers.magics, headers.lasts, strict=True)
@@ -671,9 +669,10 @@ class PartitionLoad:
 
     def _learn_epochs(self, segment: BrokerSegment) -> None:
         """Adds the epochs of a segment that is not scanned."""
-        changes = EpochChanges(self.epochs.assign_from_batch)
+        state = EpochState()
         for headers in segment.headers():
-            changes.add(headers)
+            for change in epoch_changes(headers, state):
+                self.epochs.assign_from_batch(*change)
 
     def _drop(self, base: int, reason: str) -> None:
         segment = self.segments.pop(base)

@@ -92,57 +92,31 @@ def read_marker(data: bytes, scratch: Scratch) -> tuple[int, int, int]:
 # whose epoch is the same before and after the read keeps its last batch, even if an epoch in between has no batch.
 
 
-class ReplayedRead:
-    """One read, begun with the producers of ``state``. ``lost``: first offsets of open transactions that an earlier
-    read ended together with another one; it is updated."""
+def end_together(opened: dict[int, int], read: Iterable[HeaderRows], lost: set[int]) -> str:
+    """Returns why a broker dies when it ends the transactions of these batches, "" if it does not.
 
-    def __init__(self, state: ProducerStates, lost: set[int]) -> None:
-        self._before = {entry.producer_id: entry for entry in state.entries()}
-        self._lost = lost
-        self._last = -1
-        self.may_share = bool(lost)
-        """Whether two transactions may begin at one offset, because offsets of transactional batches do not rise."""
-
-    def add(self, headers: HeaderRows) -> None:
-        """Adds batches that were replayed."""
-        for _, attributes, first, _ in produced(headers):
-            if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
-                self.may_share |= first <= self._last
-                self._last = first
-
-    def end_transactions(self, read: Iterable[HeaderRows]) -> str:
-        """Returns why a broker dies when it ends the transactions of these batches, "" if it does not."""
-        opened = {
-            entry.producer_id: entry.current_txn_first_offset
-            for entry in self._before.values()
-            if entry.current_txn_first_offset >= 0
-        }
-        ongoing, ended = set(opened.values()) - self._lost, list[tuple[int, int]]()
-        for headers in read:
-            for producer, attributes, first, count in produced(headers):
-                if attributes & CONTROL:
-                    if count and producer in opened:
-                        ended.append((producer, opened.pop(producer)))
-                elif attributes & TRANSACTIONAL and producer not in opened:
-                    opened[producer] = first
-                    ongoing.add(first)
-        for producer, first in ended:
-            if first not in ongoing:
-                return (
-                    f"producer {producer} ends a transaction that begins at offset {first}, where another one does "
-                    "that has ended"
-                )
-            ongoing.discard(first)
-        self._lost.clear()
-        self._lost.update(first for first in opened.values() if first not in ongoing)
-        return ""
-
-    def keep_batches(self, state: ProducerStates) -> None:
-        """Restores the last batches of producers that the state lost because of an epoch within the read."""
-        for index, entry in enumerate(state.entries()):
-            before = self._before.get(entry.producer_id)
-            if before and before.has_batch and not entry.has_batch and entry.producer_epoch == before.producer_epoch:
-                state.restore_batch(index, before)
+    ``opened``: first offsets of the transactions that were open before, by producer; ``lost``: those of open
+    transactions that an earlier read ended together with another one. Both are updated.
+    """
+    ongoing, ended = set(opened.values()) - lost, list[tuple[int, int]]()
+    for headers in read:
+        for producer, attributes, first, count in produced(headers):
+            if attributes & CONTROL:
+                if count and producer in opened:
+                    ended.append((producer, opened.pop(producer)))
+            elif attributes & TRANSACTIONAL and producer not in opened:
+                opened[producer] = first
+                ongoing.add(first)
+    for producer, first in ended:
+        if first not in ongoing:
+            return (
+                f"producer {producer} ends a transaction that begins at offset {first}, where another one does that "
+                "has ended"
+            )
+        ongoing.discard(first)
+    lost.clear()
+    lost.update(first for first in opened.values() if first not in ongoing)
+    return ""
 
 
 def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
@@ -244,12 +218,14 @@ class ProducerStateManager:
         self.snapshot_offset = max(self.offsets, default=log_start)
 
     def replay(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> ReplayResult:
-        """Replays batches, whatever their checksums and offsets are.
+        """Replays batches, whatever their checksums and offsets are; accepts all in an era without producers.
 
         ``read`` returns bytes of the .log by position and length. Raises UnsupportedError for too many producers.
         """
         rows, count, start = headers.rows, headers.count, 0
         aborted: list[AbortedTxn] = []
+        if not self._era.has_producers:
+            return ReplayResult(count, aborted)
         while True:
             start, events, aborts = self.state.replay(rows, count, start)
             if self.state.is_full:
@@ -408,7 +384,7 @@ class ProducerStateManager:
 
     def _replay_segment(self, segment: BrokerSegment, begin: int, end: int | None, lost: set[int]) -> None:
         """Replays a segment from offset ``begin`` to the position of ``end``, or to the segment's end if that is
-        None. ``lost``: see `ReplayedRead`."""
+        None. ``lost``: see `end_together`."""
         by_first = self._era.searches_by_first_offset
         try:
             stop = segment.position_of(end, by_first) if end is not None else None
@@ -417,15 +393,25 @@ class ProducerStateManager:
                 return
             if stop < start:
                 raise self._refusal(segment, f"its index leads to position {stop} for offset {end}, to {start} before")
-            read = ReplayedRead(self.state, lost)
+            before = {entry.producer_id: entry for entry in self.state.entries()}
+            # Two transactions may begin at one offset if the offsets of transactional batches do not rise.
+            may_share, largest = bool(lost), -1
             for headers in segment.claimed(start, stop):
                 replayed = self.replay(headers, segment.read)
                 if replayed.refusal:
                     raise replayed.error(segment.path, _HINT)
-                read.add(headers)
-            if read.may_share and (why := read.end_transactions(segment.claimed(start, stop))):
+                for _, attributes, first, _ in produced(headers):
+                    if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
+                        may_share, largest = may_share or first <= largest, first
+            firsts = {number: entry.current_txn_first_offset for number, entry in before.items()}
+            opened = {number: first for number, first in firsts.items() if first >= 0}
+            if may_share and (why := end_together(opened, segment.claimed(start, stop), lost)):
                 raise TransactionConflictError(f"{segment.path}: {why}: {_HINT}")
-            read.keep_batches(self.state)
+            for index, entry in enumerate(self.state.entries()):
+                # The state has lost the batch of a producer because of an epoch within the read.
+                old = before.get(entry.producer_id)
+                if old and old.has_batch and not entry.has_batch and entry.producer_epoch == old.producer_epoch:
+                    self.state.restore_batch(index, old)
         except BadFrameError as error:
             raise self._refusal(segment, str(error)) from error
 

@@ -73,22 +73,16 @@ class LeaderEpochs:
             self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
 
-class EpochChanges:
-    """Calls ``report`` with epoch and base offset of each v2 batch whose leader epoch differs from the previous
-    batch's."""
-
-    def __init__(self, report: Callable[[int, int], None]) -> None:
-        self._report = report
-        self._state, self._found = indexing.EpochState(), int64s(_CHANGES_AT_ONCE * indexing.CHANGE_WIDTH)
-
-    def add(self, headers: HeaderRows) -> None:
-        done = 0
-        while done < headers.count:
-            done = indexing.changes(headers.rows, done, headers.count, self._state, self._found)
-            for i in range(self._state.found):
-                epoch, start_offset, _ = self._found[i * indexing.CHANGE_WIDTH : (i + 1) * indexing.CHANGE_WIDTH]
-                if epoch >= 0:
-                    self._report(epoch, start_offset)
+def epoch_changes(headers: HeaderRows, state: indexing.EpochState) -> Iterator[tuple[int, int]]:
+    """Yields epoch and base offset of each v2 batch whose leader epoch differs from the previous batch's. ``state`` is
+    that of the batches before, and updated."""
+    done, found = 0, int64s(_CHANGES_AT_ONCE * indexing.CHANGE_WIDTH)
+    while done < headers.count:
+        done = indexing.changes(headers.rows, done, headers.count, state, found)
+        for at in range(0, state.found * indexing.CHANGE_WIDTH, indexing.CHANGE_WIDTH):
+            epoch, start_offset, _ = found[at : at + indexing.CHANGE_WIDTH]
+            if epoch >= 0:
+                yield epoch, start_offset
 
 
 # Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
@@ -98,6 +92,7 @@ class EpochChanges:
 # v2.
 
 
+@dataclass(slots=True)
 class AcceptedBatches:
     """Iterates over `HeaderRows` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
 
@@ -105,67 +100,63 @@ class AcceptedBatches:
     whose checksum is at another place. ``jobs`` threads read a large file.
     """
 
-    def __init__(
-        self, source: Source, size: int, position: int = 0, max_size: int | None = None, jobs: int = 1
-    ) -> None:
-        self._source = source
-        self._size = size
-        self._max_size = max_size
-        self._max_magic = 127 if max_size is None else 1
-        self._jobs = jobs
-        self.position = position
+    source: Source
+    size: int
+    position: int = 0
+    max_size: int | None = None
+    jobs: int = 1
 
     def __iter__(self) -> Iterator[HeaderRows]:
         for found in self._intact():
             kept = found.count
-            if self._max_size is not None:
+            if self.max_size is not None:
                 # An old broker takes a batch for corrupt that is larger, or of a magic that it does not know.
-                largest, each = self._max_size + ENTRY_OVERHEAD, zip(found.sizes, found.magics, strict=True)
-                wrong = (i for i, (size, magic) in enumerate(each) if size > largest or magic > self._max_magic)
+                largest, each = self.max_size + ENTRY_OVERHEAD, zip(found.sizes, found.magics, strict=True)
+                wrong = (i for i, (size, magic) in enumerate(each) if size > largest or magic > 1)
                 kept = next(wrong, kept)
             if kept:
-                yield found.first(kept)
+                yield found.part(0, kept)
             if kept < found.count:
                 self.position = found[kept].position
                 return
 
     def _intact(self) -> Iterator[HeaderRows]:
         """Yields batches with right checksums, up to the first wrong one."""
-        extent = self._source.extent
-        if is_worth_parts(self._size - self.position, self._jobs):
+        extent = self.source.extent
+        if is_worth_parts(self.size - self.position, self.jobs):
             for reached, some in in_parts(
-                extent, self.position, self._size, self._jobs, lambda: partial(self._part, Buffers())
+                extent, self.position, self.size, self.jobs, lambda: partial(self._part, Buffers())
             ):
                 self.position = reached
                 yield from some
-        while self.position < self._size:
-            windows = Windows(extent, self.position, self._size, walk=False)
+        while self.position < self.size:
+            windows = Windows(extent, self.position, self.size, walk=False)
             yield from _headers_in(windows)
             self.position = windows.position
-            if self.position >= self._size or (found := self._beyond_windows()) is None:
+            if self.position >= self.size or (found := self._beyond_windows()) is None:
                 return
             self.position = found.end
             yield found
 
     def _part(self, buffers: Buffers, start: int, end: int) -> tuple[int, list[HeaderRows]]:
-        windows = Windows(self._source.extent, start, end, walk=False, buffers=buffers)
+        windows = Windows(self.source.extent, start, end, walk=False, buffers=buffers)
         found = list(_headers_in(windows))
         return windows.position, found
 
     def _beyond_windows(self) -> HeaderRows | None:
         """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
         magic, or one that is larger than the largest window."""
-        head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
-        if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > self._max_magic:
+        head = bytes(self.source.buffer[self.position : self.position + HEADER_BYTES])
+        if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > (127 if self.max_size is None else 1):
             return None
         magic, size = head[ENTRY_MAGIC], layout.be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
-        if size > self._size - self.position or (self._max_size is not None and size - ENTRY_OVERHEAD > self._max_size):
+        if size > self.size - self.position or (self.max_size is not None and size - ENTRY_OVERHEAD > self.max_size):
             return None
         if not (size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)):
             return None
-        if not crc_holds(self._source.buffer, self.position, self.position + size, magic >= MAGIC_V2):
+        if not crc_holds(self.source.buffer, self.position, self.position + size, magic >= MAGIC_V2):
             return None
-        return headers_of(self._source.buffer[self.position : self.position + size], [(0, size)], self.position)
+        return headers_of(self.source.buffer[self.position : self.position + size], [(0, size)], self.position)
 
 
 def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
@@ -201,11 +192,6 @@ class ReplayResult(NamedTuple):
         remedy."""
         kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
         return kind(f"{path}: {self.refusal}: {hint}")
-
-
-def replay_nothing(headers: HeaderRows) -> ReplayResult:
-    """Accepts all batches, for logs without producers."""
-    return ReplayResult(headers.count, [])
 
 
 @dataclass(slots=True)
@@ -389,11 +375,11 @@ class BrokerSegment:
         while taken == max_frames:
             for headers in self.headers(position):
                 count = headers.count
-                while count and headers.first(count).end > end:
+                while count and headers.part(0, count).end > end:
                     count -= 1
                 if count:
-                    yield headers.first(count)
-                    position = headers.first(count).end
+                    yield headers.part(0, count)
+                    position = headers.part(0, count).end
                 if count < headers.count:
                     return
             # Ever more frames, so that a run of batches with wrong checksums is not slow.
@@ -445,7 +431,7 @@ class BrokerSegment:
         takes_any = not era.checks_offset_range
         builder = SegmentIndexes(self.base_offset, interval, era.uses_first_offset, era.has_time_index, takes_any)
         aborted: list[AbortedTxn] = []
-        changes = EpochChanges(add_epoch)
+        epochs = indexing.EpochState()
         for headers in self.headers(0, era.max_message_bytes):
             if headers.end > LARGEST_POSITION:
                 raise BrokerRefusesError(
@@ -456,15 +442,15 @@ class BrokerSegment:
             status, taken = layout.DONE, 0
             if replayed.batches:
                 if era.uses_first_offset:
-                    self._open_indexed(headers.first(replayed.batches), builder)
+                    self._open_indexed(headers.part(0, replayed.batches), builder)
                 status, taken = builder.take(headers.rows, replayed.batches)
             if status == indexing.OUTSIDE:
                 found.outside = headers[taken].last_offset
             found.is_refused = status == indexing.NOT_RISING
             if taken:
-                part = headers.first(taken)
-                if era.has_epochs:
-                    changes.add(part)
+                part = headers.part(0, taken)
+                for change in epoch_changes(part, epochs) if era.has_epochs else ():
+                    add_epoch(*change)
                 aborted += replayed.aborted
                 self._check_aborted(aborted, len(replayed.aborted))
                 found.valid_bytes = part.end

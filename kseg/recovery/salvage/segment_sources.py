@@ -39,14 +39,9 @@ from kseg.stores.source import Source, open_source
 # (`transaction_conflicts`).
 
 UNDECODABLE = frozenset(
-    {
-        "undecodable-records",
-        "count-mismatch",
-        "offsets-not-rising",
-        "offset-out-of-range",
-        "inner-crc-mismatch",
-        "cut-message-set",
-    }
+    (
+        "undecodable-records count-mismatch offsets-not-rising offset-out-of-range inner-crc-mismatch cut-message-set"
+    ).split()
 )
 """Problems of records under a right checksum for which a batch is dropped on request."""
 

@@ -29,7 +29,7 @@ from kseg.cleaner.log import (
 )
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
-from kseg.formats.compressing import NONE, Area, build_batch, build_wrapper, compress, target_of
+from kseg.formats.compressing import NONE, build_batch, build_wrapper, compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows, int64s
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
@@ -39,7 +39,7 @@ from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secre
 from kseg.kernel.compact.survivors import Counts, judge_rows
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
-from kseg.kernel.records.building import seal
+from kseg.kernel.records.building import Area, seal
 from kseg.segment.batches import Message
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index

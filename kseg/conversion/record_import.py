@@ -53,13 +53,14 @@ from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, 
 from kseg.export import pa, pc, pq
 from kseg.export.arrow import COLUMNS, by_partition, int64_column, record_columns
 from kseg.export.chunk import OFFSET
-from kseg.formats.compressing import NONE, Area, build_batch, target_of
+from kseg.formats.compressing import NONE, build_batch, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
+from kseg.kernel.records.building import Area
 from kseg.limits import CHUNK_ROWS, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment

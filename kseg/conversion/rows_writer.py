@@ -16,7 +16,7 @@ from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
 from kseg.errors import KsegError, errors_at
 from kseg.export import pa
-from kseg.formats.compressing import MAX_AREA_BYTES, Area, Target, build_batch, build_wrapper
+from kseg.formats.compressing import Target, build_batch, build_wrapper
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG, SNAPSHOT, TRANSACTION_INDEX
@@ -31,6 +31,7 @@ from kseg.kernel.layout.rows import (
     ROW_OFFSET,
     ROW_WIDTH,
 )
+from kseg.kernel.records.building import MAX_AREA_BYTES, Area
 from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA, LogWriter, RollLimits, WrittenSegment, batch_rows
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs

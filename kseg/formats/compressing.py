@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kseg.formats.compression import CODEC_NAMES, GZIP, KAFKA_3160_LZ4_HEADER, LZ4, LZ4_HEADER, SNAPPY, ZSTD
-from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, packed_batch
-from kseg.formats.rows import BytesLike, Rows
-from kseg.kernel.layout.headers import CODEC, MAGIC_V2, V0_FIELDS, struct_of
-from kseg.kernel.records import building as kernel
+from kseg.formats.record_batch import RecordBatchHeader, packed_batch
+from kseg.formats.rows import BytesLike
+from kseg.kernel.layout.headers import CODEC, V0_FIELDS, struct_of
+from kseg.kernel.records.building import MAX_AREA_BYTES
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
@@ -123,10 +123,7 @@ def compress(target: Target, data: BytesLike) -> bytes:
 
 NONE = Target(0, None)
 """No compression."""
-MAX_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
-
 _OFFSET_SIZE_CRC = struct_of(V0_FIELDS[:3])
-_INITIAL_BYTES = 64 << 10
 
 
 def build_batch(header: RecordBatchHeader, area: BytesLike, target: Target) -> bytes:
@@ -155,48 +152,3 @@ def build_wrapper(
     crc = zlib.crc32(value, zlib.crc32(covered))
     size = 4 + len(covered) + len(value)
     return b"".join((_OFFSET_SIZE_CRC.pack(offset, size, crc), covered, value))
-
-
-class Area(kernel.AreaWriter):  # type: ignore[misc]
-    """Collects the records of one batch: `add` appends as many as fit, `take` returns the bytes.
-
-    ``magic`` 2: a record area. 0 or 1: messages; the offsets of v1 messages that will be compressed (``is_relative``)
-    are relative to the first. ``initial_bytes``: buffer size.
-    """
-
-    def __init__(
-        self, magic: int, is_relative: bool = False, attributes: int = 0, initial_bytes: int = _INITIAL_BYTES
-    ) -> None:
-        self.magic = magic
-        self.is_relative = is_relative and magic == 1
-        self.attributes = attributes
-        self._buffer = bytearray(initial_bytes)
-        super().__init__(self._buffer)
-
-    def begin(self, base_offset: int, limit: int = MAX_AREA_BYTES, base_timestamp: int | None = None) -> None:
-        """Starts a batch with that base offset. Beyond ``limit`` bytes only a first record is accepted.
-
-        ``base_timestamp`` is in ms; None for the first record's timestamp.
-        """
-        super().begin(base_offset, limit, base_timestamp)
-
-    def add(self, rows: Rows, first: int, stop: int) -> int:
-        """Appends rows from ``first`` on; returns the row at which it stopped."""
-        while True:
-            if self.magic == MAGIC_V2:
-                first = kernel.add_records(self, rows.payload, rows.rows, rows.headers, first, stop)
-            else:
-                base = self.base_offset if self.is_relative else 0
-                first = kernel.add_messages(
-                    self, rows.payload, rows.rows, first, stop, self.magic, self.attributes, base
-                )
-            if not self.needed or self.needed > MAX_AREA_BYTES:
-                return first
-            wider = bytearray(max(self.needed, 2 * len(self._buffer)))
-            wider[: self.end] = memoryview(self._buffer)[: self.end]
-            self._buffer = wider
-            self.use(wider)
-
-    def take(self) -> bytes:
-        """Returns a copy of the bytes."""
-        return bytes(memoryview(self._buffer)[: self.end])

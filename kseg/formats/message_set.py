@@ -110,7 +110,7 @@ def read_rows(
     """
     if header.codec == 0:
         walk = kernel.MessageWalk(mode=mode)
-        status = walk.read(data, len(data), scratch.rows)
+        status = walk.read(data, scratch.rows)
         if status != DONE:
             raise UndecodableError("undecodable-records", _reason(status))
         yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
@@ -152,7 +152,7 @@ def _open_set(
     walk = kernel.MessageWalk(base, kind, header.timestamp, mode=reading.mode)
     scratch, is_empty = reading.scratch, True
     while True:
-        status = walk.read(payload, len(payload), scratch.rows)
+        status = walk.read(payload, scratch.rows)
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
             walk.misfits, is_empty = 0, False
@@ -214,7 +214,7 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: 
     If the end of the set is missing, its offsets continue ``offset_before``, unless that is None.
     """
     walk = kernel.MessageWalk(mode=mode)
-    status = walk.survey(payload)
+    status = walk.read(payload)
     if offset_before is not None and (status != DONE or walk.count == 0):
         if offset_before == UNKNOWN_OFFSET:
             raise UndecodableError("undecodable-records", "a cut message set has no offsets")

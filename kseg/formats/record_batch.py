@@ -241,7 +241,7 @@ def survey_records(
         return problems, walk
     if header.record_count > header.last_offset_delta + 1:
         problems.append(("count-mismatch", f"{header.record_count} records in {header.last_offset_delta + 1} offsets"))
-    status = walk.check(payload)
+    status = walk.read(payload)
     if status:
         problems.append(("undecodable-records", _where(walk, status)))
     if walk.flags & FLAG_NOT_RISING:

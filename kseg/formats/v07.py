@@ -67,7 +67,7 @@ def _open_set(
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
     walk = kernel.MessageWalk(offset)
     while True:
-        status = walk.read(payload, len(payload), scratch.rows, True)
+        status = walk.read(payload, scratch.rows, True)
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count)
         if status in (DONE, kernel.CUT):

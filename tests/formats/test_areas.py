@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.formats.compressing import NONE, Area, build_batch, build_wrapper, parse_target
+from kseg.formats.compressing import NONE, build_batch, build_wrapper, parse_target
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.message_set import parse_header
 from kseg.formats.message_set import read_rows as read_messages
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows, Scratch, int64s
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
-from kseg.kernel.records import building as kernel
+from kseg.kernel.records.building import Area
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.items import Record
 from segment.reading import items_at
@@ -148,11 +148,9 @@ def test_an_offset_that_a_batch_cannot_reach_is_left() -> None:
 
 def test_buffer_sizes_are_checked() -> None:
     rows = rows_of([Record(0, 0, "CreateTime", None, None)])
-    area = kernel.AreaWriter(bytearray(100))
     for first, stop in ((0, 2), (1, 0), (-1, 1)):
-        with pytest.raises(ValueError):
-            kernel.add_records(area, rows.payload, rows.rows, rows.headers, first, stop)
-        with pytest.raises(ValueError):
-            kernel.add_messages(area, rows.payload, rows.rows, first, stop, 1, 0, 0)
+        for magic in range(3):
+            with pytest.raises(ValueError):
+                Area(magic).add(rows, first, stop)
     with pytest.raises(ValueError):
-        kernel.add_messages(area, rows.payload, rows.rows, 0, 1, 2, 0, 0)
+        Area(3)

@@ -21,15 +21,19 @@ cdef Py_ssize_t put_record(
     const long long* headers, long long time_delta, long long offset_delta, long long size
 ) noexcept nogil
 
-cdef class AreaWriter:
+cdef class Area:
     cdef public long long base_offset, base_timestamp, last_offset, largest_timestamp, limit, needed, count
-    cdef public bint is_base_given
+    cdef public bint is_base_given, is_relative
+    cdef public int magic, attributes
     cdef readonly Py_ssize_t end, capacity
     cdef unsigned char* out
-    cdef object _out
+    cdef unsigned char[::1] _buffer
 
-cdef void begin_area(AreaWriter area, Py_ssize_t end, long long base_offset) noexcept nogil
-cdef Py_ssize_t write_records(
-    AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first,
+cdef void begin_area(Area area, Py_ssize_t end, long long base_offset) noexcept nogil
+cdef Py_ssize_t write_rows(
+    Area area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first,
     Py_ssize_t stop
+) noexcept nogil
+cdef Py_ssize_t put_message(
+    Area area, const unsigned char* p, const long long* rows, Py_ssize_t row, long long offset, long long size
 ) noexcept nogil

@@ -105,38 +105,69 @@ def seal(
     put_header(bytes_out(out), at, end, bytes_in(model), 0, attributes, base_timestamp, max_timestamp, count)
 
 
-# Length of the longest varint before a record.
-MAX_LENGTH_BYTES = cython.declare(cython.longlong, 5)
+MAX_AREA_BYTES = INT32_MAX - V2_HEADER_BYTES
+INITIAL_BYTES = 64 << 10
 
 
-class AreaWriter:
-    """The output buffer for the records of one batch, kept between calls.
+class Area:
+    """Collects the records of one batch: `add` appends as many as fit, `take` returns the bytes.
 
-    `use` sets the buffer, `begin` starts a batch. Offsets are relative to ``base_offset``, timestamps (ms) to
-    ``base_timestamp``, the first record's unless ``is_base_given``. ``end``: bytes written. ``count`` of records
-    written, ``last_offset`` of the last one, their ``largest_timestamp``. Only the first record may exceed ``limit``
-    bytes. ``needed``: size of the buffer that the next record requires, 0 if it is large enough.
+    ``magic`` 2: a record area. 0 or 1: messages with ``attributes``; the offsets of v1 messages that will be compressed
+    (``is_relative``) are relative to the first. ``initial_bytes``: size of the buffer, which grows.
+
+    Offsets are relative to ``base_offset``, timestamps (ms) to ``base_timestamp``, the first record's unless
+    ``is_base_given``. ``end``: bytes written. ``count`` of records written, ``last_offset`` of the last one, their
+    ``largest_timestamp``. ``needed``: size of the buffer that the next record requires, 0 if it is large enough.
     """
 
-    def __init__(self, out):
+    def __init__(self, magic, is_relative=False, attributes=0, initial_bytes=INITIAL_BYTES):
+        if not 0 <= magic <= MAGIC_V2:
+            raise ValueError("no such magic")
+        self.magic, self.attributes = magic, attributes
+        self.is_relative = is_relative and magic == 1
         self.end = 0
-        self.use(out)
-        self.begin(0, 0, None)
+        self.grow(initial_bytes)
+        self.begin(0)
 
-    def use(self, out: BytesOut) -> None:
-        """Sets the buffer, which must contain the bytes written so far. Raises ValueError if it is too short."""
-        if len(out) == 0 or len(out) < self.end:
-            raise ValueError("a buffer is too short")
-        self._out = out
-        self.out, self.capacity = bytes_out(out), len(out)
+    def begin(self, base_offset, limit=MAX_AREA_BYTES, base_timestamp=None) -> None:
+        """Starts a batch with that base offset. Beyond ``limit`` bytes only a first record is accepted.
 
-    def begin(self, base_offset, limit, base_timestamp) -> None:
-        """Starts a batch. ``base_timestamp`` None: the timestamp of the first record."""
+        ``base_timestamp`` is in ms; None for the first record's timestamp.
+        """
         begin_area(self, 0, base_offset)
         self.limit = limit
         self.largest_timestamp = -1
         self.is_base_given = base_timestamp is not None
         self.base_timestamp = -1 if base_timestamp is None else base_timestamp
+
+    def grow(self, size) -> None:
+        """Moves the bytes written so far to a buffer of at least ``size`` bytes."""
+        wider = bytearray(size)
+        wider[: self.end] = self._buffer[: self.end] if self.end else b""
+        self._buffer, self.out, self.capacity = wider, bytes_out(wider), size
+
+    def add(self, found, first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> int:
+        """Appends the rows ``first`` to ``stop`` of `kseg.formats.rows.Rows`.
+
+        Returns the first row that is not written: ``stop``, or a row that exceeds the limit, or the offsets of a batch
+        with this base offset. Raises ValueError if there are no such rows.
+        """
+        payload: BytesIn = found.payload
+        columns: Int64sIn = found.rows
+        headers: Int64sIn = found.headers
+        if not 0 <= first <= stop <= len(columns) // ROW_WIDTH:
+            raise ValueError("no such rows")
+        p, rows, header_rows = bytes_in(payload), int64s_in(columns), int64s_in(headers)
+        while True:
+            with cython.nogil:
+                first = write_rows(self, p, rows, header_rows, first, stop)
+            if self.needed == 0 or self.needed > MAX_AREA_BYTES:
+                return first
+            self.grow(max(self.needed, 2 * self.capacity))
+
+    def take(self) -> bytes:
+        """Returns a copy of the bytes."""
+        return bytes(self._buffer[: self.end])
 
 
 def begin_area(area, end, base_offset):
@@ -148,10 +179,11 @@ def begin_area(area, end, base_offset):
     area.is_base_given = False
 
 
-def write_records(area, p, rows, headers, first, stop):
-    """`add_records` without the GIL."""
+def write_rows(area, p, rows, headers, first, stop):
+    """`Area.add` without the GIL, as far as the buffer suffices."""
     out: cython.pointer[cython.uchar] = area.out
-    o: cython.Py_ssize_t = area.end
+    base: cython.longlong = area.base_offset if area.is_relative or area.magic == MAGIC_V2 else 0
+    fits: cython.bint
     area.needed = 0
     for i in range(first, stop):
         row = i * ROW_WIDTH
@@ -161,17 +193,24 @@ def write_records(area, p, rows, headers, first, stop):
             if not area.is_base_given:
                 area.base_timestamp = timestamp
         time_delta = difference(timestamp, area.base_timestamp)
-        offset_delta = difference(rows[row + ROW_OFFSET], area.base_offset)
-        if offset_delta < 0 or offset_delta > INT32_MAX:
+        offset_delta = difference(rows[row + ROW_OFFSET], base)
+        if area.magic == MAGIC_V2:
+            size = record_size(rows, row, headers, time_delta, offset_delta)
+            whole = size + varint_bytes(size)
+            fits = 0 <= offset_delta <= INT32_MAX
+        else:
+            size = (V1_HEADER_BYTES if area.magic else V0_HEADER_BYTES) + SIZES_BYTES + content_bytes(rows, row)
+            whole = size
+            fits = size - ENTRY_OVERHEAD <= INT32_MAX
+        if not fits or (area.count and area.end + whole > area.limit):
             return i
-        size = record_size(rows, row, headers, time_delta, offset_delta)
-        if area.count and o + size + varint_bytes(size) > area.limit:
+        if whole > area.capacity - area.end:
+            area.needed = area.end + whole
             return i
-        if size + MAX_LENGTH_BYTES > area.capacity - o:
-            area.needed = o + size + MAX_LENGTH_BYTES
-            return i
-        o = put_record(out, o, p, rows, row, headers, time_delta, offset_delta, size)
-        area.end = o
+        if area.magic == MAGIC_V2:
+            area.end = put_record(out, area.end, p, rows, row, headers, time_delta, offset_delta, size)
+        else:
+            area.end = put_message(area, p, rows, row, offset_delta, size)
         area.count += 1
         area.last_offset = rows[row + ROW_OFFSET]
         if timestamp > area.largest_timestamp:
@@ -179,82 +218,21 @@ def write_records(area, p, rows, headers, first, stop):
     return stop
 
 
-def add_records(
-    area: AreaWriter,
-    payload: BytesIn,
-    rows: Int64sIn,
-    headers: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-) -> int:
-    """Appends the rows ``first`` to ``stop`` (ROW_*, positions in ``payload``) as records of a v2 batch.
-
-    Returns the first row that is not written: ``stop``, or a row that exceeds the limit, the buffer, or the offsets of
-    a batch with this base offset. Raises ValueError if there are no such rows.
-    """
-    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
-    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
-    header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
-    if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
-        raise ValueError("no such rows")
-    with cython.nogil:
-        done = write_records(area, p, row, header, first, stop)
-    return done
-
-
-def add_messages(
-    area: AreaWriter,
-    payload: BytesIn,
-    rows: Int64sIn,
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    magic: cython.int,
-    attributes: cython.int,
-    base: cython.longlong,
-) -> int:
-    """`add_records` for messages of magic 0 or 1 with these attributes. ``base`` is subtracted from offsets."""
-    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
-    records: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+def put_message(area, p, rows, row, offset, size):
+    """Writes a message of ``size`` bytes at the end of the area. Returns the position behind it."""
     out: cython.pointer[cython.uchar] = area.out
-    o: cython.Py_ssize_t = area.end
-    if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
-        raise ValueError("no such rows")
-    if magic not in (0, 1):
-        raise ValueError("no such magic")
-    area.needed = 0
-    with cython.nogil:
-        while first < stop:
-            row = first * ROW_WIDTH
-            timestamp = records[row + ROW_TIMESTAMP]
-            if area.count == 0:
-                area.base_timestamp = timestamp
-                area.largest_timestamp = timestamp
-            size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES + content_bytes(records, row)
-            if size - ENTRY_OVERHEAD > INT32_MAX or (area.count and o + size > area.limit):
-                break
-            if size > area.capacity - o:
-                area.needed = o + size
-                break
-            start = o
-            o = put_big(out, o, difference(records[row + ROW_OFFSET], base), 8)
-            o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + 4
-            out[o] = magic
-            out[o + 1] = attributes
-            o += 2
-            if magic:
-                o = put_big(out, o, timestamp, 8)
-            o = put_big(out, o, records[row + ROW_KEY_SIZE], 4)
-            o = put_bytes(out, o, p, records[row + ROW_KEY], records[row + ROW_KEY_SIZE])
-            o = put_big(out, o, records[row + ROW_VALUE_SIZE], 4)
-            o = put_bytes(out, o, p, records[row + ROW_VALUE], records[row + ROW_VALUE_SIZE])
-            put_big(out, start + LEGACY_CRC, crc32(0, out, start + ENTRY_MAGIC, o), 4)
-            area.end = o
-            area.count += 1
-            area.last_offset = records[row + ROW_OFFSET]
-            if timestamp > area.largest_timestamp:
-                area.largest_timestamp = timestamp
-            first += 1
-    return first
+    o: cython.Py_ssize_t = put_big(out, area.end, offset, 8)
+    o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + CRC_BYTES
+    o = put_big(out, o, area.magic, 1)
+    o = put_big(out, o, area.attributes, 1)
+    if area.magic:
+        o = put_big(out, o, rows[row + ROW_TIMESTAMP], 8)
+    o = put_big(out, o, rows[row + ROW_KEY_SIZE], 4)
+    o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
+    o = put_big(out, o, rows[row + ROW_VALUE_SIZE], 4)
+    o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
+    put_big(out, area.end + LEGACY_CRC, crc32(0, out, area.end + ENTRY_MAGIC, o), 4)
+    return o
 
 
 # Writes records as v2 batches of one record each, as Kafka's cleaner and down-conversion do with plain messages.
@@ -285,7 +263,7 @@ def single_batches(
     or if a batch would exceed its length field.
     """
     at: cython.Py_ssize_t = 0
-    area: AreaWriter
+    area: Area
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
     row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
     header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
@@ -295,15 +273,15 @@ def single_batches(
         return 0
     if len(payload) == 0 or len(out) == 0:
         raise ValueError("a buffer is too short")
-    area = AreaWriter(out)
-    area.limit = INT32_MAX
+    area = Area(MAGIC_V2, initial_bytes=1)
+    area.out, area.capacity = bytes_out(out), len(out)
     with cython.nogil:
         for i in range(count):
             if area.capacity - at < V2_HEADER_BYTES:
                 at = -1
                 break
             begin_area(area, at + V2_HEADER_BYTES, row[i * ROW_WIDTH + ROW_OFFSET])
-            if write_records(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > INT32_MAX:
+            if write_rows(area, p, row, header, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > INT32_MAX:
                 at = -1
                 break
             put_single_header(

@@ -43,7 +43,3 @@ cdef int read_frame(
 ) noexcept nogil
 cdef bint read_sizes(const unsigned char* p, Py_ssize_t at, Message* message) noexcept nogil
 cdef int read_fields(MessageWalk walk, const unsigned char* p, bint is_07, Message* message) noexcept nogil
-cdef void add_row(MessageWalk walk, const unsigned char* p, const Message* message, long long* rows) noexcept nogil
-cdef long long check_of(
-    const unsigned char* p, Py_ssize_t crc_at, Py_ssize_t start, Py_ssize_t after, long long kind
-) noexcept nogil

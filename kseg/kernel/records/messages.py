@@ -46,26 +46,20 @@ class MessageWalk:
         self.timestamp = timestamp
         self.mode = mode
 
-    def read(self, payload: BytesIn, end: cython.Py_ssize_t, rows: Int64sOut, is_07: cython.bint = False) -> int:
-        """Walks entries up to ``end``, writing rows. Returns DONE, FULL, COMPRESSED, CUT or a key of REASONS.
+    def read(self, payload: BytesIn, rows: Int64sOut = None, is_07: cython.bint = False) -> int:
+        """Walks entries, writing rows. Returns DONE, FULL, COMPRESSED, CUT or a key of REASONS.
 
-        Raises ValueError if a buffer is too short.
+        Without rows it walks a v0 or v1 set for ``count`` and ``last_offset``, which offsets of v1 depend on. Raises
+        ValueError if a buffer is too short.
         """
-        capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
-        if end > len(payload) or self.position < 0 or capacity < 1:
+        capacity: cython.Py_ssize_t = 0 if rows is None else len(rows) // ROW_WIDTH
+        end: cython.Py_ssize_t = len(payload)
+        if self.position < 0 or (capacity < 1 and rows is not None):
             raise ValueError("a buffer is too short")
         p = bytes_in(payload)
-        out = int64s_out(rows)
+        out: cython.pointer[cython.longlong] = int64s_out(rows) if capacity else cython.NULL
         with cython.nogil:
             status = walk_set(self, p, end, out, capacity, is_07)
-        return status
-
-    def survey(self, payload: BytesIn) -> int:
-        """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``, which offsets of v1 depend on."""
-        end: cython.Py_ssize_t = len(payload)
-        p = bytes_in(payload)
-        with cython.nogil:
-            status = walk_set(self, p, end, cython.NULL, 0, False)
         return status
 
 
@@ -134,12 +128,6 @@ def put_row(message, offset, timestamp, check, rows, number):
     rows[row + ROW_CHECK] = check
 
 
-def check_of(p, crc_at, start, after, kind):
-    """Returns ROW_CHECK of the CRC at ``crc_at``, which covers the bytes from ``start`` up to ``after``."""
-    stored: cython.longlong = stored_crc(p, crc_at)
-    return row_check(stored, crc32(0, p, start, after) == stored, kind)
-
-
 def read_frame(walk, p, end, is_07, message):
     """Sets the end and the magic of the entry at the position. Returns DONE on success, CUT or a key of REASONS."""
     overhead: cython.Py_ssize_t = V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD
@@ -181,24 +169,12 @@ def read_fields(walk, p, is_07, message):
     return DONE
 
 
-def add_row(walk, p, message, rows):
-    """Appends the row of the v0 or v1 entry at the position, whose fields are read."""
-    at: cython.Py_ssize_t = walk.position
-    kind: cython.longlong = kind_of(p, at, message.magic != 0)
-    timestamp: cython.longlong = time_of(p, at, message.magic != 0)
-    if message.magic and walk.kind != OWN:
-        kind = walk.kind
-        if kind == APPEND_TIME and message.magic == 1:
-            timestamp = walk.timestamp
-    put_row(
-        message, sum_of(be64(p, at + ENTRY_OFFSET), walk.base), timestamp,
-        check_of(p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after, kind), rows, walk.row_count,
-    )  # fmt: skip
-
-
 def walk_set(walk, p, end, rows, capacity, is_07):
     """Walks a message set. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
     message = cython.declare(Message)
+    kind: cython.longlong
+    timestamp: cython.longlong
+    stored: cython.longlong
     walk.row_count = 0
     while walk.position < end:
         if walk.row_count >= capacity > 0:
@@ -212,12 +188,20 @@ def walk_set(walk, p, end, rows, capacity, is_07):
             if status != DONE:
                 return status
             if is_07:
-                put_row(
-                    cython.address(message), walk.base, -1,
-                    check_of(p, message.value - CRC_BYTES, message.value, message.after, NO_TIME), rows, walk.row_count,
-                )  # fmt: skip
+                crc_at, covered = message.value - CRC_BYTES, message.value
+                offset, kind, timestamp = walk.base, NO_TIME, -1
             else:
-                add_row(walk, p, cython.address(message), rows)
+                crc_at, covered = walk.position + LEGACY_CRC, walk.position + ENTRY_MAGIC
+                offset = sum_of(walk.last_offset, walk.base)
+                kind = kind_of(p, walk.position, message.magic != 0)
+                timestamp = time_of(p, walk.position, message.magic != 0)
+                if message.magic and walk.kind != OWN:
+                    kind = walk.kind
+                    if kind == APPEND_TIME and message.magic == 1:
+                        timestamp = walk.timestamp
+            stored = stored_crc(p, crc_at)
+            check = row_check(stored, crc32(0, p, covered, message.after) == stored, kind)
+            put_row(cython.address(message), offset, timestamp, check, rows, walk.row_count)
             walk.row_count += 1
         walk.count += 1
         walk.position = message.after

@@ -69,15 +69,10 @@ cdef class RecordWalk:
     cdef RecordCursor cursor
     cdef RecordTable table
 
-cdef Py_ssize_t varlong_size(const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
-cdef long long varlong(const unsigned char* p, Py_ssize_t i, Py_ssize_t size) noexcept nogil
-cdef long long fitting_size(const unsigned char* p, Py_ssize_t i, Py_ssize_t after) noexcept nogil
-cdef Py_ssize_t read_record(
-    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields, RecordTable* table
+cdef Py_ssize_t read_varlong(
+    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields
 ) noexcept nogil
+cdef long long fitting_size(const unsigned char* p, Py_ssize_t i, Py_ssize_t after) noexcept nogil
 cdef void append_row(
     const RecordFields* fields, long long timestamp, const RecordsHeader* header, RecordTable* table
-) noexcept nogil
-cdef void count_record(
-    const RecordFields* fields, long long timestamp, const RecordsHeader* header, RecordCursor* cursor
 ) noexcept nogil

@@ -30,24 +30,15 @@ REASONS = {
 }
 
 
-def varlong_size(p, i, end):
-    """Returns the size of the varlong at i; 0 if it does not end within 10 bytes or before end."""
-    used: cython.Py_ssize_t = 0
-    while used < 10 and i + used < end:
-        used += 1
-        if p[i + used - 1] < 128:
-            return used
-    return 0
-
-
-def varlong(p, i, size):
+def read_varlong(p, i, end, fields):
+    """Reads the timestamp delta at i. Returns its size; 0 if it does not end within 10 bytes or before end."""
     value: cython.ulonglong = 0
-    if size == 1:
-        value = p[i]
-        return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
-    for k in range(size):
+    for k in range(min(end - i, 10)):
         value |= cython.cast(cython.ulonglong, cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k))
-    return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
+        if p[i + k] < 128:
+            fields.timestamp_delta = cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
+            return k + 1
+    return 0
 
 
 def fitting_size(p, i, after):
@@ -70,10 +61,9 @@ def read_fields(p, i, end, fields):
     fields.after = after
     fields.attributes = p[at]
     at += 1
-    used = varlong_size(p, at, after)
+    used = read_varlong(p, at, after, fields)
     if used == 0:
         return BAD_TIMESTAMP
-    fields.timestamp_delta = varlong(p, at, used)
     at += used
     r = varint(p, at, after)
     if r == 0:
@@ -191,27 +181,6 @@ def begin_records(cursor, position, largest_timestamp):
     cursor.largest_timestamp = largest_timestamp
 
 
-def read_record(p, i, end, fields, table):
-    """Reads the fields of the record at i and appends its headers. Returns the position behind it, or -status."""
-    status = read_fields(p, i, end, fields)
-    if status != DONE:
-        return -status
-    at: cython.Py_ssize_t = fields.headers
-    count = fields.header_count
-    if count:
-        if table.header_capacity >= 0 and (
-            count > _MAX_HEADERS or (table.row_capacity > 0 and table.header_count + count > table.header_capacity)
-        ):
-            return -TOO_MANY_HEADERS
-        at = read_headers(
-            p, at, fields.after, count, table.headers, table.header_count,
-            table.row_capacity > 0 and table.header_capacity >= 0,
-        )  # fmt: skip
-        if at < 0:
-            return at
-    return at if at == fields.after else -TOO_SHORT_FIELDS
-
-
 def append_row(fields, timestamp, header, table):
     rows: cython.pointer[cython.longlong] = table.rows
     row: cython.Py_ssize_t = table.row_count * ROW_WIDTH
@@ -235,46 +204,55 @@ def append_row(fields, timestamp, header, table):
     table.header_count += fields.header_count
 
 
-def count_record(fields, timestamp, header, cursor):
-    """Adds a record to the flags and the largest timestamp of the cursor, and advances it."""
-    delta: cython.longlong = fields.offset_delta
-    if delta <= cursor.last_delta:
-        cursor.flags |= FLAG_NOT_RISING
-    if delta < 0 or delta > header.last_offset_delta:
-        cursor.flags |= FLAG_OUT_OF_RANGE
-    if fields.attributes:
-        cursor.flags |= FLAG_ATTRIBUTES
-    if fields.key_size < 0:
-        cursor.flags |= FLAG_NULL_KEY
-    cursor.last_delta = delta
-    if timestamp > cursor.largest_timestamp:
-        cursor.largest_timestamp = timestamp
-    cursor.position = fields.after
-    cursor.index += 1
-
-
 def append_records(p, end, cursor, header, table):
     """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
-    Returns DONE, FULL (the rows are full: call again) or a key of REASONS; the cursor is at the
-    record concerned.
+    Returns DONE, FULL (the rows are full: call again) or a key of REASONS; the cursor is at the record concerned.
     """
     first: cython.Py_ssize_t = table.row_count
+    has_rows: cython.bint = table.row_capacity > 0
+    at: cython.Py_ssize_t
     fields = cython.declare(RecordFields)
     if header.count < 0:
         return NEGATIVE_COUNT
     while cursor.index < header.count:
         if table.row_count >= table.row_capacity > 0:
             return FULL
-        after = read_record(p, cursor.position, end, cython.address(fields), table)
-        if after < 0:
-            return FULL if -after == TOO_MANY_HEADERS and table.row_count > first else -after
-        fields.after = after
+        status = read_fields(p, cursor.position, end, cython.address(fields))
+        if status != DONE:
+            return status
+        at = fields.headers
+        count = fields.header_count
+        if count:
+            if table.header_capacity >= 0 and (
+                count > _MAX_HEADERS or (has_rows and table.header_count + count > table.header_capacity)
+            ):
+                return FULL if table.row_count > first else TOO_MANY_HEADERS
+            at = read_headers(
+                p, at, fields.after, count, table.headers, table.header_count, has_rows and table.header_capacity >= 0
+            )
+            if at < 0:
+                return cython.cast(cython.int, -at)
+        if at != fields.after:
+            return TOO_SHORT_FIELDS
         timestamp = header.max_timestamp
         if not header.is_append_time:
             timestamp = sum_of(header.base_timestamp, fields.timestamp_delta)
-        count_record(cython.address(fields), timestamp, header, cursor)
-        if table.row_capacity > 0:
+        delta = fields.offset_delta
+        if delta <= cursor.last_delta:
+            cursor.flags |= FLAG_NOT_RISING
+        if delta < 0 or delta > header.last_offset_delta:
+            cursor.flags |= FLAG_OUT_OF_RANGE
+        if fields.attributes:
+            cursor.flags |= FLAG_ATTRIBUTES
+        if fields.key_size < 0:
+            cursor.flags |= FLAG_NULL_KEY
+        cursor.last_delta = delta
+        if timestamp > cursor.largest_timestamp:
+            cursor.largest_timestamp = timestamp
+        cursor.position = fields.after
+        cursor.index += 1
+        if has_rows:
             append_row(cython.address(fields), timestamp, header, table)
     return BYTES_LEFT if header.count > 0 and cursor.position != end else DONE
 
@@ -310,25 +288,21 @@ class RecordWalk:
         self.flags, self.largest_timestamp = self.cursor.flags, self.cursor.largest_timestamp
         return status
 
-    def read(self, payload: BytesIn, rows: Int64sOut, headers: Int64sOut) -> int:
-        """`append_records` for int64 buffers ``rows`` and ``headers``. Raises ValueError if no row fits."""
-        if len(rows) < ROW_WIDTH:
+    def read(self, payload: BytesIn, rows: Int64sOut = None, headers: Int64sOut = None) -> int:
+        """`append_records` for int64 buffers ``rows`` and ``headers``; without them it checks the rest of the batch.
+
+        Raises ValueError if no row fits.
+        """
+        if rows is not None and len(rows) < ROW_WIDTH:
             raise ValueError("a buffer is too short")
-        self.table.rows, self.table.row_capacity, self.table.row_count = int64s_out(rows), len(rows) // ROW_WIDTH, 0
-        self.table.headers, self.table.header_count = int64s_out(headers), 0
-        self.table.header_capacity = len(headers) // HEADER_WIDTH
+        self.table.row_capacity = self.table.row_count = self.table.header_capacity = self.table.header_count = 0
+        if rows is not None:
+            self.table.rows, self.table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
+            self.table.headers, self.table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
         p = bytes_in(payload)
         end: cython.Py_ssize_t = len(payload)
         with cython.nogil:
             status = append_records(
                 p, end, cython.address(self.cursor), cython.address(self.header), cython.address(self.table)
             )
-        return self._show(status)
-
-    def check(self, payload: BytesIn) -> int:
-        """Checks the rest of the batch without writing rows; returns the same results."""
-        p = bytes_in(payload)
-        end: cython.Py_ssize_t = len(payload)
-        with cython.nogil:
-            status = walk_records(p, end, cython.address(self.cursor), cython.address(self.header))
         return self._show(status)

@@ -6,6 +6,7 @@ from random import Random
 from kernel.both import number, tried
 from kernel.random_segments import area, changed, pairs, segment, text
 from kernel.rendering import batch, frames, int64s, message, record, varint
+from kseg.formats.rows import Rows
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
 from kseg.kernel.records import building, columns, messages
@@ -41,7 +42,7 @@ def walks(chance: Random) -> object:
         if not walk.row_count:
             break
     whole = RecordWalk(header)
-    return [*found, whole.check(data), whole.index, whole.position, whole.flags, whole.largest_timestamp]
+    return [*found, whole.read(data), whole.index, whole.position, whole.flags, whole.largest_timestamp]
 
 
 def message_sets(chance: Random) -> object:
@@ -71,17 +72,16 @@ def message_sets(chance: Random) -> object:
     made = (chance.choice((0, 0, 7, (1 << 63) - 2)), kind, 77, mode)
     walk, found = messages.MessageWalk(*made), []
     rows = int64s(ROW_WIDTH * chance.choice((1, 2, 9)))
-    found.append(tried(walk.read, data, len(data) + 1, rows, is_07))
-    found.append(tried(walk.read, data, len(data), rows[:9], is_07))
+    found.append(tried(walk.read, data, rows[:9], is_07))
     for _ in range(9):
-        status = walk.read(data, len(data), rows, is_07)
+        status = walk.read(data, rows, is_07)
         found += [status, rows[: walk.row_count * ROW_WIDTH].tolist(), walk.position, walk.count, walk.last_offset]
         found.append(walk.misfits)
         if status != layout.FULL:
             break
     if not is_07:
         survey = messages.MessageWalk(*made)
-        found += [survey.survey(data), survey.count, survey.last_offset, survey.position]
+        found += [survey.read(data), survey.count, survey.last_offset, survey.position]
     return found
 
 
@@ -238,19 +238,16 @@ def rows_to_write(chance: Random, headers_allowed: bool = True) -> tuple[bytes, 
 AREA = "end base_offset base_timestamp largest_timestamp last_offset count needed capacity".split()
 
 
-def state_of(writer: building.AreaWriter) -> list[object]:
-    return [getattr(writer, name) for name in AREA if hasattr(writer, name)]
+def state_of(area: building.Area) -> list[object]:
+    return [getattr(area, name) for name in AREA if hasattr(area, name)]
 
 
 def measured(chance: Random, payload: bytes, rows: memoryview, headers: memoryview, count: int, magic: int) -> int:
     """A number of bytes that some of the rows fill exactly, or all but a byte."""
-    writer, stop = building.AreaWriter(bytearray(5000)), chance.randrange(1, count + 1)
-    writer.begin(rows[0], 1 << 20, None)
-    if magic == 2:
-        building.add_records(writer, payload, rows, headers, 0, stop)
-    else:
-        building.add_messages(writer, payload, rows, 0, stop, magic, 0, rows[0])
-    return int(writer.end) - chance.choice((0, 0, 1))
+    area, stop = building.Area(magic, is_relative=True), chance.randrange(1, count + 1)
+    area.begin(rows[0], 1 << 20)
+    area.add(Rows(payload, rows, headers, count), 0, stop)
+    return int(area.end) - chance.choice((0, 0, 1))
 
 
 def areas(chance: Random) -> object:
@@ -259,31 +256,20 @@ def areas(chance: Random) -> object:
     payload, rows, headers, count = rows_to_write(chance, magic == 2)
     base = rows[0] + chance.choice((0, 0, 0, 1, -1, -INT32_MAX, -INT32_MAX - 1))
     limit, found = chance.choice((0, 40, 100, 1 << 20, measured(chance, payload, rows, headers, count, magic))), []
-    out = bytearray(chance.choice((1, 30, 60, 3000)))
-    writer = building.AreaWriter(out)
-    writer.begin(base, limit, chance.choice((None, None, 1000)))
-    attributes = chance.choice((0, 8))
-
-    def add(first: int, stop: int, of_magic: int = magic) -> object:
-        if of_magic == 2:
-            return tried(building.add_records, writer, payload, rows, headers, first, stop)
-        return tried(building.add_messages, writer, payload, rows, first, stop, of_magic, attributes, base)
-
-    found += [add(0, count + 1), add(-1, count), add(count, count - 1), add(0, count, 3) if magic < 2 else 0]
+    attributes, is_relative = chance.choice((0, 8)), chance.random() < 0.5
+    area = building.Area(magic, is_relative, attributes, chance.choice((1, 30, 60, 3000)))
+    area.begin(base, limit, chance.choice((None, None, 1000)))
+    source = Rows(payload, rows, headers, count)
+    found += [tried(area.add, source, *span) for span in ((0, count + 1), (-1, count), (count, count - 1))]
     first = 0
     for _ in range(30):
-        done = add(first, count)
-        found += [done, *state_of(writer), out[: writer.end].hex()]
+        done = tried(area.add, source, first, count)
+        found += [done, *state_of(area), area.take().hex()]
         first = done if isinstance(done, int) else count
         if first >= count:
             break
-        if writer.needed:
-            found.append(tried(writer.use, bytearray(max(writer.end - 1, 0))))
-            longer = bytearray(max(writer.needed - chance.choice((0, 0, 1)), len(out)))
-            longer[: len(out)], out = out, longer
-            writer.use(out)
-        elif writer.count:
-            writer.begin(rows[first * ROW_WIDTH], limit, None)
+        if area.count:
+            area.begin(rows[first * ROW_WIDTH], limit)
         else:
             first += 1
     return found

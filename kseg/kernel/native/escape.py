@@ -70,16 +70,12 @@ def put_visible(out, o, limit, p, start, size):
 
 
 def put_json(out, o, limit, p, start, size):
-    text = utf8(bytes(p[start : start + size]))
-    return NOT_UTF8 if text is None else put_limited(out, o, limit, encode_basestring(text).encode())
+    try:
+        text = bytes(p[start : start + size]).decode()
+    except UnicodeDecodeError:
+        return NOT_UTF8
+    return put_limited(out, o, limit, encode_basestring(text).encode())
 
 
 def put_base64(out, o, limit, p, start, size):
     return put_limited(out, o, limit, b2a_base64(bytes(p[start : start + size]), newline=False))
-
-
-def utf8(raw):
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return None

@@ -60,10 +60,6 @@ cdef Py_ssize_t put_json_batch(
 ) noexcept nogil
 cdef Py_ssize_t put_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil
 cdef Py_ssize_t put_v2(Line* line, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t put_json_v2(Line* line, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t put_json_legacy(
-    unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at, long long magic
-) noexcept nogil
 
 cdef Py_ssize_t put_json_bytes(
     Line* line, Py_ssize_t start, Py_ssize_t size, bint as_base64, Py_ssize_t o

@@ -214,16 +214,16 @@ def put_v2(line, o, p, at):
     o = put_field(
         out, o, is_json, b" partitionLeaderEpoch: ", b',"partitionLeaderEpoch":', be32(p, at + V2_LEADER_EPOCH), True
     )
-    o = put(line.out, o, b',"isTransactional":' if line.is_json else b" isTransactional: ")
-    o = put_bool(line.out, o, attributes & TRANSACTIONAL)
-    o = put(line.out, o, b',"isControl":' if line.is_json else b" isControl: ")
-    o = put_bool(line.out, o, attributes & CONTROL)
-    o = put(line.out, o, b',"deleteHorizonMs":' if line.is_json else b" deleteHorizonMs: OptionalLong")
+    o = put(out, o, b',"isTransactional":' if is_json else b" isTransactional: ")
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
+    o = put(out, o, b',"isControl":' if is_json else b" isControl: ")
+    o = put_bool(out, o, attributes & CONTROL)
+    o = put(out, o, b',"deleteHorizonMs":' if is_json else b" deleteHorizonMs: OptionalLong")
     if not attributes & DELETE_HORIZON:
-        return put(line.out, o, b"null" if line.is_json else b".empty")
-    if line.is_json:
-        return put_int(line.out, o, be64(p, at + V2_BASE_TIMESTAMP))
-    return put(line.out, put_number(line.out, o, b"[", be64(p, at + V2_BASE_TIMESTAMP)), b"]")
+        return put(out, o, b"null" if is_json else b".empty")
+    if is_json:
+        return put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
+    return put(out, put_number(out, o, b"[", be64(p, at + V2_BASE_TIMESTAMP)), b"]")
 
 
 def put_text_batch(line, o, p, at, frames, frame, origin):
@@ -235,7 +235,6 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
     is_valid: cython.bint = frames[frame + FRAME_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2
     attributes: cython.int = p[at + V2_FLAGS] if magic >= MAGIC_V2 else p[at + LEGACY_FLAGS]
-    crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
     if magic >= MAGIC_V2:
         o = put_v2(line, o, p, at)
     else:
@@ -247,7 +246,7 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     o = put_number(out, o, b" magic: ", magic)
     o = put(out, o, b" compresscodec: ")
     o = put_codec(out, o, attributes & CODEC)
-    o = put_number(out, o, b" crc: ", crc)
+    o = put_number(out, o, b" crc: ", stored_crc(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC)))
     o = put(out, o, b" isvalid: ")
     o = put_bool(out, o, is_valid)
     return put(out, o, b"\n")
@@ -265,39 +264,27 @@ def put_json_kind(out, o, kind):
     return put(out, o, b',"timestampType":"CreateTime"')
 
 
-def put_json_v2(line, o, p, at):
-    """Writes the fields of a v2 batch from baseOffset to maxTimestamp."""
-    attributes: cython.int = p[at + V2_FLAGS]
-    o = put_json_codec(line.out, put_v2(line, o, p, at), attributes & CODEC)
-    o = put_json_kind(line.out, o, kind_of(p, at, MAGIC_V2))
-    o = put(line.out, o, b',"baseTimestamp":')
-    if attributes & DELETE_HORIZON:
-        o = put(line.out, o, b"null")
-    else:
-        o = put_int(line.out, o, be64(p, at + V2_BASE_TIMESTAMP))
-    return put_number(line.out, o, b',"maxTimestamp":', be64(p, at + V2_MAX_TIMESTAMP))
-
-
-def put_json_legacy(out, o, p, at, magic):
-    o = put_number(out, o, b',"baseOffset":', be64(p, at + ENTRY_OFFSET))
-    o = put_number(out, o, b',"lastOffset":', be64(p, at + ENTRY_OFFSET))
-    o = put_json_codec(out, put(out, o, b',"count":1'), 0)
-    if magic == 0:
-        return o
-    o = put_json_kind(out, o, kind_of(p, at, magic))
-    return put_number(out, o, b',"maxTimestamp":', be64(p, at + V1_TIMESTAMP))
-
-
 def put_json_batch(line, o, p, frames, frame, origin):
     """Writes the object of a plain batch, whose columns begin at ``frame``; fewer bytes than the line's margin."""
     out: cython.pointer[cython.uchar] = line.out
     at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
-    crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
     o = put_raw(out, o, line.context.batch, line.context.batch_size)
     o = put_int(out, o, at + origin)
     o = put_number(out, o, b',"size":', frames[frame + FRAME_SIZE])
     o = put_number(out, o, b',"magic":', magic)
-    o = put_json_v2(line, o, p, at) if magic == MAGIC_V2 else put_json_legacy(out, o, p, at, magic)
-    o = put_number(out, o, b',"crc":', crc)
+    if magic == MAGIC_V2:
+        o = put_json_codec(out, put_v2(line, o, p, at), p[at + V2_FLAGS] & CODEC)
+    else:
+        o = put_number(out, o, b',"baseOffset":', be64(p, at + ENTRY_OFFSET))
+        o = put_number(out, o, b',"lastOffset":', be64(p, at + ENTRY_OFFSET))
+        o = put_json_codec(out, put(out, o, b',"count":1'), 0)
+    if magic:
+        o = put_json_kind(out, o, kind_of(p, at, magic))
+        if magic == MAGIC_V2 and p[at + V2_FLAGS] & DELETE_HORIZON:
+            o = put(out, o, b',"baseTimestamp":null')
+        elif magic == MAGIC_V2:
+            o = put_number(out, o, b',"baseTimestamp":', be64(p, at + V2_BASE_TIMESTAMP))
+        o = put_number(out, o, b',"maxTimestamp":', time_of(p, at, magic))
+    o = put_number(out, o, b',"crc":', stored_crc(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC)))
     return put(out, o, b',"isValid":true,"problems":[]}\n')

@@ -66,23 +66,17 @@ class Renderer(FrameCursor):
         if context is not None:
             if not all(isinstance(piece, bytes) for piece in context):
                 raise TypeError("the pieces of a context are bytes")
-            self._take_context(*context)
-            self.line.margin = JSON_MARGIN + sum(map(len, context))
+            batch: bytes = context[0]
+            record: bytes = context[1]
+            place: bytes = context[2]
+            self.line.context.batch, self.line.context.batch_size = batch, len(batch)
+            self.line.context.record, self.line.context.record_size = record, len(record)
+            self.line.context.place, self.line.context.place_size = place, len(place)
+            self.line.margin = JSON_MARGIN + len(batch) + len(record) + len(place)
         if program is not None:
-            self._take_program(*program)
+            names: bytes = program[1]
+            self.job.code, self.job.names = int64s_in(program[0]), names
             self.line.margin += DECODED_MARGIN
-
-    def _take_context(self, batch: bytes, record: bytes, place: bytes):
-        self.line.context.batch = batch
-        self.line.context.batch_size = len(batch)
-        self.line.context.record = record
-        self.line.context.record_size = len(record)
-        self.line.context.place = place
-        self.line.context.place_size = len(place)
-
-    def _take_program(self, code: Int64sIn, names: bytes):
-        self.job.code = int64s_in(code)
-        self.job.names = names
 
     def _take_output(self, rows: Int64sOut, headers: Int64sOut, out: BytesOut, decodes: cython.bint):
         if not 0 <= self.written <= len(out) or len(out) < MIN_OUTPUT_BYTES:

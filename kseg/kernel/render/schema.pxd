@@ -44,7 +44,6 @@ cdef Py_ssize_t put_binary(Job* job, Py_ssize_t size, Py_ssize_t o) noexcept nog
 cdef Py_ssize_t put_uuid(Job* job, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_protocol(Job* job, Py_ssize_t versions, Py_ssize_t size, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_sized(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize_t o) noexcept nogil
-cdef Py_ssize_t put_named(Job* job, Py_ssize_t names, long long number, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_value(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_field(Job* job, Py_ssize_t field, Py_ssize_t o) noexcept nogil
 cdef bint is_default(Job* job, Py_ssize_t field) noexcept nogil
@@ -72,8 +71,7 @@ cpdef enum:
 
 cdef Py_ssize_t put_decoded(Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_message(Job* job, Py_ssize_t place, Py_ssize_t o) noexcept nogil
-cdef Py_ssize_t put_prefixed(Job* job, long long record_type, Py_ssize_t o) noexcept nogil
-cdef Py_ssize_t put_framed(Job* job, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_version(Job* job, long long record_type, long long version, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_marker(Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o) noexcept nogil
 
 cdef Py_ssize_t width_of(long long kind) noexcept nogil

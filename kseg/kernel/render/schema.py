@@ -26,7 +26,7 @@ flexible. At their STRUCT, ``code`` has the number of versions, followed by the 
 
 import cython
 from cython.cimports.kseg.kernel.native import escape
-from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json
+from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_number
 
 escape.shuffle_setup()
 
@@ -78,16 +78,13 @@ def read_length(job, is_text):
 def read_number(job, kind):
     """Reads a number of a kind before UUID; the caller has checked that its bytes remain."""
     at: cython.Py_ssize_t = job.at
+    job.at = at + width_of(kind)
     if kind == I64:
-        job.at = at + 8
         return be64(job.p, at)
     if kind == I32:
-        job.at = at + 4
         return be32(job.p, at)
     if kind == I16 or kind == U16:
-        job.at = at + 2
         return be16(job.p, at) if kind == I16 else be16(job.p, at) & 0xFFFF
-    job.at = at + 1
     if kind == BOOL:
         return job.p[at] != 0
     return job.p[at] - 256 if job.p[at] >= 128 else job.p[at]
@@ -180,16 +177,6 @@ def put_sized(job, field, may_be_null, o):
     return put_string(job, size, o)
 
 
-def put_named(job, names, number, o):
-    """Writes the name of a number in quotes, or the number if it has no name."""
-    o = put(job.out, o, b'"')
-    if 0 <= number < job.code[names]:
-        o = put_name(job, o, job.code[names + 1 + 2 * number], job.code[names + 2 + 2 * number])
-    else:
-        o = put_int(job.out, o, number)
-    return put(job.out, o, b'"')
-
-
 def put_value(job, field, may_be_null, o):
     """Writes a value, or an element of an array."""
     kind: cython.longlong = job.code[field + KIND]
@@ -214,9 +201,16 @@ def put_value(job, field, may_be_null, o):
     if kind == BOOL:
         return put(job.out, o, b"true") if read_number(job, kind) else put(job.out, o, b"false")
     number = read_number(job, kind)
-    if kind == I8 and job.as_jackson and job.code[field + STRUCT]:
-        return put_named(job, job.code[field + STRUCT], number, o)
-    return put_int(job.out, o, number)
+    names = job.code[field + STRUCT]
+    if kind != I8 or not job.as_jackson or names == 0:
+        return put_int(job.out, o, number)
+    # The name of the number in quotes, or the number if it has no name.
+    o = put(job.out, o, b'"')
+    if 0 <= number < job.code[names]:
+        o = put_name(job, o, job.code[names + 1 + 2 * number], job.code[names + 2 + 2 * number])
+    else:
+        o = put_int(job.out, o, number)
+    return put(job.out, o, b'"')
 
 
 def put_field(job, field, o):
@@ -385,29 +379,11 @@ def put_message(job, place, o):
     return put(job.out, o, b"}") if o >= 0 else o
 
 
-def put_prefixed(job, record_type, o):
-    """Prints the value of a coordinator's record: an int16 version, then the message."""
-    types: cython.longlong = job.code[TYPES]
-    if job.end - job.at < VERSION_BYTES:
+def put_version(job, record_type, version, o):
+    """Prints the message of a value of a record type in a version."""
+    if not 0 <= record_type < job.code[TYPES] or not 0 <= version < job.code[VERSIONS]:
         return UNREADABLE
-    version = be16(job.p, job.at)
-    job.at += VERSION_BYTES
-    if version < 0 or version >= job.code[VERSIONS]:
-        return UNREADABLE
-    return put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
-
-
-def put_framed(job, o):
-    """Prints a framed value: uvarint frame version 1, type and version, then the message, without trailing bytes."""
-    types: cython.longlong = job.code[TYPES]
-    if uvarint(job) != 1:
-        return UNREADABLE
-    record_type = uvarint(job)
-    version = uvarint(job)
-    if record_type < 0 or record_type >= types or version < 0 or version >= job.code[VERSIONS]:
-        return UNREADABLE
-    o = put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
-    return UNREADABLE if o >= 0 and job.at != job.end else o
+    return put_message(job, TABLES + job.code[TYPES] + record_type * job.code[VERSIONS] + version, o)
 
 
 def put_lead(job, o, is_value, is_bare):
@@ -433,19 +409,17 @@ def put_marker(job, rows, row, is_bare, o):
     kind = be16(job.p, key + VERSION_BYTES)
     if kind != ABORT and kind != COMMIT:
         return UNREADABLE
+    epoch = be32(job.p, value + VERSION_BYTES)
     if job.as_jackson:
         if is_bare:
             return o
         o = put(job.out, o, b" endTxnMarker: ")
         o = put(job.out, o, b"COMMIT") if kind == COMMIT else put(job.out, o, b"ABORT")
-        o = put(job.out, o, b" coordinatorEpoch: ")
-        return put_int(job.out, o, be32(job.p, value + VERSION_BYTES))
+        return put_number(job.out, o, b" coordinatorEpoch: ", epoch)
     o = put(job.out, o, b',"control":{"type":')
     o = put(job.out, o, b'"COMMIT"') if kind == COMMIT else put(job.out, o, b'"ABORT"')
-    o = put(job.out, o, b',"version":')
-    o = put_int(job.out, o, be16(job.p, value))
-    o = put(job.out, o, b',"coordinatorEpoch":')
-    o = put_int(job.out, o, be32(job.p, value + VERSION_BYTES))
+    o = put_number(job.out, o, b',"version":', be16(job.p, value))
+    o = put_number(job.out, o, b',"coordinatorEpoch":', epoch)
     return put(job.out, o, b"}")
 
 
@@ -463,7 +437,12 @@ def put_decoded(job, rows, row, is_bare, o):
             o = put(job.out, o, b',"key":null')
         job.at = rows[row + ROW_VALUE]
         job.end = job.at + rows[row + ROW_VALUE_SIZE]
-        return put_framed(job, put_lead(job, o, True, is_bare))
+        if uvarint(job) != 1:
+            return UNREADABLE
+        record_type = uvarint(job)
+        version = uvarint(job)
+        o = put_version(job, record_type, version, put_lead(job, o, True, is_bare))
+        return UNREADABLE if o >= 0 and job.at != job.end else o  # no bytes may follow
     if rows[row + ROW_KEY_SIZE] < VERSION_BYTES:
         return UNREADABLE
     record_type = be16(job.p, rows[row + ROW_KEY])
@@ -479,4 +458,7 @@ def put_decoded(job, rows, row, is_bare, o):
         return put(job.out, o, b"<DELETE>") if job.as_jackson else put(job.out, o, b"null")
     job.at = rows[row + ROW_VALUE]
     job.end = job.at + rows[row + ROW_VALUE_SIZE]
-    return put_prefixed(job, record_type, o)
+    if job.end - job.at < VERSION_BYTES:
+        return UNREADABLE
+    job.at += VERSION_BYTES
+    return put_version(job, record_type, be16(job.p, job.at - VERSION_BYTES), o)

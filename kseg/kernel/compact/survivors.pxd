@@ -43,7 +43,4 @@ cdef int write_message(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int open_records(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int write_batch(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef int rewrite(Survivors survivors, Py_ssize_t at, long long kept, bint needs_horizon) noexcept nogil
-cdef void describe(Survivors survivors, Py_ssize_t at, bint needs_horizon) noexcept nogil
-cdef void put_as_batch(Survivors survivors, Py_ssize_t position, int magic) noexcept nogil
-cdef bint tombstones_stay(Survivors survivors, Py_ssize_t at) noexcept nogil
 cdef bint has_room(Survivors survivors, long long size) noexcept nogil

@@ -230,9 +230,22 @@ def write_message(survivors, at):
     if survivors.keeps_format:
         survivors.size = put_bytes(survivors.out, survivors.size, survivors.p, position, size)
         survivors.counts.copied += 1
-    else:
-        put_as_batch(survivors, position, survivors.message.magic)
-        survivors.counts.rewritten += 1
+        return DONE
+    # As a v2 batch of one record.
+    rows: cython.pointer[cython.longlong] = survivors.table.rows
+    base: cython.longlong = rows[ROW_TIMESTAMP]
+    attributes: cython.longlong = survivors.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME
+    if survivors.message.magic == 0:
+        attributes = 0
+    if rows[ROW_VALUE_SIZE] < 0:
+        base = survivors.now_ms + survivors.retention_ms
+        attributes |= DELETE_HORIZON
+    end = put_records(
+        survivors.p, rows, survivors.keep, 1, rows[ROW_OFFSET], base, survivors.out, survivors.size + V2_HEADER_BYTES
+    )
+    put_single_header(survivors.out, survivors.size, end, rows[ROW_OFFSET], attributes, base, rows[ROW_TIMESTAMP])
+    survivors.size = end
+    survivors.counts.rewritten += 1
     return DONE
 
 
@@ -245,6 +258,7 @@ def write_batch(survivors, at):
     rows: cython.pointer[cython.longlong] = survivors.table.rows
     kept: cython.longlong = 0
     has_horizon: cython.bint = not survivors.has_horizons or (attributes & DELETE_HORIZON) != 0
+    is_protected: cython.bint = survivors.keeps_tombstones
     needs_horizon: cython.bint = False
     if not has_room(survivors, size):
         return FULL
@@ -265,9 +279,11 @@ def write_batch(survivors, at):
             kept = records
             needs_horizon = (verdict & EMPTY_TXN) != 0 and not has_horizon
         else:
+            if survivors.has_horizons:  # tombstones stay without a delete horizon, or until it is reached
+                is_protected = not has_horizon or survivors.now_ms < survivors.frames[at + BATCH_BASE_TIMESTAMP]
             kept = judge(
-                survivors.key_map, survivors.area.payload, rows, records, tombstones_stay(survivors, at),
-                survivors.keep, survivors.counts,
+                survivors.key_map, survivors.area.payload, rows, records, is_protected, survivors.keep,
+                survivors.counts,
             )  # fmt: skip
             needs_horizon = not has_horizon and has_tombstone(rows, records, survivors.keep)
         survivors.counts.kept += kept
@@ -294,21 +310,28 @@ def write_batch(survivors, at):
     return DONE
 
 
-def tombstones_stay(survivors, at):
-    """Whether tombstones of a batch are retained: it has no delete horizon, or one in the future."""
-    if not survivors.has_horizons:
-        return survivors.keeps_tombstones
-    if not survivors.frames[at + BATCH_ATTRIBUTES] & DELETE_HORIZON:
-        return True
-    return survivors.now_ms < survivors.frames[at + BATCH_BASE_TIMESTAMP]
-
-
 def rewrite(survivors, at, kept, needs_horizon):
     """Rewrites a batch. Returns DONE, or NEEDS_PACKING if its records must be compressed."""
     position: cython.Py_ssize_t = survivors.frames[at + BATCH_POSITION]
-    describe(survivors, at, needs_horizon)
+    rows: cython.pointer[cython.longlong] = survivors.table.rows
+    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
+    first: cython.longlong = -1
+    largest: cython.longlong = -1
+    for k in range(survivors.frames[at + BATCH_COUNT]):
+        if survivors.keep[k]:
+            if first < 0:
+                first = k
+            largest = max(largest, rows[k * ROW_WIDTH + ROW_TIMESTAMP])
+    survivors.base_timestamp = rows[first * ROW_WIDTH + ROW_TIMESTAMP]
+    survivors.max_timestamp = survivors.frames[at + BATCH_MAX_TIMESTAMP] if attributes & LOG_APPEND_TIME else largest
+    if needs_horizon:
+        survivors.base_timestamp = survivors.now_ms + survivors.retention_ms
+        attributes |= DELETE_HORIZON
+    elif attributes & DELETE_HORIZON:
+        survivors.base_timestamp = survivors.frames[at + BATCH_BASE_TIMESTAMP]
+    survivors.attributes = attributes
     end = put_records(
-        survivors.area.payload, survivors.table.rows, survivors.keep, survivors.frames[at + BATCH_COUNT],
+        survivors.area.payload, rows, survivors.keep, survivors.frames[at + BATCH_COUNT],
         survivors.frames[at + BATCH_FIRST_OFFSET], survivors.base_timestamp, survivors.out,
         survivors.size + V2_HEADER_BYTES,
     )  # fmt: skip
@@ -322,41 +345,3 @@ def rewrite(survivors, at, kept, needs_horizon):
     )  # fmt: skip
     survivors.size = end
     return DONE
-
-
-def describe(survivors, at, needs_horizon):
-    """Sets timestamps and attributes of the rewritten batch."""
-    attributes: cython.longlong = survivors.frames[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
-    first: cython.longlong = -1
-    largest: cython.longlong = -1
-    for k in range(survivors.frames[at + BATCH_COUNT]):
-        if survivors.keep[k]:
-            if first < 0:
-                first = k
-            if survivors.table.rows[k * ROW_WIDTH + ROW_TIMESTAMP] > largest:
-                largest = survivors.table.rows[k * ROW_WIDTH + ROW_TIMESTAMP]
-    survivors.base_timestamp = survivors.table.rows[first * ROW_WIDTH + ROW_TIMESTAMP]
-    survivors.max_timestamp = survivors.frames[at + BATCH_MAX_TIMESTAMP] if attributes & LOG_APPEND_TIME else largest
-    if needs_horizon:
-        survivors.base_timestamp = survivors.now_ms + survivors.retention_ms
-        attributes |= DELETE_HORIZON
-    elif attributes & DELETE_HORIZON:
-        survivors.base_timestamp = survivors.frames[at + BATCH_BASE_TIMESTAMP]
-    survivors.attributes = attributes
-
-
-def put_as_batch(survivors, position, magic):
-    """Writes a plain message v0 or v1, whose row is the first, as a v2 batch of one record."""
-    offset: cython.longlong = survivors.table.rows[ROW_OFFSET]
-    timestamp: cython.longlong = survivors.table.rows[ROW_TIMESTAMP]
-    base: cython.longlong = timestamp
-    attributes: cython.longlong = survivors.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME if magic == 1 else 0
-    if survivors.table.rows[ROW_VALUE_SIZE] < 0:
-        base = survivors.now_ms + survivors.retention_ms
-        attributes |= DELETE_HORIZON
-    end = put_records(
-        survivors.p, survivors.table.rows, survivors.keep, 1, offset, base, survivors.out,
-        survivors.size + V2_HEADER_BYTES,
-    )  # fmt: skip
-    put_single_header(survivors.out, survivors.size, end, offset, attributes, base, timestamp)
-    survivors.size = end

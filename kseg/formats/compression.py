@@ -87,8 +87,7 @@ class DecompressedBytes:
         self.ceiling = ceiling
         self.size = 0
         self._remarks = remarks
-        self._pieces: list[bytes | bytearray] = []
-        self._before = bytearray()
+        self._found: bytes | bytearray = b""
 
     @property
     def remaining(self) -> int:
@@ -98,12 +97,13 @@ class DecompressedBytes:
         self.size += len(piece)
         if self.size > self.ceiling:
             raise over(self.ceiling)
-        self._pieces.append(piece)
-        if len(self._pieces) == 256:
-            # A malicious stream may have a piece of one byte per few input bytes; as separate objects they use too much
-            # memory.
-            self._before += b"".join(self._pieces)
-            self._pieces.clear()
+        if not self._found:
+            self._found = piece  # most often the only one, which is not copied
+            return
+        # One buffer: a malicious stream may have a piece of one byte per few input bytes.
+        if isinstance(self._found, bytes):
+            self._found = bytearray(self._found)
+        self._found += piece
 
     def leave(self, count: int) -> None:
         """Reports that the last `count` bytes are not part of the stream and that Kafka's readers ignore them."""
@@ -117,10 +117,7 @@ class DecompressedBytes:
         self._remarks.append(("undecodable-records", message))
 
     def whole(self) -> bytes | bytearray:
-        if self._before:
-            self._before += b"".join(self._pieces)
-            return self._before
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return self._found
 
 
 def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks: Remarks | None = None) -> BytesLike:

@@ -6,6 +6,7 @@ bytes that are not intact, `SegmentReader` reads the rest.
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -396,29 +397,18 @@ def cleaner_reach(batches: Iterable[Batch], before: int) -> int:
 
     It is the offset of the first record without a key, or with an earlier record's key. ``batches``: those of the log.
     """
-    seen: set[int] = set()
-    for offset, key in _keys(batches, before):
-        if key is None or (number := hash(key)) in seen:
-            return offset
-        seen.add(number)
-        if len(seen) >= MAX_CHECKED_RECORDS:
-            break
-    return before
-
-
-def _keys(batches: Iterable[Batch], before: int) -> Iterator[tuple[int, bytes | None]]:
-    """Yields offsets and keys (None: no key) of records with rising offsets, up to the first at offset ``before``."""
-    last = -1
+    seen, last = set[int](), -1
     for batch in batches:
         if not batch.is_valid or batch.is_control:
             continue
-        try:
-            for rows in batch.rows():
-                for offset, key, _ in rows.entries():
-                    if offset >= before:
-                        return
-                    if offset > last:
-                        yield offset, key
-                        last = offset
-        except UndecodableError:
-            continue  # the records before the error have been yielded
+        with suppress(UndecodableError):  # the records before the error count
+            for offset, key, _ in chain.from_iterable(rows.entries() for rows in batch.rows()):
+                if offset >= before or len(seen) >= MAX_CHECKED_RECORDS:
+                    return before
+                if offset <= last:
+                    continue
+                if key is None or (number := hash(key)) in seen:
+                    return offset
+                seen.add(number)
+                last = offset
+    return before

@@ -157,9 +157,16 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
             cleaned.append(name)
         elif name.endswith(SWAP):
             swaps.append(name)
-    if era.swap_handling == SWAP_RECOVERED:
-        for name in list(swaps):
-            _clear_indexes(workspace, name, era, swaps)
+    for name in list(swaps) if era.swap_handling == SWAP_RECOVERED else ():
+        # The indexes of a .swap, or those that it replaces, are rebuilt.
+        kinds = INDEX_SUFFIXES if era.has_producers else (INDEX,)
+        stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
+        if stem is not None and era.deletes_index_swaps:
+            swaps.remove(name)
+            workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
+        elif stem is not None or name.endswith(_LOG_SWAP):
+            for kind in kinds:
+                workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
     if era.marks_splits:
         lowest = min((offset_of(name) for name in cleaned), default=_LONG_MAX)
         for name in list(swaps):
@@ -182,18 +189,6 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
         return stems
     _rename_all(workspace, swaps, era.searches_by_first_offset)
     return stems
-
-
-def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) -> None:
-    """Removes the indexes of a .swap, or those that it replaces; they are rebuilt."""
-    kinds = INDEX_SUFFIXES if era.has_producers else (INDEX,)
-    stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
-    if stem is not None and era.deletes_index_swaps:
-        swaps.remove(name)
-        workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
-    elif stem is not None or name.endswith(_LOG_SWAP):
-        for kind in kinds:
-            workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
 
 
 def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:

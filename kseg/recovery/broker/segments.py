@@ -452,7 +452,13 @@ class BrokerSegment:
                 for change in epoch_changes(part, epochs) if era.has_epochs else ():
                     add_epoch(*change)
                 aborted += replayed.aborted
-                self._check_aborted(aborted, len(replayed.aborted))
+                for one, two in pairwise(aborted[max(len(aborted) - len(replayed.aborted) - 1, 0) :]):
+                    if two.last_offset <= one.last_offset:  # TransactionIndex.append accepts only rising offsets
+                        raise BrokerRefusesError(
+                            f"{self.path}: the marker at offset {two.last_offset} aborts a transaction behind that at "
+                            f"offset {one.last_offset}: no transaction index takes that, and a broker does not start "
+                            "on it; kseg recover --mode salvage"
+                        )
                 found.valid_bytes = part.end
                 found.next_offset = part[-1].last_offset + 1
             if status != layout.DONE or replayed.is_cut:
@@ -495,17 +501,6 @@ class BrokerSegment:
     @cached_property
     def _scratch(self) -> Scratch:
         return Scratch()  # a MiB, which only old formats need
-
-    def _check_aborted(self, aborted: list[AbortedTxn], new: int) -> None:
-        """Raises BrokerRefusesError if one of the last ``new`` transactions ends no later than the previous one: a
-        broker's transaction index accepts only rising offsets (TransactionIndex.append)."""
-        for one, two in pairwise(aborted[max(len(aborted) - new - 1, 0) :]):
-            if two.last_offset <= one.last_offset:
-                raise BrokerRefusesError(
-                    f"{self.path}: the marker at offset {two.last_offset} aborts a "
-                    f"transaction behind that at offset {one.last_offset}: no transaction index takes that, and a "
-                    "broker does not start on it; kseg recover --mode salvage"
-                )
 
     def _write_indexes(self, builder: SegmentIndexes, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"

@@ -7,6 +7,7 @@ offsets, their own offsets, then the rules of `Relocation.rules`, of which the f
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from kseg.formats.rows import Scratch
@@ -25,6 +26,7 @@ MAX_SINGLES = 250_000
 """Limit of the batches in misplaced runs that are placed one by one."""
 
 
+@dataclass
 class Relocation:
     """Moves the misplaced runs of all segments of a partition into ``drafts``, which are sorted. Runs that do not fit
     are cut out.
@@ -34,20 +36,14 @@ class Relocation:
     batches that another replica has, by `fingerprint`. ``evidence``: that of side files.
     """
 
-    def __init__(
-        self,
-        drafts: Sequence[SegmentDraft],
-        others: Sequence[SegmentDraft],
-        load: Callable[[SegmentDraft], None],
-        known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
-        evidence: OffsetEvidence | None = None,
-    ) -> None:
-        self.drafts = drafts
-        self._others = others
-        self._bases = [draft.base for draft in drafts]
-        self._load = load
-        self._known = known
-        self._evidence = evidence
+    drafts: Sequence[SegmentDraft]
+    others: Sequence[SegmentDraft]
+    load: Callable[[SegmentDraft], None]
+    known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {}
+    evidence: OffsetEvidence | None = None
+
+    def __post_init__(self) -> None:
+        self._bases = [draft.base for draft in self.drafts]
         self._singles = 0
         self._scratch = Scratch()
         self._placed: set[bytes] = set()
@@ -61,7 +57,7 @@ class Relocation:
         """Places all misplaced runs, or cuts them out."""
         if not self.drafts:
             return
-        runs = [run for draft in (*self.drafts, *self._others) for run in draft.misplaced]
+        runs = [run for draft in (*self.drafts, *self.others) for run in draft.misplaced]
         runs.sort(key=lambda run: (-run.batches, not run.own.name, run.own.base, run.part.start))
         singles: list[MisplacedRun] = []
         for run in runs:
@@ -178,7 +174,7 @@ class Relocation:
         i = bisect_right(self._bases, offset) - 1
         if i < 0 or offset > self.drafts[i].limit:
             return None
-        self._load(self.drafts[i])
+        self.load(self.drafts[i])
         return self.drafts[i]
 
     def _place(self, run: MisplacedRun, is_last_try: bool = False, is_sure: bool = False) -> bool:
@@ -229,9 +225,9 @@ class Relocation:
         read: list[tuple[MisplacedRun, bytes, tuple[int, int] | None, int | None]] = []
         for run in runs:
             with open_source(run.own.path) as source:
-                proven = self._evidence.proven_offset(source, run.part) if self._evidence else None
+                proven = self.evidence.proven_offset(source, run.part) if self.evidence else None
                 read.append((run, fingerprint(source, run.part), offsets_inside(source, run.part), proven))
-        known = self._known({mark for _, mark, *_ in read}) if read else {}
+        known = self.known({mark for _, mark, *_ in read}) if read else {}
         left = []
         for run, mark, offsets, proven in read:
             part, known_first = run.part, None
@@ -326,7 +322,7 @@ class Relocation:
         else -1."""
         part = run.part
         with open_source(run.own.path) as source:
-            known_first = self._evidence.indicated_offset(source, part) if self._evidence else None
+            known_first = self.evidence.indicated_offset(source, part) if self.evidence else None
             if known_first is not None and low < known_first and known_first + part.last - part.first < high:
                 return known_first
             return only_one_bit_away(source, part, low, high)
@@ -340,7 +336,7 @@ class Relocation:
                 wanted[i].add(run.part.first)
         found: dict[int, bytes] = {}
         for i, offsets in wanted.items():
-            self._load(self.drafts[i])
+            self.load(self.drafts[i])
             found |= _fingerprints(self.drafts[i], offsets)
         return found
 

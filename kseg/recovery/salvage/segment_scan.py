@@ -4,7 +4,7 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES, offsets_of
 from kseg.formats.rows import Scratch, UndecodableError, int64s
@@ -78,8 +78,7 @@ def longest_rising_run(parts: Parts) -> list[int] | None:
     return chosen[::-1]
 
 
-@dataclass(slots=True)
-class OverlapResult:
+class OverlapResult(NamedTuple):
     """The result for the losing batch. ``expected``: its right first offset if known, else -1; ``doubt``: why it is
     unknown which of the two batches is right, else ""."""
 
@@ -87,17 +86,13 @@ class OverlapResult:
     doubt: str = ""
 
 
-@dataclass(slots=True)
-class _Side:
+class _Side(NamedTuple):
     """One of the two batches, and the free range of offsets around it if the other one is right."""
 
     number: int
     part: SalvagedBatches
     low: int
     high: int
-
-    def is_free(self, first: int) -> bool:
-        return self.low < first and first + self.part.last - self.part.first < self.high
 
 
 class OverlapResolution:
@@ -157,7 +152,7 @@ class OverlapResolution:
         offsets = [self._evidence.indicated_offset(self._source, side.part) for side in (one, two)]
         is_right = [offset == side.part.first for offset, side in zip(offsets, (one, two), strict=True)]
         is_wrong = [
-            offset is not None and not right and side.is_free(offset)
+            offset is not None and not right and side.low < offset < side.high - (side.part.last - side.part.first)
             for offset, right, side in zip(offsets, is_right, (one, two), strict=True)
         ]
         for k, side in enumerate((one, two)):

@@ -141,10 +141,6 @@ class Scan(Dataset):
         with readable(request.paths, None if request.mode == "findings" else request.keys) as places:
             yield replace(request, paths=places)
 
-    def with_columns(self, columns: Sequence[str]) -> "Scan":
-        """Returns the scan of other columns of the same records, at least one."""
-        return self._changed(columns=tuple(columns))
-
     def needed(self, columns: Columns, condition: Any) -> list[str]:
         """Returns the columns to read for a projection and a filter, at least one, by which rows are counted."""
         expressions = [] if condition is None else [condition]
@@ -159,14 +155,14 @@ class Scan(Dataset):
         counted = "offset" if self._request.mode == "records" else self.columns[0]
         return [name for name in self.columns if name in wanted] or [counted]
 
-    def within(self, bounds: Bounds) -> "Scan":
-        """Returns the scan of the rows within bounds."""
+    def within(self, bounds: Bounds, columns: Sequence[str] | None = None) -> "Scan":
+        """Returns the scan of the rows within bounds. ``columns``: at least one; None for the same."""
         if "key" in self._decoding.columns:  # bounds have its bytes
             bounds = bounds._replace(keys=None)
         request, parts = self._request.within(bounds), self._parts
         if parts is not None and request.mode == "records":
             parts = tuple(part for part in parts if request.keeps(part.file))
-        return self._changed(_request=request, _parts=parts)
+        return self._changed(_request=request, _parts=parts, columns=tuple(columns or self.columns))
 
     def _changed(self, **fields: Any) -> "Scan":
         return replace(self, _decoding=self._typed, **fields)
@@ -304,8 +300,8 @@ class ScanScanner:
         if batch_size is not None and batch_size < 1:
             raise RequestError(f"batch_size={batch_size!r}: is no number of rows")
         self._columns = [*scan.columns] if columns is None else columns
-        self._read = scan.within(ALL_ROWS if condition is None else bounds_of_filter(condition))
-        self._read = self._read.with_columns(scan.needed(self._columns, condition))
+        bounds = ALL_ROWS if condition is None else bounds_of_filter(condition)
+        self._read = scan.within(bounds, scan.needed(self._columns, condition))
         self._filter, self._batch_size = condition, batch_size
         self.dataset_schema = scan.schema
         self.projected_schema = self._scanner_of(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
@@ -396,16 +392,6 @@ _MODES = {
 """The modes that have an argument; other arguments are of all modes."""
 
 
-def _check_mode(reading: ScanArguments) -> None:
-    """Raises RequestError for arguments that the mode does not have."""
-    defaults = signature(scan).parameters
-    for name, modes in _MODES.items():
-        if reading["mode"] not in modes and dict(reading)[name] != defaults[name].default:
-            raise RequestError(f"{name}: not in mode {reading['mode']}")
-    if reading["schemas"] is not None and "decoded" not in (reading["keys"], reading["values"]):
-        raise RequestError("schemas: needs keys or values 'decoded'")
-
-
 @checked
 def scan(
     path: Paths,
@@ -440,7 +426,12 @@ def scan(
     >>> commits.head(1).to_pylist()
     [{'group': 'classic-group', 'topic': 'orders', 'partition': 0, 'lag': 6}]
     """
-    _check_mode(reading)
+    defaults = signature(scan).parameters
+    for name, modes in _MODES.items():
+        if reading["mode"] not in modes and dict(reading)[name] != defaults[name].default:
+            raise RequestError(f"{name}: not in mode {reading['mode']}")
+    if reading["schemas"] is not None and "decoded" not in (reading["keys"], reading["values"]):
+        raise RequestError("schemas: needs keys or values 'decoded'")
     known = tuple(types_of(reading["mode"]))
     names = known if columns is None else words_of(columns)
     for name in names:

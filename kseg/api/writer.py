@@ -84,7 +84,18 @@ class _NewPartitions:
         """
         self._open_writers()
         if hasattr(records, "__arrow_c_stream__"):
-            self._add_table(records)
+            need_pyarrow()
+            from kseg.api.scan import Scan
+
+            # As a stream of C, a scan would turn its errors into texts.
+            table = records.batches() if isinstance(records, Scan) else records
+            reader = table if isinstance(table, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(table)
+            for whole in reader:
+                for first in range(0, whole.num_rows, CHUNK_ROWS):
+                    with errors_at(self._name, RequestError, of=ValueError):
+                        columns = record_columns(whole.slice(first, CHUNK_ROWS))
+                        for name, batch in [(self._name, columns)] if self._is_one else by_partition(columns):
+                            self._open_writers().use(name, batch.nbytes).add_table(batch)
             return
         if isinstance(records, str | bytes | Mapping | Record) or not isinstance(records, Iterable):
             raise RequestError(f"extend({records!r:.80}): is neither Arrow nor an iterable of mappings or records")
@@ -96,20 +107,6 @@ class _NewPartitions:
                 self._hold(self._partition_of(row.pop("topic", None), row.pop("partition", None)), **row)
         except RequestError as error:
             raise RequestError(f"extend: record {number}: {error}") from error
-
-    def _add_table(self, table: Any) -> None:
-        need_pyarrow()
-        from kseg.api.scan import Scan
-
-        if isinstance(table, Scan):
-            table = table.batches()  # a stream of C would turn its errors into texts
-        reader = table if isinstance(table, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(table)
-        for whole in reader:
-            for first in range(0, whole.num_rows, CHUNK_ROWS):
-                with errors_at(self._name, RequestError, of=ValueError):
-                    columns = record_columns(whole.slice(first, CHUNK_ROWS))
-                    for name, batch in [(self._name, columns)] if self._is_one else by_partition(columns):
-                        self._open_writers().use(name, batch.nbytes).add_table(batch)
 
     def _hold(
         self,

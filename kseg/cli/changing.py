@@ -137,12 +137,19 @@ def run_change(
 ) -> Outcome:
     """Runs the planner over the paths, and prints its plans, or only their totals (``counts_only``).
 
-    ``summaries``: makes the printer for the summaries of partitions. Raises UsageError.
+    ``summaries``: makes the printer for the summaries of partitions. Raises UsageError, and PathError if a name given
+    as --topic is that of no topic.
     """
     notices = presentation.notices()
     with nullcontext(paths) if change.output is None else archives_at(paths, current_spool()) as found:
         paths = found if change.output is None else places_of(found)
-        _check_topics(paths, notices)
+        topics = click.get_current_context().params.get("topics") or ()
+        places = places_at(paths) if topics else {}
+        names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
+        if names:
+            raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
+        for glob in globs if len(globs) < len(topics) else ():  # if no topic matches at all, the command reports that
+            notices.warning(f"no topic matches --topic {glob}")
         with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
             printer = plan_printer(presentation, sink, notices, change.is_dry, change.keeping.keeps)
             printer.is_summary = counts_only
@@ -160,19 +167,6 @@ def run_change(
             printer.summaries.total()
         is_damaged = report_problems(notices)
     return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
-
-
-def _check_topics(paths: Sequence[str], notices: Notices) -> None:
-    """Raises PathError if a name given as --topic is that of no topic; warns of globs without a match, unless no topic
-    matches at all: the command reports that."""
-    topics = click.get_current_context().params.get("topics") or ()
-    places = places_at(paths) if topics else {}
-    names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
-    if names:
-        raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
-    if len(globs) < len(topics):
-        for glob in globs:
-            notices.warning(f"no topic matches --topic {glob}")
 
 
 def write_new(

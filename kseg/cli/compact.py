@@ -35,7 +35,7 @@ def command(
     keep_freed_memory()
     if engine.is_spark and options.memory_bytes is not None:
         raise click.UsageError("--memory is for the local engine: on Spark the map is spread over the tasks")
-    summaries = partial(CompactionPrinter, as_json=presentation.is_json)
+    summaries = partial(CompactionPrinter, as_json=presentation.form == "json")
     with spark_session(engine, options.jobs) as spark:
         make_planner = partial(CompactionPlanner, options)
         if spark is not None:

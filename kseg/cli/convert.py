@@ -28,29 +28,6 @@ from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
 
 
-def _check(options: ConvertOptions, change: ChangeOptions, engine: Engine) -> None:
-    """Raises UsageError if options contradict each other."""
-    keeping = change.keeping
-    of_changes = {
-        "--quarantine": keeping.elsewhere is not None,
-        "--no-quarantine": not keeping.keeps,
-        "--dry-run": change.is_dry,
-        "--no-lock": not change.takes_lock,
-    }
-    with usage_errors():
-        if engine.is_spark:
-            options.check_for_spark()
-        options.check_form([name for name, is_given in of_changes.items() if is_given])
-    if options.is_export:
-        return
-    if options.in_place == bool(options.output):
-        raise click.UsageError("give either --output DIR or --in-place")
-    if options.output and (keeping.elsewhere or not keeping.keeps):
-        raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
-    with usage_errors():
-        options.check()
-
-
 @click.command("convert", cls=Command)
 @paths_argument()
 @filled(ConvertOptions)
@@ -73,7 +50,24 @@ def command(
     on standard input; with --from, files of that form; for Parquet and Arrow also directories of them.
     """
     keep_freed_memory()
-    _check(options, change, engine)
+    keeping = change.keeping
+    of_changes = {
+        "--quarantine": keeping.elsewhere is not None,
+        "--no-quarantine": not keeping.keeps,
+        "--dry-run": change.is_dry,
+        "--no-lock": not change.takes_lock,
+    }
+    with usage_errors():
+        if engine.is_spark:
+            options.check_for_spark()
+        options.check_form([name for name, is_given in of_changes.items() if is_given])
+    if not options.is_export:
+        if options.in_place == bool(options.output):
+            raise click.UsageError("give either --output DIR or --in-place")
+        if options.output and (keeping.elsewhere or not keeping.keeps):
+            raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
+        with usage_errors():
+            options.check()
     if options.output not in (None, "-"):
         check_output(options.output, paths if options.source else ())
     if (options.is_export or options.source) and (presentation.as_page or presentation.report):

@@ -144,9 +144,6 @@ class ReadValue(click.ParamType):  # type: ignore[type-arg]
 class LogPath(click.Path):
     """A path or URL of logs; that of a ``file:`` URL is converted to the path."""
 
-    def __init__(self) -> None:
-        super().__init__(readable=False)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return local_path(os.fsdecode(super().convert(value, param, ctx)))
 
@@ -186,7 +183,7 @@ def cli_option(declared: Option, destination: str, default: Any = None) -> Decor
     elif isinstance(kind, Number):
         settings["type"] = (click.FloatRange if kind.is_real else click.IntRange)(kind.least, kind.largest)
     elif isinstance(kind, PathKind):
-        settings["type"] = LogPath() if kind.is_log else click.Path(readable=kind.is_checked)
+        settings["type"] = LogPath(readable=False) if kind.is_log else click.Path(readable=kind.is_checked)
     elif isinstance(kind, Value):
         settings["type"] = ReadValue(kind)
     elif isinstance(kind, tuple):
@@ -274,7 +271,7 @@ def gathered(name: str, make: Callable[..., Any], declared: Mapping[str, Option]
 
 def paths_argument(is_required: bool = True) -> Decorator:
     """PATH..., logs."""
-    return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath())
+    return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath(readable=False))
 
 
 def color(subject: str) -> Option:

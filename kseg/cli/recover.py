@@ -128,7 +128,7 @@ def _recover_from_remote(
     notices = presentation.notices()
     with open_report(change.is_dry, notices.error) as sink:
         of_printer = facts | {"output": shown(output_name)}
-        printer = RebuildPrinter(sink, notices, of_printer, change.is_dry, presentation.is_json)
+        printer = RebuildPrinter(sink, notices, of_printer, change.is_dry, presentation.form == "json")
         printer.left_out(rebuild.left_out)
         if change.is_dry:
             for outcome in rebuild.plans():
@@ -250,8 +250,18 @@ def command(
     kept: see kseg undo.
     """
     keep_freed_memory()
+    given = given_in(options)
+    implying = [name for name in _IMPLY_SALVAGE if name in given]
+    has_mode = click.get_current_context().get_parameter_source("mode") is ParameterSource.COMMANDLINE
+    if implying and options.mode == BROKER and has_mode:
+        raise click.UsageError(f"{implying[0]} excludes --mode broker")
+    options = replace(
+        options,
+        mode=SALVAGE if implying else options.mode,
+        from_replica=resolved(options.from_replica) if options.from_replica else None,
+        drop_batches=frozenset(options.drop_batches),
+    )
     with usage_errors():
-        options = _with_mode(options)
         _check(paths, change, options)
     with use_spool(spool):
         if options.carves:
@@ -337,21 +347,6 @@ def _new_quorum(
     return int(bool(snapshot.left_out) or change.is_dry)
 
 
-def _with_mode(options: RecoverOptions) -> RecoverOptions:
-    """Returns the options with the mode that others imply. Raises RequestError."""
-    given = given_in(options)
-    implying = [name for name in _IMPLY_SALVAGE if name in given]
-    is_given = click.get_current_context().get_parameter_source("mode") is ParameterSource.COMMANDLINE
-    if implying and options.mode == BROKER and is_given:
-        raise RequestError(f"{implying[0]} excludes --mode broker")
-    return replace(
-        options,
-        mode=SALVAGE if implying else options.mode,
-        from_replica=resolved(options.from_replica) if options.from_replica else None,
-        drop_batches=frozenset(options.drop_batches),
-    )
-
-
 def _carve(
     images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
 ) -> int:
@@ -360,7 +355,7 @@ def _carve(
 
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:
-        if presentation.is_json:
+        if presentation.form == "json":
             printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
         else:
             printer = CarvedTable(sink, notices, change.is_dry, keeps=False, is_quiet=presentation.quiet)

@@ -77,7 +77,13 @@ def command(
     presentation = Presentation(form, color, quiet, verbose)
     if not options.paths and options.server is not None:
         options = replace(options, paths=tuple(options.server.log_dirs))
-    _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
+    for code in [*options.ignored, *([explain] if explain and explain != "all" else [])]:
+        if code not in KINDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(code, KINDS, 3, 0.5)
+            hint = f"; is it {' or '.join(near)}?" if near else "; --explain all lists them"
+            raise click.UsageError(f"no finding has the code {on_one_line(code)!r}{hint}")
     if explain:
         if form in ("junit", "html"):
             raise click.UsageError(f"--explain has no {form} form")
@@ -139,18 +145,6 @@ def _printer(
         return FindingsPage(*outputs, options.paths, options.level, least)
     if presentation.form == "junit":
         return findings.JunitFindings(*outputs, options.fail_on, options.paths, least)
-    if presentation.is_json:
+    if presentation.form == "json":
         return findings.JsonFindings(*outputs, sort, least)
     return findings.TextFindings(*outputs, presentation.color, sort, options.severity)
-
-
-def _check_codes(codes: list[str]) -> None:
-    """Raises UsageError for an unknown code."""
-    for code in codes:
-        if code in KINDS:
-            continue
-        from difflib import get_close_matches
-
-        near = get_close_matches(code, KINDS, 3, 0.5)
-        hint = f"; is it {' or '.join(near)}?" if near else "; --explain all lists them"
-        raise click.UsageError(f"no finding has the code {on_one_line(code)!r}{hint}")

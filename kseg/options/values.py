@@ -6,6 +6,7 @@ The functions raise ValueError, whose text is for people.
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -78,19 +79,17 @@ def offset_range(text: str) -> tuple[int, int]:
 
 def position_range(text: str) -> tuple[int, int]:
     """Reads ``A..B``, bytes of a file, decimal or 0x…."""
-    return _range(text, _position, LARGEST, "is no range of positions such as 0..60, 0x1f00.. or ..4095")
 
+    def end(number: str, default: int) -> int | None:
+        if not number:
+            return default
+        digits, base = (number[2:], 16) if number[:2] in ("0x", "0X") else (number, 10)
+        with suppress(ValueError):
+            if digits.isascii() and digits.isalnum() and len(digits) < 20:
+                return min(int(digits, base), LARGEST)
+        return None
 
-def _position(text: str, default: int) -> int | None:
-    if not text:
-        return default
-    digits, base = (text[2:], 16) if text[:2] in ("0x", "0X") else (text, 10)
-    if not (digits.isascii() and digits.isalnum()) or len(digits) > 19:
-        return None
-    try:
-        return min(int(digits, base), LARGEST)
-    except ValueError:
-        return None
+    return _range(text, end, LARGEST, "is no range of positions such as 0..60, 0x1f00.. or ..4095")
 
 
 def time_range(text: str) -> tuple[int, int]:

@@ -352,7 +352,7 @@ def plan_printer(
     presentation: Presentation, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True
 ) -> PlanPrinter:
     """Returns the printer for ``--format``."""
-    if presentation.is_json:
+    if presentation.form == "json":
         return JsonPlans(sink, notices, is_dry, keeps, presentation.quiet)
     return TextPlans(sink, notices, is_dry, keeps, presentation.quiet, color=presentation.color)
 

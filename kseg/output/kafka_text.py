@@ -7,7 +7,6 @@ Kafka 0.7, which that tool cannot read, have similar lines.
 
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 
 from kseg.formats import java_text
@@ -56,12 +55,23 @@ class KafkaTextPrinter(RenderingPrinter):
         if isinstance(batch, Message07):
             self._batch_07(batch, spans)
             return
-        self._line(batch)
+        renderer = self._renderer
+        flags, renderer.flags = renderer.flags, LINE_ONLY
+        renderer.go_to(0)
+        renderer.origin = batch.position
+        frame, scratch = int64s(FRAME_WIDTH), self.scratch  # the only frame of its own bytes
+        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
+        while renderer.print_batches(batch.data, frame, 1, scratch.rows, scratch.headers, self._out) != DONE:
+            self._flush()
+        renderer.flags = flags
         if not self.style.deep:
             return
         is_compressed_twice = False
         try:
-            for rows in self._rows(batch):
+            found = batch.rows_before_fault()
+            if isinstance(batch, Message):  # if its contents are not printed, sizes are the claimed ones
+                found = batch.rows_before_fault(AS_DUMPED if self.style.contents else SIZES_ONLY)
+            for rows in found:
                 if not is_compressed_twice and any(code == COMPRESSED_TWICE for code, _ in batch.remarks):
                     is_compressed_twice = True  # kafka-dump-log stops before these rows
                     self.errors += 1
@@ -72,23 +82,6 @@ class KafkaTextPrinter(RenderingPrinter):
         except UndecodableError as error:
             self.errors += 1
             self._put_damage(error.problem, batch.position, batch.size)
-
-    def _rows(self, batch: Batch) -> Iterator[Rows]:
-        """Returns the rows of a batch. For a message whose contents are not printed, sizes are the claimed ones."""
-        if isinstance(batch, Message):
-            return batch.rows_before_fault(AS_DUMPED if self.style.contents else SIZES_ONLY)
-        return batch.rows_before_fault()
-
-    def _line(self, batch: Batch) -> None:
-        renderer = self._renderer
-        flags, renderer.flags = renderer.flags, LINE_ONLY
-        renderer.go_to(0)
-        renderer.origin = batch.position
-        frame, scratch = int64s(FRAME_WIDTH), self.scratch  # the only frame of its own bytes
-        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
-        while renderer.print_batches(batch.data, frame, 1, scratch.rows, scratch.headers, self._out) != DONE:
-            self._flush()
-        renderer.flags = flags
 
     def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
         if not self.style.skip_metadata:

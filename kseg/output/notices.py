@@ -127,9 +127,5 @@ class Presentation:
     as_page: bool = False
     report: str | None = None
 
-    @property
-    def is_json(self) -> bool:
-        return self.form == "json"
-
     def notices(self) -> Notices:
         return Notices(self.color, self.quiet, self.verbose)

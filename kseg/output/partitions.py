@@ -126,7 +126,17 @@ class RetentionPrinter:
                 self._sink.put_row({**row, "file": name_value(os.path.join(directory, row["file"]))})
             return
         self._sink.put(on_one_line(directory))
-        for line in _retained(partition):
+        sources = partition["sources"]
+        age = _limit(partition["retentionMs"], sources["retention.ms"], lambda ms: f"{ms} ({show_span(ms)})")
+        count = plural(partition["segments"], "segment", "segments")
+        offsets = (partition[name] for name in ("logStartOffset", "highWatermark", "logEndOffset"))
+        for line in (
+            f"{count}, {shown_bytes(partition['bytes'])}; now is {shown_time(partition['now'])}",
+            f"cleanup.policy {partition['cleanupPolicy'] or '(none)'} ({_SOURCES[sources['cleanup.policy']]})",
+            f"retention.ms {age}",
+            f"retention.bytes {_limit(partition['retentionBytes'], sources['retention.bytes'], str)}",
+            "log start offset {}, high watermark {}, log end {}".format(*offsets),
+        ):
             self._wrapped(line, "  ", "    ")
         if partition["rolls"]:
             end = partition["logEndOffset"]
@@ -150,19 +160,6 @@ class RetentionPrinter:
     def _wrapped(self, text: str, first: str, later: str) -> None:
         for line in textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=later):
             self._sink.put(line)
-
-
-def _retained(row: dict[str, Any]) -> list[str]:
-    sources, offsets = row["sources"], (row["logStartOffset"], row["highWatermark"], row["logEndOffset"])
-    age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms} ({show_span(ms)})")
-    count = plural(row["segments"], "segment", "segments")
-    return [
-        f"{count}, {shown_bytes(row['bytes'])}; now is {shown_time(row['now'])}",
-        f"cleanup.policy {row['cleanupPolicy'] or '(none)'} ({_SOURCES[sources['cleanup.policy']]})",
-        f"retention.ms {age}",
-        f"retention.bytes {_limit(row['retentionBytes'], sources['retention.bytes'], str)}",
-        "log start offset {}, high watermark {}, log end {}".format(*offsets),
-    ]
 
 
 def _limit(value: int, source: str, shown: Callable[[int], str]) -> str:

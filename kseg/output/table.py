@@ -101,8 +101,20 @@ class TablePrinter(Printer):
     def close(self) -> None:
         """Ends the table."""
         self._choose_widths()
-        for line in self._footer():
-            self.sink.put(line)
+        records = f"{self._count:,} records{'' if self._has_all_counts else ' or more'}"
+        files = f"{self.files} files, " if self.files > 1 else ""
+        size = f"{shown_bytes(self._bytes)} ({self._bytes:,} bytes)"
+        self.sink.put(self._paint(f"{files}{self._batches:,} batches, {records}, {size}", bold=True))
+        if offsets := self._extents.get("offsets"):
+            self.sink.put("offsets {} to {}".format(*offsets))
+        if times := self._extents.get("times"):
+            span = show_span(times[1] - times[0])
+            self.sink.put(f"times {shown_time(times[0])} to {shown_time(times[1])} ({span})")
+        if horizons := self._extents.get("horizons"):
+            self.sink.put(f"delete horizons {' to '.join(map(shown_time, sorted({*horizons})))}")
+        if self._damaged_ranges or self._problems:
+            damage = f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes"
+            self.sink.put(self._paint(f"{damage}; batches with problems: {self._problems:,}", "red"))
         self.sink.flush()
 
     def _add_to_totals(self, batch: Batch, is_wrong: bool) -> None:
@@ -212,22 +224,6 @@ class TablePrinter(Printer):
             self.sink.put(self._columns.line(found, self._paint, color))
         else:
             self.sink.put(self._paint(line, color) if color else line)
-
-    def _footer(self) -> list[str]:
-        records = f"{self._count:,} records{'' if self._has_all_counts else ' or more'}"
-        files = f"{self.files} files, " if self.files > 1 else ""
-        size = f"{shown_bytes(self._bytes)} ({self._bytes:,} bytes)"
-        lines = [self._paint(f"{files}{self._batches:,} batches, {records}, {size}", bold=True)]
-        if offsets := self._extents.get("offsets"):
-            lines.append("offsets {} to {}".format(*offsets))
-        if times := self._extents.get("times"):
-            lines.append(f"times {shown_time(times[0])} to {shown_time(times[1])} ({show_span(times[1] - times[0])})")
-        if horizons := self._extents.get("horizons"):
-            lines.append(f"delete horizons {' to '.join(map(shown_time, sorted({*horizons})))}")
-        if self._damaged_ranges or self._problems:
-            damage = f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes"
-            lines.append(self._paint(f"{damage}; batches with problems: {self._problems:,}", "red"))
-        return lines
 
 
 def _count_of(batch: Batch, deep: bool) -> int | None:

@@ -27,7 +27,7 @@ from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
-from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of, leading_bytes
+from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import BatchFilter
 from kseg.recovery.workspace import leading_offset
@@ -169,7 +169,7 @@ class Cursor:
 
 def epoch_of(source: Source, batch: SalvagedBatches) -> int:
     """Returns the leader epoch of a batch; -1 for v0 and v1."""
-    head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
+    head = batch.leading_bytes(source, ENTRY_MAGIC + 1)
     return be32(head, V2_LEADER_EPOCH) if head[ENTRY_MAGIC] >= MAGIC_V2 else -1
 
 

@@ -240,7 +240,14 @@ class LogWriter:
             while start < count:
                 taken = self._fitting(rows, start, count)
                 if not taken:
-                    self._roll_for(rows, start)
+                    # The first offset of a compressed v0 or v1 message is unknown.
+                    at = start * BATCH_WIDTH
+                    first, last = rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET]
+                    base_offset = max(first if first >= 0 else last - LARGEST_DELTA, self.next_offset)
+                    if base_offset == self._segment.base_offset or not 0 <= last - base_offset <= LARGEST_DELTA:
+                        raise ValueError(f"offset {last} does not fit in a segment after offset {self.next_offset - 1}")
+                    self.segments.append(self._segment.finish())
+                    self._segment = SegmentWriter(self._folder, base_offset, self._limits.interval_bytes)
                     continue
                 part = rows[start * BATCH_WIDTH : (start + taken) * BATCH_WIDTH]
                 begin, moved = part[BATCH_POSITION], self._segment.size - part[BATCH_POSITION]
@@ -274,15 +281,6 @@ class LogWriter:
                 return i - start
             size += rows[at + BATCH_SIZE]
         return count - start
-
-    def _roll_for(self, rows: memoryview, i: int) -> None:
-        """Starts the segment of batch i. The first offset of a compressed v0 or v1 message is unknown."""
-        first, last = rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET], rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
-        base_offset = max(first if first >= 0 else last - LARGEST_DELTA, self.next_offset)
-        if base_offset == self._segment.base_offset or not 0 <= last - base_offset <= LARGEST_DELTA:
-            raise ValueError(f"offset {last} does not fit in a segment after offset {self.next_offset - 1}")
-        self.segments.append(self._segment.finish())
-        self._segment = SegmentWriter(self._folder, base_offset, self._limits.interval_bytes)
 
 
 def batch_rows(data: Sliceable, origin: int) -> Iterator[tuple[memoryview, int]]:

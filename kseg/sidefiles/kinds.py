@@ -9,15 +9,7 @@ from typing import Any
 from kseg.errors import errors_at
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, SIDE_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
-from kseg.segment.files import (
-    CLEAN_SHUTDOWN,
-    LAST_OFFSET,
-    QUORUM_STATE,
-    REMOTE_INDEX_CACHE,
-    is_regular_file,
-    is_remote_index_name,
-    unpacked_name,
-)
+from kseg.segment import files as segment_files
 from kseg.sidefiles import text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex, TransactionIndex
@@ -44,8 +36,8 @@ _KINDS: dict[str, tuple[str, Reader]] = {
     **{kind: (name, _text(read_offset_checkpoint)) for kind, name in OFFSET_CHECKPOINTS.items()},
     text_files.PARTITION_METADATA: ("partitionMetadata", _text(text_files.read_partition_metadata)),
     text_files.META_PROPERTIES: ("metaProperties", _text(text_files.read_meta_properties)),
-    CLEAN_SHUTDOWN: ("cleanShutdown", _text(text_files.read_clean_shutdown)),
-    QUORUM_STATE: ("quorumState", _text(text_files.read_quorum_state)),
+    segment_files.CLEAN_SHUTDOWN: ("cleanShutdown", _text(text_files.read_clean_shutdown)),
+    segment_files.QUORUM_STATE: ("quorumState", _text(text_files.read_quorum_state)),
 }
 """Kind (a suffix or a whole file name) to the JSON name of its entries, and its reader."""
 ENTRY_NAMES = {kind: name for kind, (name, _) in _KINDS.items()}
@@ -71,7 +63,7 @@ class SideFile:
         """Whether the file is a local copy of a remote segment's index; there is no .log next to it."""
         name = os.path.basename(self.path)
         directory = os.path.basename(os.path.dirname(os.path.abspath(self.path)))
-        return directory == REMOTE_INDEX_CACHE or is_remote_index_name(name)
+        return directory == segment_files.REMOTE_INDEX_CACHE or segment_files.is_remote_index_name(name)
 
     def beside(self, suffix: str) -> str:
         """Path of the same segment's file with another suffix, with the same leftover suffix if such a file exists."""
@@ -81,7 +73,7 @@ class SideFile:
 
 def side_file(path: str) -> SideFile | None:
     """Returns the side file that ``path`` names, None for other names. Does not access the disk."""
-    name = unpacked_name(path)
+    name = segment_files.unpacked_name(path)
     whole, leftover = name, ""
     for suffix in LEFTOVERS:
         if whole.endswith(suffix):
@@ -91,7 +83,9 @@ def side_file(path: str) -> SideFile | None:
         return None
     digits = re.match(r"0*([0-9]{1,19})(?![0-9])", name)
     base_offset = int(digits[1]) if digits else 0
-    return SideFile(path, kind, leftover, base_offset if base_offset <= LAST_OFFSET else 0, name.split(".")[0])
+    return SideFile(
+        path, kind, leftover, base_offset if base_offset <= segment_files.LAST_OFFSET else 0, name.split(".")[0]
+    )
 
 
 def list_side_files(directory: str) -> list[SideFile]:
@@ -100,10 +94,10 @@ def list_side_files(directory: str) -> list[SideFile]:
     Raises PathError if a directory cannot be read.
     """
     with errors_at(directory), trees.scandir(directory) as entries:
-        names = [entry.name for entry in entries if is_regular_file(entry)]
+        names = [entry.name for entry in entries if segment_files.is_regular_file(entry)]
     files = [file for name in names if (file := side_file(os.path.join(directory, name)))]
     found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
-    cache = os.path.join(directory, REMOTE_INDEX_CACHE)
+    cache = os.path.join(directory, segment_files.REMOTE_INDEX_CACHE)
     return found + (list_side_files(cache) if trees.isdir(cache) else [])
 
 

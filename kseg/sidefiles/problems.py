@@ -14,9 +14,6 @@ SIDE_FILE_CODES = frozenset(
     ).split()
 )
 
-NO_DAMAGE = frozenset({"zero-tail"})
-"""Codes that are informative and do not count as damage."""
-
 
 @dataclass(frozen=True, slots=True)
 class SideFileProblem:
@@ -29,7 +26,7 @@ class SideFileProblem:
 
     @property
     def is_damage(self) -> bool:
-        return self.code not in NO_DAMAGE
+        return self.code != "zero-tail"  # which is informative
 
 
 def problems_of(items: Iterable[Any]) -> list[SideFileProblem]:

@@ -7,7 +7,7 @@ can be damaged while every record is intact.
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OFFSET, ENTRY_OVERHEAD
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH, be64
 from kseg.kernel.records.records import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of, leading_bytes
+from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
 from kseg.segment.batches import Message
 from kseg.segment.items import Damage
@@ -77,7 +77,7 @@ class OffsetEvidence:
         """Returns the first offset of a batch by the producer snapshots; None if unknown."""
         if not self.snapshots.last_offsets:
             return None
-        data = leading_bytes(source, part, min(HEADER_BYTES, part.size))
+        data = part.leading_bytes(source, min(HEADER_BYTES, part.size))
         if len(data) < HEADER_BYTES or data[ENTRY_MAGIC] < MAGIC_V2:
             return None
         head = parse_header(data)
@@ -161,11 +161,9 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
     """Yields the index of a .log with that suffix; None if it is missing or unreadable."""
     index_path = path.removesuffix(LOG) + suffix
     source = None
-    try:
+    with suppress(OSError, PathError):
         if path.endswith(LOG) and trees.getsize(index_path) <= MAX_SIDE_FILE_BYTES:
             source = open_source(index_path)
-    except (OSError, PathError):
-        source = None
     with source or nullcontext() as opened:
         yield opened
 
@@ -247,7 +245,7 @@ class CompressedMessages:
 def offsets_inside(source: Source, part: SalvagedBatches) -> tuple[int, int] | None:
     """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
     for all other batches."""
-    data = leading_bytes(source, part, part.size)
+    data = part.leading_bytes(source, part.size)
     if data[ENTRY_MAGIC] != 0 or not message_set.parse_header(data).codec:
         return None
     message = Message(data, 0, len(data), 0, True, Scratch())
@@ -322,7 +320,7 @@ def one_bit_away(source: Source, part: SalvagedBatches, low: int, high: int) -> 
 
 def first_bytes(source: Source, part: SalvagedBatches) -> bytes:
     """Returns the bytes of a batch that its checksum does not cover, at its start."""
-    head = leading_bytes(source, part, V2_CRC)
+    head = part.leading_bytes(source, V2_CRC)
     return head if head[ENTRY_MAGIC] >= MAGIC_V2 else head[:ENTRY_OVERHEAD]
 
 

@@ -1,7 +1,7 @@
 """Moves misplaced runs to their offsets: intact batches in the wrong segment, with a wrong offset, or stored twice.
 
 Runs of several batches come first, each as a whole. Single batches follow, by the order of evidence: what proves their
-offsets, their own offsets, then the rules of `Relocation.rules`, of which the first that applies decides.
+offsets, their own offsets, then the rules that `Relocation.run` lists, of which the first that applies decides.
 """
 
 from bisect import bisect_right
@@ -75,15 +75,9 @@ class Relocation:
         self._at_firsts = self._fingerprints_at_firsts(left)
         # An empty last segment proves that the log reached its base offset.
         self._known_end = self.drafts[-1].next_offset
-        for run in sorted(left, key=lambda run: run.expected < 0):
-            if not any(rule(run) for rule in self.rules):
-                self._cut_out(run, "fit in no remaining gap")
-
-    @property
-    def rules(self) -> tuple[Callable[[MisplacedRun], bool], ...]:
-        """The order of evidence for a single batch whose offsets nothing proves, and which does not fit at its own
-        beyond doubt. A rule places it or cuts it out, and returns True, or leaves it to the next one."""
-        return (
+        # The order of evidence for a single batch whose offsets nothing proves, and which does not fit at its own
+        # beyond doubt. A rule places it or cuts it out, and returns True, or leaves it to the next one.
+        rules: tuple[Callable[[MisplacedRun], bool], ...] = (
             self._cut_out_copy,
             self._cut_out_doubtful,
             self._place_of_other_file,
@@ -93,6 +87,9 @@ class Relocation:
             partial(self._place, is_last_try=True),  # its own offsets are free, and not far beyond all others
             self._displace,
         )
+        for run in sorted(left, key=lambda run: run.expected < 0):
+            if not any(rule(run) for rule in rules):
+                self._cut_out(run, "fit in no remaining gap")
 
     def _cut_out_copy(self, run: MisplacedRun) -> bool:
         """A batch that is stored twice has its place already."""

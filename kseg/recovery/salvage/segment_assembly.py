@@ -15,14 +15,7 @@ from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.segments import LeaderEpochs
-from kseg.recovery.salvage.segment_draft import (
-    EXCESS_OFFSETS,
-    MisplacedRun,
-    SalvagedBatches,
-    SegmentDraft,
-    batches_of,
-    leading_bytes,
-)
+from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SalvagedBatches, SegmentDraft, batches_of
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
 from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA
@@ -78,26 +71,20 @@ def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
     return chosen[::-1]
 
 
-def overlapping_clusters(pieces: Iterable[OffsetInterval]) -> Iterator[list[OffsetInterval]]:
-    """Yields the pieces by offset, in groups that overlap directly or through others."""
-    cluster, reached = list[OffsetInterval](), -1
-    for piece in sorted(pieces):
-        if cluster and piece.first > reached:
-            yield cluster
-            cluster = []
-        cluster.append(piece)
-        reached = max(reached, piece.last) if len(cluster) > 1 else piece.last
-    if cluster:
-        yield cluster
-
-
 def cut_at_conflicts(
     pieces: Iterable[OffsetInterval], batches_of: Callable[[OffsetInterval], Iterator[OffsetInterval]]
 ) -> list[OffsetInterval]:
     """Returns the pieces; overlapping ones are cut where others begin or end. ``batches_of`` yields the batches of a
     piece."""
+    clusters, reached = list[list[OffsetInterval]](), -1  # they overlap directly or through others
+    for piece in sorted(pieces):
+        if not clusters or piece.first > reached:
+            clusters.append([])
+            reached = piece.last
+        clusters[-1].append(piece)
+        reached = max(reached, piece.last)
     found: list[OffsetInterval] = []
-    for cluster in overlapping_clusters(pieces):
+    for cluster in clusters:
         cuts = sorted({piece.first for piece in cluster} | {piece.last + 1 for piece in cluster})
         for piece in cluster:
             is_cut = bisect_right(cuts, piece.first) < bisect_right(cuts, piece.last)
@@ -200,7 +187,7 @@ def _doubt_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) 
             is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
             if is_wide and behind in begins and is_plain(run):
                 with open_source(one.path) as source:
-                    is_v2 = leading_bytes(source, part, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
+                    is_v2 = part.leading_bytes(source, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
                 run.doubt = EXCESS_OFFSETS if is_v2 else ""
 
 
@@ -219,12 +206,12 @@ class OffsetClaims:
         self._far = 2 * max(ends, default=LAST_OFFSET)
         """Far above the offsets of batches in their places: a single batch beyond it may have a wrong offset."""
         pieces = [piece for number, one in enumerate(kept) for piece in self._pieces(number, one, sources[number])]
-        self._all = cut_at_conflicts(pieces, self.batches)
+        self._all = cut_at_conflicts(pieces, self._batches)
         self.chosen = schedule(self._all)
 
-    def outweighed(self) -> Iterator[OffsetInterval]:
-        """Yields the pieces that lose to batches with more records in other files."""
-        chosen, stays = self.chosen, set(self.chosen)
+    def outweighed(self) -> dict[int, set[int]]:
+        """Returns the first offsets of the batches that lose to batches with more records in other files, by file."""
+        chosen, stays, found = self.chosen, set(self.chosen), dict[int, set[int]]()
         lasts = [piece.last for piece in chosen]
         for piece in self._all:
             if piece in stays:
@@ -234,7 +221,8 @@ class OffsetClaims:
                 rivals += chosen[i].records * (chosen[i].source != piece.source)
                 i += 1
             if rivals > piece.records:
-                yield piece
+                found.setdefault(piece.source, set()).update(batch.first for batch in self._batches(piece))
+        return found
 
     def _pieces(self, number: int, kept: SegmentDraft, source: SegmentSource) -> Iterator[OffsetInterval]:
         found = [(part, records, False) for part, records in zip(kept.parts, kept.parts.records, strict=True)]
@@ -248,12 +236,11 @@ class OffsetClaims:
             ends = (part.first, part.last, number, part.start, part.end)
             yield OffsetInterval(*ends, records, preference, is_loose, part.head)
 
-    def batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
-        """Yields the batches of a piece as pieces."""
+    def _batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
         part = SalvagedBatches(piece.start, piece.end, piece.first, piece.last, piece.head)
         with open_source(self._kept[piece.source].path) as source:
             for batch in batches_of(source, part):
-                head = leading_bytes(source, batch, HEADER_BYTES)
+                head = batch.leading_bytes(source, HEADER_BYTES)
                 records = span = batch.last - batch.first + 1
                 preference = piece.preference & (_CONTINUES | _IS_NAMED)
                 if head[ENTRY_MAGIC] >= MAGIC_V2:
@@ -497,11 +484,8 @@ def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> 
 def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[SegmentDraft]) -> None:
     """Adds the batches that lose to those of another file to the misplaced runs."""
     by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
-    firsts: dict[int, set[int]] = {}
-    for piece in claims.outweighed():
-        if piece.source in by_source:
-            firsts.setdefault(piece.source, set()).update(batch.first for batch in claims.batches(piece))
-    for source, found in firsts.items():
-        kept = by_source[source]
+    for source, found in claims.outweighed().items():
+        if (kept := by_source.get(source)) is None:
+            continue
         for part in kept.leave_out(found):
             kept.misplaced.append(MisplacedRun(kept, part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))

@@ -52,6 +52,10 @@ class SalvagedBatches(NamedTuple):
     def size(self) -> int:
         return self.end - self.start
 
+    def leading_bytes(self, source: Source, size: int) -> bytes:
+        """Returns the first bytes, ``size`` or the repaired head if that is longer; fewer at the end of the file."""
+        return self.head + bytes(source.buffer[self.start + len(self.head) : self.start + size])
+
 
 class Parts:
     """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 36 bytes each, because there can be millions.
@@ -143,15 +147,9 @@ class Parts:
         return bisect_right(self._starts, position) - 1
 
 
-def leading_bytes(source: Source, part: SalvagedBatches, size: int) -> bytes:
-    """Returns the first bytes of a part, ``size`` or its repaired head if that is longer; fewer at the end of the
-    file."""
-    return part.head + bytes(source.buffer[part.start + len(part.head) : part.start + size])
-
-
 def batch_of(source: Source, part: SalvagedBatches, scratch: Scratch) -> RecordBatch | Message:
     """Returns the batch of a part of one batch."""
-    data = leading_bytes(source, part, part.size)
+    data = part.leading_bytes(source, part.size)
     kind = RecordBatch if data[ENTRY_MAGIC] >= MAGIC_V2 else Message
     return kind(data, 0, len(data), data[ENTRY_MAGIC], True, scratch)
 
@@ -527,7 +525,7 @@ def repair_epochs(draft: SegmentDraft) -> None:
             before, epoch, first = epoch, next_epoch, next_first if magic == MAGIC_V2 else -1
 
     def with_epoch(source: Source, batch: SalvagedBatches) -> SalvagedBatches:
-        head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
+        head = batch.leading_bytes(source, ENTRY_MAGIC + 1)
         head = head[:V2_LEADER_EPOCH] + right[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
         return batch._replace(head=head)
 

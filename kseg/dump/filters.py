@@ -4,6 +4,7 @@ matches.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import islice
@@ -34,11 +35,10 @@ class Filters:
         self.selection = Selection(
             options.offsets, options.times, options.key, options.producer_id, options.key_pattern, options.grep
         )
-        self._last, self._around, self._counts_batches = options.last, options.around, not options.shows_records
-        self.are_set = not self.selection.is_empty or self._last is not None or self._around is not None
+        self._options = options
+        self.are_set = not self.selection.is_empty or options.last is not None or options.around is not None
         self._scratch = scratch
         self._notices = notices
-        self._is_07 = options.is_07
         self._found = 0
         self._places = 0
         self._example = ""
@@ -51,16 +51,17 @@ class Filters:
 
         Raises PathError if a segment cannot be opened.
         """
-        if self._last is None and self._around is None:
+        around = self._options.around
+        if self._options.last is None and around is None:
             return
         logs = [file for file in without_snapshots(files) if file.is_segment]
-        read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._is_07)
-        nearest = _Nearest(logs, self.selection, read, self._counts_batches)
-        if self._around is None:
-            self.selection.offsets = nearest.before(LAST_OFFSET, self._last or 0), LAST_OFFSET
+        read = partial(open_segment, scratch=self._scratch, live=live, is_07=self._options.is_07)
+        nearest = _Nearest(logs, self.selection, read, not self._options.shows_records)
+        if around is None:
+            self.selection.offsets = nearest.before(LAST_OFFSET, self._options.last or 0), LAST_OFFSET
         else:
-            behind = list(islice(nearest.offsets(logs, self._around, LAST_OFFSET), AROUND))
-            self.selection.offsets = nearest.before(self._around, AROUND), behind[-1] if behind else self._around
+            behind = list(islice(nearest.offsets(logs, around, LAST_OFFSET), AROUND))
+            self.selection.offsets = nearest.before(around, AROUND), behind[-1] if behind else around
 
     def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
         """Returns the segments that can contain matches, judged by their names."""
@@ -163,7 +164,7 @@ class Filters:
         for file in without_snapshots(files):
             if len(found) == max_files:
                 break
-            with open_segment(file, self._scratch, is_07=self._is_07) as reader:
+            with open_segment(file, self._scratch, is_07=self._options.is_07) as reader:
                 extent = extent_of(reader, file)
             if extent is not None:
                 found.append(extent)
@@ -226,23 +227,17 @@ class _Nearest:
 
     def _last_of(self, file: SegmentFile, base: int, end: int, count: int) -> list[int]:
         """Returns the last matches of one segment before ``end``. Searches backwards in growing steps."""
-        reach = count * _FIRST_REACH
-        top = self._end_of(file, end)
+        reach, top = count * _FIRST_REACH, 0
+        with self._reader_at(file, end) as reader:  # an offset near the end of the segment, not above ``end``
+            for batch in reader:
+                if isinstance(batch, Batch) and batch.base_offset is not None and batch.base_offset < end:
+                    top = min(end, batch.last_offset + 1)
         while True:
             start = max(base, top - reach)
             found = deque(self.offsets([file], start, end - 1), count)
             if len(found) == count or start == base:
                 return list(found)
             reach *= _FIRST_REACH
-
-    def _end_of(self, file: SegmentFile, end: int) -> int:
-        """Returns an offset near the end of a segment, not above ``end``."""
-        last = -1
-        with self._reader_at(file, end) as reader:
-            for batch in reader:
-                if isinstance(batch, Batch) and batch.base_offset is not None and batch.base_offset < end:
-                    last = batch.last_offset
-        return min(end, last + 1)
 
     def offsets(self, files: Sequence[SegmentFile], first: int, last: int) -> Iterator[int]:
         """Yields the offsets of matches from ``first`` to ``last``, both included."""
@@ -255,21 +250,16 @@ class _Nearest:
                         continue
                     if batch.base_offset is not None and batch.base_offset > last:
                         return
-                    yield from (offset for offset in self._of_batch(batch) if first <= offset <= last)
-
-    def _of_batch(self, batch: Batch) -> list[int]:
-        """Returns the offsets of the selected records; of a batch that counts as a whole, its last offset."""
-        if self._counts_batches:
-            return [batch.last_offset]
-        try:
-            return [
-                rows.rows[row * ROW_WIDTH + ROW_OFFSET]
-                for rows in batch.rows()
-                for start, stop in self._selection.spans(rows)
-                for row in range(start, stop)
-            ]
-        except UndecodableError:
-            return [batch.last_offset]
+                    found = [batch.last_offset]  # of a batch that counts as a whole
+                    if not self._counts_batches:
+                        with suppress(UndecodableError):
+                            found = [
+                                rows.rows[row * ROW_WIDTH + ROW_OFFSET]
+                                for rows in batch.rows()
+                                for start, stop in self._selection.spans(rows)
+                                for row in range(start, stop)
+                            ]
+                    yield from (offset for offset in found if first <= offset <= last)
 
     def _reader_at(self, file: SegmentFile, offset: int) -> SegmentReader:
         from kseg.segment.seek import seek_offset

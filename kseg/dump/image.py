@@ -36,9 +36,16 @@ def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
         try:
             loaded = _loaded(path, options.as_of)
             old = None if options.since is None else _loaded(path, options.since)
-            if number and options.form not in _ROWS:
-                sink.put("")
-            _head(sink, options, path, loaded)
+            version = METADATA_VERSIONS.get(loaded.image.metadata_version or 0)
+            if options.form in _ROWS:
+                head = {"type": "metadataImage", "file": name_value(path), "offset": loaded.offset,
+                        "epoch": loaded.epoch, "snapshot": loaded.snapshot, "metadataVersion": version}  # fmt: skip
+                sink.put_row(head)
+            else:
+                if number:
+                    sink.put("")
+                begins = f", epoch {loaded.epoch}" + (f", from {loaded.snapshot}" if loaded.snapshot else "")
+                sink.put(on_one_line(f"{path}: offset {loaded.offset}{begins}, {METADATA_VERSION} {version}"))
             if old is None:
                 _image(sink, options, loaded.image)
             else:
@@ -70,17 +77,6 @@ def _loaded(path: str, end: int | None) -> LoadedImage:
     if not files:
         raise PathError(f"{path}: holds no {METADATA_TOPIC}")
     return load_image(files, end)
-
-
-def _head(sink: Sink, options: DumpOptions, path: str, loaded: LoadedImage) -> None:
-    version = METADATA_VERSIONS.get(loaded.image.metadata_version or 0)
-    if options.form in _ROWS:
-        head = {"type": "metadataImage", "file": name_value(path), "offset": loaded.offset, "epoch": loaded.epoch,
-                "snapshot": loaded.snapshot, "metadataVersion": version}  # fmt: skip
-        sink.put_row(head)
-        return
-    begins = f", from {loaded.snapshot}" if loaded.snapshot else ""
-    sink.put(on_one_line(f"{path}: offset {loaded.offset}, epoch {loaded.epoch}{begins}, {METADATA_VERSION} {version}"))
 
 
 def _type_of(record: FramedRecord) -> str:
@@ -132,7 +128,9 @@ class _Table(NamedTuple):
     def put(self, sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
         parts = (each.partition("/") for each in self.columns.split())
         shown = [Column(title.rstrip("#"), int(rank or 0), is_number="#" in title) for title, _, rank in parts]
-        caption = self.caption or _topics_caption(image)
+        partitions = sum(len(topic.partitions) for topic in image.topics.values())
+        numbers = plural(len(image.topics), "topic", "topics", ","), plural(partitions, "partition", "partitions", ",")
+        caption = self.caption or ", ".join(numbers)
         if options.form == HTML:
             columns = [{"title": column.title, "isNumber": column.is_number} for column in shown]
             sink.put_row({"type": "imageTable", "title": caption, "columns": columns,
@@ -224,12 +222,6 @@ def _users(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ..
 def _tokens(image: MetadataImage, options: DumpOptions) -> Iterator[tuple[str, ...]]:
     for token in image.tokens.values():
         yield token["owner"], token["requester"], str(token["expirationTimestamp"])
-
-
-def _topics_caption(image: MetadataImage) -> str:
-    partitions = sum(len(topic.partitions) for topic in image.topics.values())
-    topics = plural(len(image.topics), "topic", "topics", ",")
-    return f"{topics}, {plural(partitions, 'partition', 'partitions', ',')}"
 
 
 _TABLES = (

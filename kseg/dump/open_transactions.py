@@ -70,14 +70,6 @@ _PREPARED_FIELDS = (
 )  # fmt: skip
 
 
-def text_line(row: Row, name: str | None, fields: Sequence[str]) -> str:
-    """Returns fields of a row as a line similar to kafka-dump-log's. ``name``: the transactional id."""
-    spans = {"timeout": row["timeoutMs"], "age": row["ageMs"]}
-    shown = row | {key: None if ms is None else show_span(ms) for key, ms in spans.items()}
-    shown["transactionalId"] = None if name is None else on_one_line(name)
-    return " ".join(f"{key}: {'none' if shown[key] is None else shown[key]}" for key in fields)
-
-
 def conclusion(
     judged: Sequence[coordinators.Judged],
     stable: Row,
@@ -172,11 +164,16 @@ def _show(
     rows: Iterable[tuple[Row, str | None]],
     fields: Sequence[str],
 ) -> None:
-    """Prints rows, each with its transactional id; as text their ``fields`` below the title."""
+    """Prints rows, each with its transactional id; as text their ``fields`` below the title, similar to
+    kafka-dump-log's lines.
+    """
     if options.form != JSON:
         sink.write(title.encode() + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for row, name in rows:
         if options.form == JSON:
             sink.put_row(row)
-        else:
-            sink.put(text_line(row, name, fields))
+            continue
+        spans = {"timeout": row["timeoutMs"], "age": row["ageMs"]}
+        shown = row | {key: None if ms is None else show_span(ms) for key, ms in spans.items()}
+        shown["transactionalId"] = None if name is None else on_one_line(name)
+        sink.put(" ".join(f"{key}: {'none' if shown[key] is None else shown[key]}" for key in fields))

@@ -117,35 +117,25 @@ class Dump:
             self.progress.erase()
             if self.options.committed_offsets and not self.printer.files and not self.status:
                 self._failed("no PATH holds a partition of __consumer_offsets", 3)
-            self._close()
-        self._summarize()
-        errors = self._count_errors()
-        if self._side is not None:
-            errors += self._side.errors
-            for line in self._side.report():
-                put_line(on_one_line(line))
-        return max(self.status, int(errors > 0))
-
-    def _close(self) -> None:
-        """Ends the outputs that have files, or the first one if none has."""
-        for number, printer in enumerate([each for each in self.printers if each.files] or self.printers[:1]):
-            if number:
-                self.sink.write(b"\n")
-            printer.close()
-
-    def _count_errors(self) -> int:
-        return sum(printer.errors for printer in self.printers) + self._errors
-
-    def _summarize(self) -> None:
+            # Outputs that have files are ended, or the first one if none has.
+            for number, printer in enumerate([each for each in self.printers if each.files] or self.printers[:1]):
+                if number:
+                    self.sink.write(b"\n")
+                printer.close()
         self.filters.summarize()
         if self.options.open_transactions and not self.open_transactions and not self.status:
             self.notices.warning("there are no open transactions")
-        errors = self._count_errors()
+        errors = sum(printer.errors for printer in self.printers) + self._errors
         if errors and self.options.form == TEXT and not self.options.summary:
             self.notices.warning(
                 f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
                 f"problems with batches: {errors - self.damaged_ranges}"
             )
+        if self._side is not None:
+            errors += self._side.errors
+            for line in self._side.report():
+                put_line(on_one_line(line))
+        return max(self.status, int(errors > 0))
 
     def _failed(self, error: object, status: int) -> None:
         self.printer.finish()
@@ -163,9 +153,12 @@ class Dump:
             self._failed(error, error.exit_status)
 
     def _path(self, path: str) -> None:
-        if _is_remote_storage(path):
-            self._remote(path)
-            return
+        if is_url(path) or trees.isdir(path):
+            from kseg.stores.remote.recognition import is_remote_storage  # most paths are files
+
+            if is_remote_storage(path):
+                self._remote(path)
+                return
         try:
             parts = self.parts_of(path)
         except KsegError as error:
@@ -282,9 +275,17 @@ class Dump:
             raise EndOfDumpError
 
     def _file(self, file: SegmentFile, live: bool) -> None:
-        self._refuse(file)
+        refuse_empty_pack(file.path)
+        if file.is_packed:
+            raise UnsupportedError(f"{file.path}: is not packed despite its suffix: rename it")
+        side = _side_file_at(file)
+        if file.kind and not file.is_segment and side is None:
+            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
+        output = self.options.output
+        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
+            raise RequestError(f"{output}: would be replaced by its own dump")
         self.progress.at(file.path)
-        if side := _side_file_at(file):
+        if side is not None:
             self._side_file(side)
             return
         if self._elsewhere is not None and (rendered := self._elsewhere.rendered(file)) is not None:
@@ -340,16 +341,6 @@ class Dump:
 
     def _report_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
         self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
-
-    def _refuse(self, file: SegmentFile) -> None:
-        refuse_empty_pack(file.path)
-        if file.is_packed:
-            raise UnsupportedError(f"{file.path}: is not packed despite its suffix: rename it")
-        if file.kind and not file.is_segment and not _side_file_at(file):
-            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
-        output = self.options.output
-        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
-            raise RequestError(f"{output}: would be replaced by its own dump")
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
         """Returns a reader of a segment with the limits of the options."""
@@ -426,7 +417,11 @@ class Dump:
         """Prints a batch if it matches. Returns False if no more matches can follow."""
         if self.filters.is_behind(batch):
             return False
-        if self._is_hidden(batch) or not self.filters.holds(batch):
+        if self.transactions is not None and not isinstance(batch, Message07):
+            stable = self.transactions.last_stable_offset
+            if (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch):
+                return True
+        if not self.filters.holds(batch):
             return True
         errors = self.printer.errors
         self.printer.batch(batch, self._spans)
@@ -435,12 +430,6 @@ class Dump:
         if self.left == 0 or (self.options.stop_on_damage and self.printer.errors > errors):
             raise EndOfDumpError
         return True
-
-    def _is_hidden(self, batch: Batch) -> bool:
-        if self.transactions is None or isinstance(batch, Message07):
-            return False
-        stable = self.transactions.last_stable_offset
-        return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
 
     def _selected(self, rows: Rows) -> list[RowSpan]:
         kept: list[RowSpan] = []
@@ -467,14 +456,6 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
     return side_file(file.path)
 
 
-def _is_remote_storage(path: str) -> bool:
-    if not is_url(path) and not trees.isdir(path):
-        return False
-    from kseg.stores.remote.recognition import is_remote_storage  # most paths are files
-
-    return is_remote_storage(path)
-
-
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
 
@@ -489,7 +470,16 @@ def printers_of(
     if options.open_transactions or not (
         options.as_hex or options.summary or options.committed_offsets or options.form == TABLE
     ):
-        return [_form_printer(options, sink, style, scratch, is_selective)]
+        form: type[Printer] = KafkaTextPrinter
+        if options.form == JSON:
+            from kseg.output.jsonl import JsonLinesPrinter
+
+            form = JsonLinesPrinter
+        jobs = options.jobs or usable_cores()
+        if jobs == 1 or is_selective or options.stop_on_damage or not COMPILED:
+            return [form(sink, style, scratch)]
+        # Batches can be rendered independently.
+        return [ParallelPrinter(sink, lambda turn: form(turn, style, Scratch(scratch.max_batch_bytes)), jobs)]
     paint = Paint(options.color, sink.is_terminal)
     if options.as_hex:
         from kseg.output.hex_view import HexPrinter
@@ -518,19 +508,6 @@ def printers_of(
             sink, style, scratch, as_json=as_json, warn=notices.warning, paint=paint, width=width, now=options.now
         ))  # fmt: skip
     return printers
-
-
-def _form_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, is_selective: bool) -> Any:
-    """Returns the printer of text or JSON; one with several threads if batches can be rendered independently."""
-    form: type[Printer] = KafkaTextPrinter
-    if options.form == JSON:
-        from kseg.output.jsonl import JsonLinesPrinter
-
-        form = JsonLinesPrinter
-    jobs = options.jobs or usable_cores()
-    if jobs == 1 or is_selective or options.stop_on_damage or not COMPILED:
-        return form(sink, style, scratch)
-    return ParallelPrinter(sink, lambda turn: form(turn, style, Scratch(scratch.max_batch_bytes)), jobs)
 
 
 def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:

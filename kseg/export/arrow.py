@@ -120,37 +120,32 @@ def record_batch(
     """Returns the chunk as a record batch. The schema is `schema`'s, or differs from it in field names only, and in
     ``decoded`` columns (`kseg.export.decoded`).
 
-    `Chunks` has scaled timestamps to the unit of the schema.
+    `Chunks` has scaled timestamps to the unit of the schema. Raises KeyError if the chunk lacks a column.
     """
     arrays = []
     for field in wanted:
         if decoded and field.name in decoded:
             arrays.append(decoded[field.name])
         elif field.name in constants:
-            arrays.append(_repeated(constants[field.name], chunk.count, field.type))
+            size = max(1 << (chunk.count - 1).bit_length(), CHUNK_ROWS)
+            arrays.append(_copies(constants[field.name], size, field.type).slice(0, chunk.count))
+        elif field.name == HEADERS:
+            arrays.append(_headers(chunk, field.type))
+        elif field.name in (KEY, VALUE):
+            arrays.append(_binary(chunk.bytes[field.name], chunk.count, field.type))
         else:
-            arrays.append(_column(chunk, field.name, field.type))
+            valid = None if field.name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
+            numbers = pa.py_buffer(chunk.numbers[field.name][: chunk.count])
+            arrays.append(pa.Array.from_buffers(field.type, chunk.count, [valid, numbers]))
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _column(chunk: Chunk, name: str, kind: "pa.DataType") -> "pa.Array":
-    """Returns a column of a chunk. Raises KeyError if the chunk lacks it."""
-    if name == HEADERS:
-        return _headers(chunk, kind)
-    if name in (KEY, VALUE):
-        return _binary(chunk.bytes[name], chunk.count, kind)
-    valid = None if name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
-    return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name][: chunk.count])])
-
-
-def _repeated(value: str | int | None, count: int, kind: "pa.DataType") -> "pa.Array":
-    """Returns a column of ``count`` copies of a string or an int32."""
-    return _column_of(value, max(1 << (count - 1).bit_length(), CHUNK_ROWS), kind).slice(0, count)
-
-
 @lru_cache(maxsize=4)
-def _column_of(value: str | int | None, count: int, kind: "pa.DataType") -> "pa.Array":
-    """Returns the same column for all chunks of a partition. pyarrow's scalars would import pandas, if installed."""
+def _copies(value: str | int | None, count: int, kind: "pa.DataType") -> "pa.Array":
+    """Returns ``count`` copies of a string or an int32, the same column for all chunks of a partition.
+
+    pyarrow's scalars would import pandas, if installed.
+    """
     if value is None:
         return pa.nulls(count, kind)
     if isinstance(value, int):
@@ -178,7 +173,7 @@ def _headers(chunk: Chunk, kind: Any) -> Any:
 def _texts(keys: Bytes, count: int, kind: Any) -> Any:
     """Returns header keys as text. Kafka's clients write UTF-8; other bytes become ``{"base64":…}``, as in JSON Lines.
 
-    A text that reads like that becomes it too, so that `_header_keys` restores all keys.
+    A text that reads like that becomes it too, so that `_rows` restores all keys.
     """
     found = _binary(keys, count, kind)
     try:
@@ -206,13 +201,6 @@ def unescaped(text: bytes) -> bytes:
         return text
     key = b64decode(found[1])
     return key if _escaped(key) == text else text
-
-
-def _header_keys(column: "pa.Array") -> "pa.Array":
-    """Returns header keys as the bytes that they were before `_texts`."""
-    if not pc.any(pc.starts_with(column, _ESCAPE_START)).as_py():
-        return column
-    return pa.array([unescaped(key) for key in column.to_pylist()], pa.binary())
 
 
 TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
@@ -265,22 +253,17 @@ def _record_column(name: str, column: "pa.Array") -> "pa.Array":
         found = _milliseconds(column) if pa.types.is_timestamp(column.type) else column.cast(pa.int64())
         return found.cast(pa.timestamp("ms", "UTC"))
     if name == TIMESTAMP_TYPE:
-        return _timestamp_types(column, is_text)
+        numbers = pa.array(TIMESTAMP_TYPES.values(), pa.int32())
+        known = pa.array(list(TIMESTAMP_TYPES), column.type) if is_text else numbers
+        types = numbers.take(pc.index_in(column if is_text else column.cast(pa.int32()), known))
+        if types.null_count != column.null_count:
+            raise pa.ArrowInvalid("records have 0 or CreateTime, 1 or LogAppendTime, -1 or NoTimestampType")
+        return types
     kinds = {
         KEY: pa.binary(), VALUE: pa.binary(), "topic": pa.string(), "partition": pa.int32(), OFFSET: pa.int64(),
         HEADERS: pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])),
     }  # fmt: skip
     return column.cast(kinds.get(name, column.type))
-
-
-def _timestamp_types(column: "pa.Array", is_text: bool) -> "pa.Array":
-    names = list(TIMESTAMP_TYPES)
-    numbers = pa.array(TIMESTAMP_TYPES.values(), pa.int32())
-    known = pa.array(names, column.type) if is_text else numbers
-    found = numbers.take(pc.index_in(column if is_text else column.cast(pa.int32()), known))
-    if found.null_count != column.null_count:
-        raise pa.ArrowInvalid("records have 0 or CreateTime, 1 or LogAppendTime, -1 or NoTimestampType")
-    return found
 
 
 def by_partition(batch: "pa.RecordBatch") -> "Iterator[tuple[str, pa.RecordBatch]]":
@@ -377,7 +360,9 @@ def _rows(batch: "pa.RecordBatch") -> Rows:
         if len(pairs):
             if pairs.field(0).null_count or pairs.null_count:
                 raise ValueError("a header has no key")
-            keys = _header_keys(pairs.field(0).cast(pa.binary()))
+            keys = pairs.field(0).cast(pa.binary())
+            if pc.any(pc.starts_with(keys, _ESCAPE_START)).as_py():  # the bytes that they were before `_texts`
+                keys = pa.array([unescaped(key) for key in keys.to_pylist()], pa.binary())
             headers = int64s(len(pairs) * layout.HEADER_WIDTH)
             for column, at, size_at in (
                 (keys, layout.HEADER_KEY, layout.HEADER_KEY_SIZE),

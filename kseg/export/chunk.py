@@ -211,20 +211,17 @@ class Chunks:
         for name, column in ((KEY, ROW_KEY), (VALUE, ROW_VALUE)):
             if name in chunk.bytes:
                 chunk.bytes[name].add(rows.payload, columns, first, stop, ROW_WIDTH, column, at)
-        if HEADERS in self._names:
-            self._take_headers(rows, first, stop, at)
         chunk.count = at + stop - first
-
-    def _take_headers(self, rows: Rows, first: int, stop: int, at: int) -> None:
-        ends = self._chunk.numbers[HEADER_ENDS]
+        if HEADERS not in self._names:
+            return
+        ends = chunk.numbers[HEADER_ENDS]
         before = ends[at]
-        total = kernel.header_ends(rows.rows, first, stop, ends, at)
+        total = kernel.header_ends(columns, first, stop, ends, at)
         if total == before:
             return
         if len(self._headers) < (total - before) * HEADER_WIDTH:
             self._headers = int64s(2 * (total - before) * HEADER_WIDTH)
-        count = kernel.headers_of(rows.rows, first, stop, rows.headers, self._headers)
+        count = kernel.headers_of(columns, first, stop, rows.headers, self._headers)
         for name, header_field in ((HEADER_KEYS, HEADER_KEY), (HEADER_VALUES, HEADER_VALUE)):
-            column = self._chunk.bytes[name]
-            column.widen(total, before)
-            column.add(rows.payload, self._headers, 0, count, HEADER_WIDTH, header_field, before)
+            chunk.bytes[name].widen(total, before)
+            chunk.bytes[name].add(rows.payload, self._headers, 0, count, HEADER_WIDTH, header_field, before)

@@ -117,7 +117,13 @@ def bounds_of_filter(expression: Any) -> Bounds:
 
 def columns_of(expression: Any) -> frozenset[str] | None:
     """Returns the columns in an expression of pyarrow, None if they are unknown."""
-    return _read(expression, lambda root: frozenset(_columns(root)), None)
+
+    def columns(node: Node) -> frozenset[str]:
+        if isinstance(node, FieldName):
+            return frozenset([node.name])
+        return frozenset().union(*map(columns, node.arguments)) if isinstance(node, Call) else frozenset()
+
+    return _read(expression, columns, None)
 
 
 def _read(expression: Any, read: Callable[[Node], T], otherwise: T) -> T:
@@ -177,14 +183,6 @@ def _node(kind: str, text: str, pairs: Iterator[tuple[str, str]], literals: "pa.
         else:
             arguments.append(_node(inner, what, pairs, literals))
     return Call(text, arguments, options)
-
-
-def _columns(node: Node) -> Iterator[str]:
-    if isinstance(node, FieldName):
-        yield node.name
-    elif isinstance(node, Call):
-        for argument in node.arguments:
-            yield from _columns(argument)
 
 
 def _bounds(node: Node) -> Bounds:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import valid_text
@@ -146,7 +146,25 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
     UnsupportedError for a file that is not a segment, and as `check_topics`.
     """
     for place in places_of_scan(request):
-        yield from _parts_of_place(place, request, slice_bytes)
+        if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
+            continue
+        files = [file for file in readable_segments_at(place) if request.keeps(file)]
+        # Snapshots of cluster metadata repeat records of the log, and have batches of their own.
+        is_partition = [file.path for file in files] != [place] and request.mode != "batches"
+        chosen = matching(files, request.wanted, is_partition=is_partition)
+        transactions = None
+        if request.is_committed and chosen:
+            transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
+        for file in chosen:
+            live = live_segment_of(file)
+            offsets = Offsets() if live is None else Offsets(live.log_start)
+            if slice_bytes is None:
+                yield 0, ScanPart(file, Slice(), transactions, offsets)
+                continue
+            with open_source(file.path) as source:
+                total = source.size
+            for part in slices(total, slice_bytes) if file.kind == LOG else [Slice()]:
+                yield (part.end or total) - part.start, ScanPart(file, part, transactions, offsets)
 
 
 def roots_of_scan(request: ScanRequest) -> Iterator[str]:
@@ -161,23 +179,6 @@ def places_of_scan(request: ScanRequest) -> Iterable[str]:
         places = list(places)
         check_topics(places, request.topics)
     return places
-
-
-def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, ScanPart]]:
-    if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
-        return
-    files = [file for file in readable_segments_at(place) if request.keeps(file)]
-    # Snapshots of cluster metadata repeat records of the log, and have batches of their own.
-    is_partition = [file.path for file in files] != [place] and request.mode != "batches"
-    chosen = matching(files, request.wanted, is_partition=is_partition)
-    transactions = None
-    if request.is_committed and chosen:
-        transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
-    for file in chosen:
-        live = live_segment_of(file)
-        offsets = Offsets() if live is None else Offsets(live.log_start)
-        for size, part in _slices(file, slice_bytes):
-            yield size, ScanPart(file, part, transactions, offsets)
 
 
 def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
@@ -195,15 +196,6 @@ def logs_around(place: str) -> list[SegmentFile]:
     if [file.path for file in files] == [place] and place != STANDARD_INPUT:
         files = segments_at(os.path.dirname(os.path.abspath(place)))
     return [file for file in files if file.kind == LOG]
-
-
-def _slices(file: SegmentFile, slice_bytes: int | None) -> list[tuple[int, Slice]]:
-    if slice_bytes is None:
-        return [(0, Slice())]
-    with open_source(file.path) as source:
-        size = source.size
-    parts = slices(size, slice_bytes) if file.kind == LOG else [Slice()]
-    return [((part.end or size) - part.start, part) for part in parts]
 
 
 def readable_segments_at(place: str) -> list[SegmentFile]:
@@ -328,12 +320,7 @@ class ColumnDecoder:
 
     def rest(self) -> Iterator[Chunk]:
         """Yields the last chunk."""
-        yield from self._chunks.rest()
-
-    def all_of(self, run: Run) -> Iterator[Chunk]:
-        """Yields the chunks of the frames of a run alone."""
-        yield from self.take(run)
-        yield from self.rest()
+        return self._chunks.rest()
 
     def take(self, run: Run) -> Iterator[Chunk]:
         """Yields the chunks that the frames of a run fill. If the chunks need no records, only batches are read whose
@@ -371,7 +358,10 @@ class ColumnDecoder:
             )
             if collector.row_count:
                 payload = self._expansion.view() if collector.is_expanded else buffer
-                yield from self._rows(Rows(payload, scratch.rows, scratch.headers, collector.row_count))
+                rows = Rows(payload, scratch.rows, scratch.headers, collector.row_count)
+                if not self._is_all:
+                    self._keep(rows)
+                yield from self._chunks.add(rows)
                 collector.row_count = collector.header_count = 0
             elif (
                 status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADER_INT64S
@@ -383,11 +373,6 @@ class ColumnDecoder:
                 if not collector.is_open:  # otherwise the file has changed since the run was read
                     yield from self._batch(run, collector.frame)
                 collector.go_to(collector.frame + 1)
-
-    def _rows(self, rows: Rows) -> Iterator[Chunk]:
-        if not self._is_all:
-            self._keep(rows)
-        yield from self._chunks.add(rows)
 
     def _keep(self, rows: Rows) -> None:
         rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
@@ -427,24 +412,23 @@ RUN_BYTES = 2 << 20
 """Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
 
 
-class _Slot:
-    """A decoder, and the ranges that it has skipped since its last chunk."""
-
-    def __init__(self, make: Callable[[ReportLeftOut], ColumnDecoder]) -> None:
-        self._left_out: list[LeftOut] = []
-        self._decoder = make(self._left_out.append)
-
-    def items(self, run: Run) -> "Items":
-        """Yields the chunks of a run, and the skipped ranges in their place."""
-        for chunk in self._decoder.all_of(run):
-            yield from self._left_out
-            self._left_out.clear()
-            yield chunk
-        yield from self._left_out
-        self._left_out.clear()
-
-
 Items = Generator[Chunk | LeftOut, None, None]
+
+
+def _slot(make: Callable[[ReportLeftOut], ColumnDecoder]) -> Callable[[Run], Items]:
+    """Returns a decoder that yields the chunks of a run, and the skipped ranges in their place."""
+    left_out: list[LeftOut] = []
+    decoder = make(left_out.append)
+
+    def items(run: Run) -> Items:
+        for chunk in chain(decoder.take(run), decoder.rest()):
+            yield from left_out
+            left_out.clear()
+            yield chunk
+        yield from left_out
+        left_out.clear()
+
+    return items
 
 
 class _Prefetcher:
@@ -457,9 +441,9 @@ class _Prefetcher:
     def __init__(self, jobs: int, make: Callable[[ReportLeftOut], ColumnDecoder], report: ReportLeftOut) -> None:
         self._threads = Threads(jobs)
         self._make, self._report = make, report
-        self._free: list[_Slot | None] = [None] * (jobs + 1)
+        self._free: list[Callable[[Run], Items] | None] = [None] * (jobs + 1)
         """Slots without a task; None: it is made when it is needed."""
-        self._pending: deque[tuple[_Slot | None, Items, Future[list[Chunk | LeftOut]] | None]] = deque()
+        self._pending: deque[tuple[Any, Items, Future[list[Chunk | LeftOut]] | None]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -477,8 +461,8 @@ class _Prefetcher:
         """Adds a run, whose rows must not change. Yields the finished chunks."""
         while not self._free:
             yield from self._first()
-        slot = self._free.pop() or _Slot(self._make)
-        items = slot.items(run)
+        slot = self._free.pop() or _slot(self._make)
+        items = slot(run)
         self._pending.append((slot, items, self._threads.begin(partial(_read_ahead, items))))
 
     def rest(self) -> Iterator[Chunk]:
@@ -497,6 +481,10 @@ class _Prefetcher:
             self._free.append(slot)
 
 
+_HEAD_BYTES = V2_FLAGS + 1
+"""Bytes of a batch up to its codec, which is in the lowest byte of the attributes."""
+
+
 def _read_ahead(items: Items) -> list[Chunk | LeftOut]:
     """Returns the next items, until their chunks have `AHEAD_BYTES`."""
     found: list[Chunk | LeftOut] = []
@@ -507,10 +495,6 @@ def _read_ahead(items: Items) -> list[Chunk | LeftOut]:
         if held >= AHEAD_BYTES:
             break
     return found
-
-
-_HEAD_BYTES = V2_FLAGS + 1
-"""Bytes of a batch up to its codec, which is in the lowest byte of the attributes."""
 
 
 class RecordColumns:
@@ -549,7 +533,11 @@ class RecordColumns:
         yield from decoder.rest()
 
     def _prefetched(self, plain: ColumnDecoder) -> Iterator[Chunk]:
-        with _Prefetcher(self._jobs, self._another_decoder, self._report) as prefetcher:
+        def another(report: ReportLeftOut) -> ColumnDecoder:
+            scratch = Scratch(self._reader.scratch.max_batch_bytes)
+            return ColumnDecoder(self._reader, scratch, self._chunks.another(), report, self._wanted)
+
+        with _Prefetcher(self._jobs, another, self._report) as prefetcher:
             for item in self._items():
                 if isinstance(item, LeftOut):
                     prefetcher.leave_out(item)
@@ -562,10 +550,6 @@ class RecordColumns:
             yield from plain.rest()
             yield from prefetcher.rest()
 
-    def _another_decoder(self, report: ReportLeftOut) -> ColumnDecoder:
-        scratch = Scratch(self._reader.scratch.max_batch_bytes)
-        return ColumnDecoder(self._reader, scratch, self._chunks.another(), report, self._wanted)
-
     def _items(self) -> Iterator[Run | LeftOut]:
         wanted = self._wanted
         part = sought(self._reader, self._file, self._part, wanted.first_offset, wanted.earliest_ms)
@@ -574,18 +558,12 @@ class RecordColumns:
                 yield LeftOut(*item)
             elif self._transactions is None:
                 yield item
-            else:
-                yield from self._committed(item, self._transactions)
-
-    def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
-        """Yields a run without the batches of aborted transactions."""
-        first = 0
-        for i in transactions.aborted_in(self._reader, run):
-            if i > first:
-                yield run.part(first, i)
-            first = i + 1
-        if first < run.count:
-            yield run.part(first, run.count)
+            else:  # without the batches of aborted transactions
+                first = 0
+                for i in chain(self._transactions.aborted_in(self._reader, item), [item.count]):
+                    if i > first:
+                        yield item.part(first, i)
+                    first = i + 1
 
 
 def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: int, earliest_ms: int = 0) -> Slice:

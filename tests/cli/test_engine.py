@@ -20,7 +20,7 @@ import pytest
 from cleaner.partitions import PAIRS, write_checkpoint
 from cli.command import TESTDATA, Kseg, files, spawned
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.spark.jobs import _Task
+from kseg.spark.jobs import _worked
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
@@ -89,7 +89,7 @@ def test_spark_tells_the_same(words: tuple[str, ...]) -> None:
 
 def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:
     """What `kseg.spark.jobs.run` does on Spark, done in this process; tasks are pickled as there."""
-    task = pickle.loads(pickle.dumps(_Task(os.getcwd(), work, MAX_BATCH_BYTES)))
+    task = pickle.loads(pickle.dumps(partial(_worked, os.getcwd(), work, MAX_BATCH_BYTES)))
     return [pickle.loads(pickle.dumps(found)) for found in task(items)]
 
 

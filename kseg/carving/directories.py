@@ -117,7 +117,7 @@ def _pieces_of_image(source: Source, side_files: SideFiles, jobs: int, advance: 
 
     pieces = pieces_of(source, batch_rows(source, jobs, searched))
     shift = block_shift(pieces)
-    if search.is_shifted(shift):  # as of a partition that begins at sector 63
+    if (shift - search.shift) % search.step:  # blocks begin elsewhere, as of a partition that begins at sector 63
         search = SideFileSearch(side_files, source, shift)
         search.find(0, source.size)
     search.finish()
@@ -195,7 +195,10 @@ def _write(
                 sizes = {segment_stem(log.first_offset) + LOG: log.size}
                 sizes |= {name: snapshot.size for name, snapshot in log.snapshots.items()}
             else:
-                sizes = _written(log, folder, _partition_metadata(log, likes, topic_ids))
+                # The topic's id is that of --like or of carved metadata.
+                alike = [os.path.join(like, log.directory) for like in likes if log.log.like == log.directory]
+                topic_id = next(filter(None, map(topic_id_at, alike)), topic_ids.get(log.topic))
+                sizes = _written(log, folder, topic_id)
             directory = os.path.join(output, log.directory)
             reasons = {name: _reason(log.snapshots.get(name, log)) for name in sorted(sizes)}
             plan = Plan(directory, [Step(CREATE, name, why, None, sizes[name]) for name, why in reasons.items()])
@@ -205,7 +208,7 @@ def _write(
             Disk().write_file(os.path.join(made.folder, OUTPUT_MARK), OUTPUT_TEXT, made.folder)
 
 
-def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, int]:
+def _written(log: CarvedLog, folder: str, topic_id: str | None) -> dict[str, int]:
     """Writes the partition. Returns the sizes of its files."""
     from kseg.conversion.rows_writer import make_side_files  # a dry run makes none
 
@@ -219,8 +222,8 @@ def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, i
         raise
     sizes = {segment.name(suffix): size for segment in segments for suffix, size in segment.sizes.items()}
     side_files = list(make_side_files(segments, None))
-    if metadata is not None:
-        side_files.append((PARTITION_METADATA, metadata))
+    if topic_id is not None:
+        side_files.append((PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id))))
     for name, snapshot in log.snapshots.items():
         with Disk().new_file(os.path.join(folder, name), folder) as descriptor:
             for batches in _contents(snapshot):
@@ -237,22 +240,6 @@ def _contents(log: CarvedLog) -> Iterator[Any]:
     for run in log.runs:
         for window in run.windows():
             yield run.source.buffer[window.position : window.end]
-
-
-def _partition_metadata(log: CarvedLog, likes: Sequence[str], topic_ids: Mapping[str, str]) -> bytes | None:
-    """Returns the bytes of the file with the topic's id, as --like or carved metadata have it."""
-    alike = [os.path.join(like, log.directory) for like in likes if log.log.like == log.directory]
-    topic_id = next(filter(None, map(topic_id_at, alike)), topic_ids.get(log.topic))
-    return None if topic_id is None else build_partition_metadata(PartitionMetadata(0, topic_id))
-
-
-def _ranges(run: Piece) -> list[dict[str, Any]]:
-    """Returns where the bytes of a run stand."""
-    whole = [(run.source.path, run.position, run.end)]
-    return [
-        {"file": name_value(file), "position": start, "length": end - start}
-        for file, start, end in getattr(run.source, "places", whole)
-    ]
 
 
 _NAMED_BY = {
@@ -302,5 +289,9 @@ def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
         "firstTimestamp": min(first_times, default=None),
         "lastTimestamp": last_time if last_time >= 0 else None,
         "producers": len(producers),
-        "ranges": [row for run in runs for row in _ranges(run)],
+        "ranges": [
+            {"file": name_value(file), "position": start, "length": end - start}
+            for run in runs
+            for file, start, end in getattr(run.source, "places", [(run.source.path, run.position, run.end)])
+        ],
     }

@@ -374,7 +374,14 @@ class Joining:
 
     def _join_continuations(self) -> int:
         """Joins pieces that continue each other by their offsets and more. Returns how many it joined."""
-        pieces = list(self._few_copies())
+        pieces: list[Piece] = []
+        count: Counter[tuple[int, ...]] = Counter()
+        for piece in self.pieces:  # at most MAX_VERSIONS of one log that differ only in their places
+            kind = piece.summary[PIECE_HASH], piece.is_cut_before, piece.is_cut_after, piece.continues_at
+            key = id(self.logs[piece]), *kind
+            count[key] += 1
+            if count[key] <= MAX_VERSIONS:
+                pieces.append(piece)
         self._by_start = sorted((piece for piece in pieces if piece.first_offset > 0), key=_first_offset)
         self._measure_order()
         forward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
@@ -410,16 +417,6 @@ class Joining:
             else:
                 self.undecided.append((piece, other))
         return joined
-
-    def _few_copies(self) -> Iterator[Piece]:
-        """Yields all pieces, but at most MAX_VERSIONS of one log that differ only in their places."""
-        count: Counter[tuple[int, ...]] = Counter()
-        for piece in self.pieces:
-            kind = piece.summary[PIECE_HASH], piece.is_cut_before, piece.is_cut_after, piece.continues_at
-            key = id(self.logs[piece]), *kind
-            count[key] += 1
-            if count[key] <= MAX_VERSIONS:
-                yield piece
 
     def _starting(self, low: int, high: int) -> tuple[int, int]:
         """Returns the range in ``_by_start`` of the pieces whose first offset is in [low, high)."""
@@ -551,9 +548,7 @@ def _version_order(mine: Records, other: Records) -> int | None:
     """Compares the records of two batches of equal offsets and producers: 1 if the first is older (has more records),
     -1 if the second is, 0 if they have the same number; None if records differ, or have nothing in common."""
     common = mine.keys() & other.keys()
-    if not common and mine and other:
-        return None
-    if any(mine[offset] != other[offset] for offset in common):
+    if (not common and mine and other) or any(mine[offset] != other[offset] for offset in common):
         return None
     if sum(len(key or b"") + len(value or b"") for key, value in map(mine.__getitem__, common)) < 8 and len(common) < 3:
         return None
@@ -565,14 +560,21 @@ def _version_order(mine: Records, other: Records) -> int | None:
 
 def internal_topic(runs: list[Piece], sampled: int = SAMPLED_RECORDS) -> tuple[str, list[str]]:
     """Returns the internal topic whose decoder reads all records of a sample, and the keys that choose a partition."""
-    sample = _sample(runs, sampled)
+    # Records to recognise a topic by: of those with one key and a value the first.
+    sample, known = [], set()
+    for record in islice(records_of(runs), sampled):
+        if record.key not in known:
+            sample.append(record)
+            if record.key is not None and record.value is not None:
+                known.add(record.key)
     if not sample:
         return "", []
     for topic, name in FOR_TOPIC.items():
         decode, keys = decoding(name), []
         for number, record in enumerate(sample):
             found = decode(record.key, record.value if number < SAMPLED_VALUES or record.key is None else None, 0)
-            if _failed(found.key) or _failed(found.value) or (found.key is None and found.value is None):
+            has_failed = any(isinstance(each, dict) and "error" in each for each in (found.key, found.value))
+            if has_failed or (found.key is None and found.value is None):
                 break
             data = found.key["data"] if isinstance(found.key, dict) else {}
             keys += [data[field] for field in _KEY_FIELDS.get(topic, ()) if field in data]
@@ -587,21 +589,6 @@ def decoding(name: str) -> Callable[[bytes | None, bytes | None, int], Decoded]:
     """Returns the decoding of records to fields, without texts where these cost more."""
     found = decoder(name)
     return found.without_texts if isinstance(found, CoordinatorDecoder) else found.decode
-
-
-def _failed(shown: object) -> bool:
-    return isinstance(shown, dict) and "error" in shown
-
-
-def _sample(runs: list[Piece], sampled: int) -> list[Record]:
-    """Returns records to recognise a topic by: of those with one key and a value the first."""
-    found, known = [], set()
-    for record in islice(records_of(runs), sampled):
-        if record.key not in known:
-            found.append(record)
-            if record.key is not None and record.value is not None:
-                known.add(record.key)
-    return found
 
 
 def records_of(runs: list[Piece]) -> Iterator[Record]:
@@ -744,11 +731,8 @@ class CarvedLog:
 
     def has_room(self, runs: list[Piece]) -> bool:
         """Whether no batch overlaps those that are there."""
-        for run in runs:
-            i = bisect_left(self.runs, run.next_offset, key=_first_offset)
-            if i and self.runs[i - 1].next_offset > run.first_offset:
-                return False
-        return True
+        before = ((run, bisect_left(self.runs, run.next_offset, key=_first_offset)) for run in runs)
+        return not any(i and self.runs[i - 1].next_offset > run.first_offset for run, i in before)
 
 
 def _inside(run: Piece, i: int) -> tuple[int, int]:

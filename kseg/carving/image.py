@@ -67,20 +67,15 @@ _LEADING_ZEROS = 64
 """More zeros than a batch may begin with."""
 
 
-def slices(size: int, jobs: int) -> list[tuple[int, int]]:
-    """Divides ``size`` bytes among ``jobs`` threads, as (start, end)."""
-    step = max(LEAST_SLICE_BYTES, min(SLICE_BYTES, size // jobs // BLOCK_BYTES * BLOCK_BYTES))
-    return [(start, min(start + step, size)) for start in range(0, size, step)]
-
-
 def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Iterator[memoryview]:
     """Yields tables of batches (BATCH_*, see `kseg.kernel.layout.rows`) in order of position; none overlap.
 
     ``advance`` is called with numbers of bytes that were read.
     """
-    end = 0
+    end, size = 0, source.size
+    step = max(LEAST_SLICE_BYTES, min(SLICE_BYTES, size // jobs // BLOCK_BYTES * BLOCK_BYTES))
     with Pipeline(jobs) as pipeline:
-        parts = slices(source.size, jobs)
+        parts = [(start, min(start + step, size)) for start in range(0, size, step)]
         tasks = (partial(_rows_in, source, start, stop) for start, stop in parts)
         for (start, stop), tables in zip(parts, pipeline.each(tasks), strict=True):
             for table in tables:
@@ -215,13 +210,9 @@ class Piece(HeaderRows):
     def last_offset(self, i: int) -> int:
         return self.rows[i * layout.BATCH_WIDTH + layout.BATCH_LAST_OFFSET]
 
-    def end_of(self, i: int) -> int:
-        """Returns the position behind batch i."""
-        return self[i].end
-
     def first_ending_behind(self, position: int, first: int) -> int:
         """Returns the number of the first batch, from ``first`` on, that ends behind a position."""
-        return bisect_right(range(len(self)), position, lo=first, key=self.end_of)
+        return bisect_right(range(len(self)), position, lo=first, key=lambda i: self[i].end)
 
     def windows(self, size: int = WINDOW_BYTES) -> Iterator["Piece"]:
         """Yields the batches in parts: the first of about ``size``, each other twice as large up to WINDOW_BYTES."""
@@ -392,7 +383,13 @@ class TornBatches:
         the last of a file."""
         torn: list[tuple[Piece, _Claim]] = []
         for piece in self._pieces:
-            self._see_cuts(piece)
+            # Its place in blocks tells whether a piece begins or ends inside a file: files begin at blocks, and zeros
+            # fill their last one.
+            piece.is_cut_before = (piece.position - self._shift) % SMALLEST_BLOCK_BYTES != 0
+            tail = -(piece.end - self._shift) % BLOCK_BYTES
+            piece.is_cut_after = any(bytes(piece.source.buffer[piece.end : piece.end + tail]))
+            if piece.is_cut_after:
+                piece.continues_at = -1
             claim = _claim(piece)
             found = claim and self._rest(piece, claim)
             if found:
@@ -445,15 +442,6 @@ class TornBatches:
         for position, piece_end in [*((piece.position, piece.end) for piece in self._pieces), (self._size, 0)]:
             yield end + (self._shift - end) % BLOCK_BYTES, position
             end = piece_end
-
-    def _see_cuts(self, piece: Piece) -> None:
-        """Sees by its place in blocks whether a piece begins or ends inside a file: files begin at blocks, and zeros
-        fill their last one."""
-        piece.is_cut_before = (piece.position - self._shift) % SMALLEST_BLOCK_BYTES != 0
-        tail = -(piece.end - self._shift) % BLOCK_BYTES
-        piece.is_cut_after = any(bytes(piece.source.buffer[piece.end : piece.end + tail]))
-        if piece.is_cut_after:
-            piece.continues_at = -1
 
     def _rest(self, piece: Piece, claim: "_Claim") -> tuple[Piece, Piece] | None:
         """Returns the whole batch and the piece behind its rest. Blocks are multiples of BLOCK_BYTES, so few pieces
@@ -621,7 +609,7 @@ def _table(count: int) -> memoryview:
 def _equal_batches(piece: Piece, i: int, other: Piece, k: int, most: int) -> int:
     """Returns how many batches, at most so many, are the same in both pieces from i and from k on."""
     start, other_start = piece[i].position, other[k].position
-    size = min(piece.end - start, other.end_of(k + most - 1) - other_start)
+    size = min(piece.end - start, other[k + most - 1].end - other_start)
     same = equal_bytes(
         lambda wanted, at: piece.source.buffer[start + at : start + at + wanted],
         lambda wanted, at: other.source.buffer[other_start + at : other_start + at + wanted],

@@ -9,7 +9,7 @@ log the partition.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, pairwise
 from math import comb, gcd, log2
@@ -71,13 +71,13 @@ def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
     for log in logs:
         _name_by_itself(log, sampled)
     _choose_newest(logs)
-    topics = _Topics(logs, found)
+    topic_ids, partitions = _topics(logs, found)
     by_topic: dict[str, list[CarvedLog]] = defaultdict(list)
     for log in logs:
         if log.named_by == "records":
             by_topic[log.topic].append(log)
     for topic, of_topic in by_topic.items():
-        _number(topic, of_topic, topics.partitions.get(topic, 0), found)
+        _number(topic, of_topic, partitions.get(topic, 0), found)
     _give_snapshots([log for log in logs if log.topic == METADATA_TOPIC])
     _Matching(logs, found, by_topic).run()
     taken: set[str] = set()
@@ -95,7 +95,7 @@ def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
             log.topic = f"{log.topic}.carved-{number:04}" if log.topic else f"carved-{number:04}"
             log.partition = max(log.partition, 0)
         taken.add(log.directory)
-    return topics.ids
+    return topic_ids
 
 
 def _choose_newest(logs: list[CarvedLog]) -> None:
@@ -154,25 +154,23 @@ def _last_batch_of_snapshot(log: CarvedLog) -> tuple[int, int] | None:
     return None
 
 
-class _Topics:
-    """What the cluster's metadata tell: ``ids`` of topics, and their numbers of ``partitions``."""
-
-    def __init__(self, logs: Iterable[CarvedLog], found: SideFiles) -> None:
-        ids: dict[str, list[str]] = defaultdict(list)
-        numbers: dict[str, set[int]] = defaultdict(set)
-        decode = decoder(FOR_TOPIC[METADATA_TOPIC]).decode
-        for log in (log for log in logs if log.topic == METADATA_TOPIC):
-            for record in evidence.records_of(log.newest):
-                shown = decode(record.key, record.value, 0).value
-                data = shown.get("data", {}) if isinstance(shown, dict) else {}
-                if shown and shown.get("type") == "TOPIC_RECORD":
-                    ids[data["name"]].append(data["topicId"])
-                elif shown and shown.get("type") == "PARTITION_RECORD":
-                    numbers[data["topicId"]].add(data["partitionId"])
-        self.partitions = {topic: len(numbers[known[-1]]) for topic, known in ids.items()}
-        # A topic that was made anew has several: none is right for all logs, unless one directory is on this disk.
-        likely = {topic: set(known) & found.topic_ids or set(known) for topic, known in ids.items()}
-        self.ids = {topic: next(iter(known)) for topic, known in likely.items() if len(known) == 1}
+def _topics(logs: Iterable[CarvedLog], found: SideFiles) -> tuple[dict[str, str], dict[str, int]]:
+    """Returns what the cluster's metadata tell: ids of topics, and their numbers of partitions."""
+    ids: dict[str, list[str]] = defaultdict(list)
+    numbers: dict[str, set[int]] = defaultdict(set)
+    decode = decoder(FOR_TOPIC[METADATA_TOPIC]).decode
+    for log in (log for log in logs if log.topic == METADATA_TOPIC):
+        for record in evidence.records_of(log.newest):
+            shown = decode(record.key, record.value, 0).value
+            data = shown.get("data", {}) if isinstance(shown, dict) else {}
+            if shown and shown.get("type") == "TOPIC_RECORD":
+                ids[data["name"]].append(data["topicId"])
+            elif shown and shown.get("type") == "PARTITION_RECORD":
+                numbers[data["topicId"]].add(data["partitionId"])
+    # A topic that was made anew has several: none is right for all logs, unless one directory is on this disk.
+    likely = {topic: set(known) & found.topic_ids or set(known) for topic, known in ids.items()}
+    only = {topic: next(iter(known)) for topic, known in likely.items() if len(known) == 1}
+    return only, {topic: len(numbers[known[-1]]) for topic, known in ids.items()}
 
 
 def _number(topic: str, logs: list[CarvedLog], count: int, found: SideFiles) -> None:
@@ -233,7 +231,13 @@ class _Transactions:
         its transactions is known, or if what is known does not agree."""
         found: set[Partition] | None = None
         known = expected = 0
-        for producer, time in _markers(log) if self._of else ():
+        markers = (
+            (producer, time)
+            for run in log.runs
+            for attributes, producer, time in zip(run.attributes, run.producer_ids, run.max_timestamps, strict=True)
+            if attributes & CONTROL and producer >= 0
+        )
+        for producer, time in markers if self._of else ():
             transactions = self._of.get(producer)
             if not transactions or not transactions[0][0] <= time <= transactions[-1][1]:
                 continue
@@ -247,14 +251,6 @@ class _Transactions:
                     partitions = {partition for _, _, each in near for partition in each}
                     found = partitions if found is None else found & partitions
         return found or None if known >= KNOWN_MARKERS * expected else None
-
-
-def _markers(log: CarvedLog) -> Iterator[tuple[int, int]]:
-    """Yields producer id and time of the markers of transactions."""
-    for run in log.runs:
-        for attributes, producer, time in zip(run.attributes, run.producer_ids, run.max_timestamps, strict=True):
-            if attributes & CONTROL and producer >= 0:
-                yield producer, time
 
 
 class _Commits:
@@ -328,12 +324,20 @@ class _Matching:
         """Returns the weight of each partition that the log may be of, and how often each source tells of it."""
         bits: dict[Partition, float] = defaultdict(float)
         matched: dict[Partition, Counter[str]] = defaultdict(Counter)
-        allowed, edges = self._transactions.candidates(log), set(_edges(log))
+        allowed = self._transactions.candidates(log)
+        # The offsets above 0 at which files begin, and the end unless its last batch is cut.
+        begins = (run for run in log.runs if run.position % SMALLEST_BLOCK_BYTES == 0)
+        edges = {run.first_offset for run in begins if run.first_offset > 0 and not isinstance(run.source, Mended)}
+        if not log.runs[-1].is_cut_after:
+            edges.add(log.next_offset)
         for offset in edges:
             told = self._told.get(offset, {})
             if len(told) <= TELLING_PARTITIONS:
                 for partition in told:
-                    if (allowed is None or partition in allowed) and self._fits(log, partition, offset):
+                    is_allowed = allowed is None or partition in allowed
+                    is_allowed &= not log.topic or log.topic == partition[0]
+                    ends_early = offset == log.next_offset < self._commits.ends.get(partition, 0)
+                    if is_allowed and not ends_early and not self._commits.contradict(log, partition):
                         matched[partition][told[partition]] += 1
                         known = self._offsets[partition]
                         near = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
@@ -345,19 +349,3 @@ class _Matching:
             matched[partition]["transactions"] += 1
             bits[partition] += _CERTAIN_BITS if len(allowed or ()) == 1 else 0.0
         return bits, matched
-
-    def _fits(self, log: CarvedLog, partition: Partition, offset: int) -> bool:
-        """Whether the log may be of the partition, of which the offset is told."""
-        if log.topic and log.topic != partition[0]:
-            return False
-        ends_early = offset == log.next_offset < self._commits.ends.get(partition, 0)
-        return not ends_early and not self._commits.contradict(log, partition)
-
-
-def _edges(log: CarvedLog) -> Iterator[int]:
-    """Yields the offsets above 0 at which files begin, and the end unless its last batch is cut."""
-    for run in log.runs:
-        if run.first_offset > 0 and not isinstance(run.source, Mended) and run.position % SMALLEST_BLOCK_BYTES == 0:
-            yield run.first_offset
-    if not log.runs[-1].is_cut_after:
-        yield log.next_offset

@@ -106,28 +106,24 @@ class SideFiles:
 
 
 class SideFileSearch:
-    """Searches one image. ``shift``: where blocks begin, modulo their size."""
+    """Searches one image. ``shift``: where blocks begin, modulo their size, the ``step``."""
 
     def __init__(self, found: SideFiles, source: Source, shift: int = 0) -> None:
         self._found, self._source = found, source
-        self._step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
-        self._shift = shift % self._step
+        self.step = BLOCK_BYTES if source.size > SMALL_IMAGE_BYTES else SMALL_BLOCK_BYTES
+        self.shift = shift
         self._effort = _EFFORT * source.size
-        self._marks = int64s(2 * (_WINDOW_BYTES // self._step + 1))
+        self._marks = int64s(2 * (_WINDOW_BYTES // self.step + 1))
         self._seen: set[int] = set()
         self._index_end = 0
         self._is_xfs = False
         self._directories: dict[int, set[Partition]] = defaultdict(set)
         self._files: dict[int, set[int]] = defaultdict(set)
 
-    def is_shifted(self, shift: int) -> bool:
-        """Whether blocks with this shift would begin elsewhere."""
-        return shift % self._step != self._shift
-
     def find(self, start: int, stop: int) -> None:
         """Reads what stands at blocks that begin in [start, stop)."""
-        step, source = self._step, self._source
-        start += (self._shift - start) % step
+        step, source = self.step, self._source
+        start += (self.shift - start) % step
         while start < stop and self._found.left > 0:
             start += (next_data(source.extent, start, stop) - start) // step * step
             size = min(_WINDOW_BYTES, stop - start)

@@ -51,11 +51,8 @@ _PROBE = b"kseg"
 Entries = bytes
 """Entries of `kseg.kernel.compact.key_map`."""
 
-
-class _KeyCount(NamedTuple):
-    """Number of keys of the dirty section in a bucket."""
-
-    number: int
+_LookedUp = Entries | int | tuple[int, Failure]
+"""Entries of a group; the number of keys of the dirty section in a bucket; or why a segment cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,14 @@ class SparkRound(Round):
         self.end = max(found.end, *(last + 1 for last in lasts), found.start)
         groups = self.grouped()
         sources = [segment for group in groups for segment in group]
-        shared = self._share(groups, sources, dirty[0])
+        secret, size = os.urandom(key_map.SECRET_BYTES), sum(segment.size for segment in sources)
+        context = self._spark.sparkContext
+        shared = _Shared(
+            list(self._segments), found, self._producers, self._settings,
+            [number for number, group in enumerate(groups) for _ in group], sources.index(dirty[0]), self.end - 1,
+            min(max(-(-size // BUCKET_BYTES), context.defaultParallelism), MAX_TASKS), secret, _probe(secret),
+            context.accumulator(0),
+        )  # fmt: skip
         scans = self._scans(sources, traces, shared.dirty)
         tasks = self._group_tasks(groups, traces)
         results = self._run(shared, scans, tasks)
@@ -160,18 +164,6 @@ class SparkRound(Round):
                 trace = Trace(-1)
             found[segment.base_offset] = trace
         return found
-
-    def _share(
-        self, groups: list[list[CleanerSegment]], sources: list[CleanerSegment], first_dirty: CleanerSegment
-    ) -> _Shared:
-        secret, size = os.urandom(key_map.SECRET_BYTES), sum(segment.size for segment in sources)
-        parallelism = self._spark.sparkContext.defaultParallelism
-        return _Shared(
-            list(self._segments), self._range, self._producers, self._settings,
-            [number for number, group in enumerate(groups) for _ in group], sources.index(first_dirty), self.end - 1,
-            min(max(-(-size // BUCKET_BYTES), parallelism), MAX_TASKS), secret, _probe(secret),
-            self._spark.sparkContext.accumulator(0),
-        )  # fmt: skip
 
     def _scans(self, sources: list[CleanerSegment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
         """Tracks transactions as the local round's map does, from the dirty section on."""
@@ -222,8 +214,13 @@ def _read_keys(shared: _Shared, scans: Iterable[_Scan]) -> Iterator[tuple[int, t
     shared.check_kseg()
     buffers, workers = Buffers(), CleaningThreads(_JOBS)
     for scan in scans:
+        segment = shared.segments[scan.segment]
+        transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
         try:
-            shares = _shares(shared, scan, buffers, workers)
+            with closing(OffsetMap(_NO_LIMIT, shared.secret)) as part:
+                map_keys(part, segment, 0, transactions, workers, buffers)
+                shared.done.add(segment.size)
+                shares = [bytes(share) for share in part.entries(shared.buckets)]
         except (KsegError, OSError) as error:
             # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
             if scan.segment >= shared.dirty:
@@ -234,18 +231,9 @@ def _read_keys(shared: _Shared, scans: Iterable[_Scan]) -> Iterator[tuple[int, t
                 yield bucket, (scan.segment, share)
 
 
-def _shares(shared: _Shared, scan: _Scan, buffers: Buffers, workers: CleaningThreads) -> list[Entries]:
-    segment = shared.segments[scan.segment]
-    transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
-    with closing(OffsetMap(_NO_LIMIT, shared.secret)) as part:
-        map_keys(part, segment, 0, transactions, workers, buffers)
-        shared.done.add(segment.size)
-        return [bytes(share) for share in part.entries(shared.buckets)]
-
-
 def _look_up(
     shared: _Shared, bucket: int, found: Iterable[tuple[int, tuple[int, Entries | Failure]]]
-) -> Iterator[tuple[int, Entries | _KeyCount | tuple[int, Failure]]]:
+) -> Iterator[tuple[int, _LookedUp]]:
     """Looks up the keys of each group in one bucket of the map."""
     shares: list[tuple[int, memoryview]] = []
     for _, (index, share) in found:
@@ -257,23 +245,22 @@ def _look_up(
     with closing(OffsetMap(_NO_LIMIT, shared.secret)) as whole:
         for entries in dirty:
             whole.merge(entries, max(shared.cleanable.start, 0))
-        yield 0, _KeyCount(len(whole))
+        yield 0, len(whole)
         for index, entries in shares:
             if offsets := bytes(whole.look_up(entries)):
                 yield shared.groups[index], offsets
 
 
 def _clean(
-    shared: _Shared, tasks: list[_GroupTask], number: int,
-    received: Iterable[tuple[int, Entries | _KeyCount | tuple[int, Failure]]],
-) -> Iterator[_Result]:  # fmt: skip
+    shared: _Shared, tasks: list[_GroupTask], number: int, received: Iterable[tuple[int, _LookedUp]]
+) -> Iterator[_Result]:
     """Rewrites one group."""
     shared.check_kseg()
     entries: list[memoryview] = []
     keys, map_failures = 0, []
     for _, found in received:
-        if isinstance(found, _KeyCount):
-            keys += found.number
+        if isinstance(found, int):
+            keys += found
         elif isinstance(found, tuple):
             map_failures.append(found)
         else:

@@ -14,11 +14,11 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
@@ -32,7 +32,6 @@ from kseg.conversion.partition import (
     joined,
     transactions_of,
 )
-from kseg.conversion.record_files import SKIP_HINT
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
@@ -99,32 +98,27 @@ def run(
     slices = min(len(items), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not slices:
         return []
-    task = _Task(os.getcwd(), work, max_batch_bytes)
-    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(for_workers(task)), watch)
+    task = for_workers(_worked, os.getcwd(), work, max_batch_bytes)
+    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(task), watch)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task(Generic[T, R]):
+def _worked(
+    directory: str, work: Callable[[T, Buffers], R], max_batch_bytes: int, items: Iterable[T]
+) -> Iterator[R | Failure]:
     """Works on items in the driver's working directory, so that relative paths mean the same files."""
-
-    directory: str
-    work: Callable[[T, Buffers], R]
-    max_batch_bytes: int
-
-    def __call__(self, items: Iterable[T]) -> Iterator[R | Failure]:
-        before, buffers = os.getcwd(), Buffers(self.max_batch_bytes)
-        try:
-            os.chdir(self.directory)
-        except OSError as error:
-            raise KsegError(f"{self.directory}: {error.strerror} on {socket.gethostname()}") from error
-        try:
-            for item in items:
-                try:
-                    yield self.work(item, buffers)
-                except (KsegError, OSError) as error:
-                    yield error
-        finally:
-            os.chdir(before)
+    before, buffers = os.getcwd(), Buffers(max_batch_bytes)
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise KsegError(f"{directory}: {error.strerror} on {socket.gethostname()}") from error
+    try:
+        for item in items:
+            try:
+                yield work(item, buffers)
+            except (KsegError, OSError) as error:
+                yield error
+    finally:
+        os.chdir(before)
 
 
 def collected(spark: Any, make_rdd: Callable[[Any], Any], watch: Callable[[], None] = lambda: None) -> list[Any]:
@@ -235,17 +229,13 @@ class SparkRenderer:
         Raises KsegError, OSError if it cannot be read.
         """
         found: list[Rendered | Failure] = []
-        while self._done or self._wave():
-            if self._done[0][0].file != file:
-                break
+        while True:
+            if not self._done:
+                wave = list(islice(self._parts, -(-WAVE_BYTES // PART_BYTES)))
+                self._done.extend(zip(wave, run(self._spark, wave, self._work), strict=True))
+            if not self._done or self._done[0][0].file != file:
+                return list(map(whole, found)) or None
             found.append(self._done.popleft()[1])
-        return list(map(whole, found)) or None
-
-    def _wave(self) -> bool:
-        """Renders the next parts. Returns whether there were any."""
-        wave = list(islice(self._parts, -(-WAVE_BYTES // PART_BYTES)))
-        self._done.extend(zip(wave, run(self._spark, wave, self._work), strict=True))
-        return bool(wave)
 
 
 def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[DumpPart]:
@@ -366,36 +356,6 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
     output = options.output or ""
     if os.path.lexists(output):
         raise PathError(f"{output}: exists; nothing was written")
-    written = _write_options(options)
-    register(spark)
-    draft = Path(os.path.realpath(output)).with_name(f".kseg-{uuid4().hex}")
-    try:
-        with _timestamps_in_microseconds(spark):
-            frame = spark.read.format("kseg").options(**_read_options(options)).load(list(paths))
-            frame.write.options(**written).parquet(draft.as_uri())
-        os.rename(draft, output)
-    except Exception as error:  # Java's and py4j's errors have no common class
-        reason = reason_of(error)
-        if DamageError.__name__ in str(error):  # the traceback of the task: Spark passes on no exception
-            raise DamageError(f"{reason}; without --engine spark, {SKIP_HINT}") from error
-        raise reason from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _read_options(options: ConvertOptions) -> dict[str, str]:
-    schemas = {} if options.schemas is None else {"schemas": options.schemas}
-    return schemas | {
-        "keys": "decoded" if options.decodes_keys else "bytes",
-        "values": "decoded" if options.decodes_values else "bytes",
-        "isolation": "read_committed" if options.read_committed else "read_uncommitted",
-        "onDamage": "fail",
-        "maxBatchBytes": str(options.max_batch_bytes),
-        "ignoreLogStart": "true",
-    }
-
-
-def _write_options(options: ConvertOptions) -> dict[str, str]:
     written = {"parquet.block.size": str(_GROUP_BYTES)}
     codec, level = options.packing
     if codec is not None:
@@ -404,7 +364,31 @@ def _write_options(options: ConvertOptions) -> dict[str, str]:
         if codec != "zstd":
             raise UnsupportedError(f"on Spark, Parquet has no levels of {codec}")
         written[_ZSTD_LEVEL] = str(level)
-    return written
+    read = {} if options.schemas is None else {"schemas": options.schemas}
+    read |= {
+        "keys": "decoded" if options.decodes_keys else "bytes",
+        "values": "decoded" if options.decodes_values else "bytes",
+        "isolation": "read_committed" if options.read_committed else "read_uncommitted",
+        "onDamage": "fail",
+        "maxBatchBytes": str(options.max_batch_bytes),
+        "ignoreLogStart": "true",
+    }
+    register(spark)
+    draft = Path(os.path.realpath(output)).with_name(f".kseg-{uuid4().hex}")
+    try:
+        with _timestamps_in_microseconds(spark):
+            frame = spark.read.format("kseg").options(**read).load(list(paths))
+            frame.write.options(**written).parquet(draft.as_uri())
+        os.rename(draft, output)
+    except Exception as error:  # Java's and py4j's errors have no common class
+        reason = reason_of(error)
+        if DamageError.__name__ in str(error):  # the traceback of the task: Spark passes on no exception
+            from kseg.conversion.record_files import SKIP_HINT  # workers do not need its imports
+
+            raise DamageError(f"{reason}; without --engine spark, {SKIP_HINT}") from error
+        raise reason from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager

@@ -134,11 +134,6 @@ def check_schema(mode: str, schema: StructType, decoded: Collection[str] = ()) -
             raise KsegError(f"column {field.name} of mode {mode} may be null: leave out NOT NULL")
 
 
-def needs_only_offsets(mode: str, schema: StructType) -> bool:
-    """Whether the columns need nothing of records but their offsets, most of which are in batch headers."""
-    return mode == "counts" or (mode == "records" and {"topic", "partition", "offset"}.issuperset(schema.names))
-
-
 def arrow_schema_of(schema: StructType) -> "pa.Schema":
     """Returns the Arrow schema that Spark expects of a reader, with timestamps in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -287,14 +282,6 @@ class Whole(NamedTuple):
     is_edge: bool
     is_divisible: bool
     block_bytes: int = 1
-
-
-def parts_of_read(options: Options) -> list[Sequence[TaskPart]]:
-    """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
-    with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
-        planner = SegmentSelector(options)
-        found = threads.map(lambda place: _in_place(place, planner, options), places(options.paths))
-        return cut_into_tasks(list(chain.from_iterable(found)), options)
 
 
 def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskPart]]:
@@ -510,7 +497,10 @@ def plan(options: Options) -> list[Sequence[Any]]:
     Raises PathError for paths that do not exist, UnsupportedError for a file that the mode does not read.
     """
     if options.mode in ("records", "counts", "batches"):
-        return list(parts_of_read(options))
+        with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
+            planner = SegmentSelector(options)
+            found = threads.map(lambda place: _in_place(place, planner, options), places(options.paths))
+            return [*cut_into_tasks(list(chain.from_iterable(found)), options)]
     works = list(mode_of(options.mode).works(_expanded(options)))
     return grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
@@ -550,10 +540,13 @@ def _records(parts: Sequence[TaskPart], options: Options, schema: "pa.Schema") -
 
 def _rows(task: Sequence[Any], options: Options) -> Iterator[dict[str, Any]]:
     if options.mode == "counts":
-        return _counts(task, options)
-    if options.mode == "batches":
-        return _batches(task, options)
-    return mode_of(options.mode).rows(task, _expanded(options), _report_of(options))
+        yield from _counts(task, options)
+    elif options.mode == "batches":
+        scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
+        for part, source in _opened_parts(task, options):
+            yield from rows_of_part(part, source, scratch, options, report)
+    else:
+        yield from mode_of(options.mode).rows(task, _expanded(options), _report_of(options))
 
 
 def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
@@ -562,22 +555,11 @@ def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, A
         count, first, last = 0, (1 << 63) - 1, -1
         for _, chunk in found:
             count += chunk.count
-            low, high = _range(chunk)
-            first, last = min(first, low), max(last, high)
+            offsets = pa.Array.from_buffers(pa.int64(), chunk.count, [None, pa.py_buffer(chunk.numbers[OFFSET])])
+            ends = pc.min_max(offsets)  # they need not rise where a log is damaged
+            first, last = min(first, ends["min"].as_py()), max(last, ends["max"].as_py())
         location = arrow.location_columns(file.path, file.topic, file.partition)
         yield location | {"count": count, "firstOffset": first, "lastOffset": last}
-
-
-def _range(chunk: Chunk) -> tuple[int, int]:
-    """Returns the lowest and the highest offset. They need not rise where a log is damaged."""
-    found = pc.min_max(pa.Array.from_buffers(pa.int64(), chunk.count, [None, pa.py_buffer(chunk.numbers[OFFSET])]))
-    return found["min"].as_py(), found["max"].as_py()
-
-
-def _batches(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
-    scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
-    for part, source in _opened_parts(parts, options):
-        yield from rows_of_part(part, source, scratch, options, report)
 
 
 def _expanded(options: Options) -> Options:

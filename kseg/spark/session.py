@@ -141,23 +141,18 @@ def prune_columns(spark: Any) -> bool:
     from pyspark.errors import PySparkException
 
     try:
-        _add_rule(spark._jvm, session)
+        experimental = session.experimental()
+        rules = experimental.extraOptimizations()
+        if not any(rules.apply(k).ruleName() == _RULE for k in range(rules.size())):
+            compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(session.getClass().getClassLoader())
+            compiler.cook(files("kseg.spark").joinpath("ColumnPruning.java").read_text("utf-8"))
+            rule = compiler.getClassLoader().loadClass(_RULE).newInstance()
+            getattr(experimental, "extraOptimizations_$eq")(rules.appended(rule))
     except (Py4JError, PySparkException) as error:
         _log.warning("queries read all columns of format kseg: Spark refuses the rule for them: %s", reason_of(error))
         return False
     return True
-
-
-def _add_rule(jvm: Any, session: Any) -> None:
-    experimental = session.experimental()
-    rules = experimental.extraOptimizations()
-    if any(rules.apply(k).ruleName() == _RULE for k in range(rules.size())):
-        return
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(session.getClass().getClassLoader())
-    compiler.cook(files("kseg.spark").joinpath("ColumnPruning.java").read_text("utf-8"))
-    rule = compiler.getClassLoader().loadClass(_RULE).newInstance()
-    getattr(experimental, "extraOptimizations_$eq")(rules.appended(rule))
 
 
 _PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
@@ -195,11 +190,23 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
 
     folder = tempfile.mkdtemp(prefix="kseg-spark-")
     log = os.path.join(folder, "log")
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": MEMORY,
+        "spark.local.dir": folder,
+        "spark.sql.warehouse.dir": folder,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+    }
+    if _is_local(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     spark = None
     try:
         try:
             with _environment(master, folder), _output_to(log):
-                spark = _builder(SparkSession, master, cores, folder).getOrCreate()
+                builder = SparkSession.builder.appName("kseg").master(master or f"local[{cores or '*'}]")
+                spark = builder.config(map=settings).getOrCreate()
         except Exception as error:  # Java's and py4j's errors have no common class
             at = "" if master is None else f" at {master}"
             raise KsegError(f"no Spark session{at}: {_last_error(log) or reason_of(error)}") from error
@@ -280,21 +287,6 @@ def _output_to(path: str) -> Iterator[None]:
         for number, descriptor in zip((1, 2), kept, strict=True):
             os.dup2(descriptor, number)
             os.close(descriptor)
-
-
-def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> Any:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": MEMORY,
-        "spark.local.dir": folder,
-        "spark.sql.warehouse.dir": folder,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.executorEnv.PYTHONSAFEPATH": "1",
-    }
-    if _is_local(master):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return kind.builder.appName("kseg").master(master or f"local[{cores or '*'}]").config(map=settings)
 
 
 def _last_error(log: str) -> str | None:

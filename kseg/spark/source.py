@@ -55,7 +55,6 @@ from kseg.spark.modes import (
     check_schema,
     cut_into_tasks,
     end_of,
-    needs_only_offsets,
     plan,
     record_batches,
     schema_of,
@@ -186,7 +185,9 @@ class KsegDataSource(ForWorkers, DataSource):
         for name in WITHOUT_EFFECT.keys() & map(str.lower, given):
             _log.warning("format kseg: option %s", WITHOUT_EFFECT[name])
         check_schema(options.mode, schema, options.decoding.columns)
-        return replace(options, reads_offsets=needs_only_offsets(options.mode, schema))
+        # Most offsets are in batch headers: then the columns need nothing else of records.
+        has_only_offsets = options.mode == "records" and {"topic", "partition", "offset"}.issuperset(schema.names)
+        return replace(options, reads_offsets=options.mode == "counts" or has_only_offsets)
 
 
 def configured(settings: Settings, plans_apart: bool, pushes_filters: bool = False) -> type[DataSource]:
@@ -279,10 +280,6 @@ class ClosedSegment(NamedTuple):
     file: SegmentFile
     next: int
 
-    @property
-    def base_offset(self) -> int:
-        return self.file.base_offset or 0
-
 
 StreamProgress = dict[str, DirectoryProgress]
 """By the paths of the directories."""
@@ -309,20 +306,17 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
 
     def initialOffset(self) -> Offset:
         """Returns the offset before the first segment; with startingOffsets latest, at the end of the present logs."""
-        if not self._options.start.is_latest:
-            return offset_of({})
+        found, start, is_last_read = StreamProgress(), self._options.start, self._options.includes_last
+        if not start.is_latest:
+            return offset_of(found)
         with self.stores():
-            return offset_of({place: self._at_end(place) for place in self._directories() if self._is_latest(place)})
-
-    def _is_latest(self, directory: str) -> bool:
-        partition = parse_partition_name(own_name(directory)) or EVERY_PARTITION
-        start = self._options.start
-        is_latest = start.timestamp_of(partition) is None and start.number_of(partition, EARLIEST) == LATEST
-        return is_latest and bool(_logs(directory))
-
-    def _at_end(self, directory: str) -> DirectoryProgress:
-        logs, is_last_read = _logs(directory), self._options.includes_last
-        return DirectoryProgress(_base(logs[-1]) + is_last_read, len(logs) - 1 + is_last_read, end_of(logs[-1]))
+            for path in self._directories():
+                partition = parse_partition_name(own_name(path)) or EVERY_PARTITION
+                is_latest = start.timestamp_of(partition) is None and start.number_of(partition, EARLIEST) == LATEST
+                if is_latest and (logs := _logs(path)):
+                    base, passed = _base(logs[-1]) + is_last_read, len(logs) - 1 + is_last_read
+                    found[path] = DirectoryProgress(base, passed, end_of(logs[-1]))
+        return offset_of(found)
 
     def getDefaultReadLimit(self) -> "ReadLimit":
         """Returns a limit of the options; if there are several, `latestOffset` respects all."""
@@ -342,31 +336,27 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
         """
         if start is None:
             return offset_of(self.closed())
+        given, progress, files, size, offsets = self._options, progress_of(start), 0, 0, 0
         with self.stores():
-            return self._after_micro_batch(progress_of(start), not isinstance(limit, ReadAllAvailable))
-
-    def _after_micro_batch(self, progress: StreamProgress, is_limited: bool) -> Offset:
-        files = size = offsets = 0
-        for directory, closed in _in_turns(self.unread(progress)):
-            if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
-                continue
-            files, size = files + 1, size + size_of(closed.file.path)
-            offsets += self._end_of(closed) - closed.base_offset
-            if is_limited and files > 1 and self._is_above(files, size, offsets):
-                break
-            segments = progress.get(directory, DirectoryProgress()).segments
-            progress[directory] = DirectoryProgress(closed.next, segments + 1)
+            by_directory = ([(path, closed) for closed in found] for path, found in self.unread(progress).items())
+            # In turns: the first segment of each directory, then the second ones, and so on.
+            for directory, closed in filter(None, chain.from_iterable(zip_longest(*by_directory))):
+                if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
+                    continue
+                files, size = files + 1, size + size_of(closed.file.path)
+                offsets += self._end_of(closed) - _base(closed.file)
+                limits = ((files, given.max_files), (size, given.max_bytes), (offsets, given.max_offsets))
+                is_above = any(most is not None and number > most for number, most in limits)
+                if is_above and files > 1 and not isinstance(limit, ReadAllAvailable):
+                    break
+                segments = progress.get(directory, DirectoryProgress()).segments
+                progress[directory] = DirectoryProgress(closed.next, segments + 1)
         return offset_of(progress)
 
     def _end_of(self, closed: ClosedSegment) -> int:
         """Returns the offset after a segment. Only the last one is opened for it, and only if offsets are limited."""
-        is_last = closed.next == closed.base_offset + 1 and self._options.includes_last
+        is_last = closed.next == _base(closed.file) + 1 and self._options.includes_last
         return end_of(closed.file) if is_last and self._options.max_offsets else closed.next
-
-    def _is_above(self, files: int, size: int, offsets: int) -> bool:
-        given = self._options
-        limits = ((files, given.max_files), (size, given.max_bytes), (offsets, given.max_offsets))
-        return any(limit is not None and number > limit for number, limit in limits)
 
     def closed(self) -> StreamProgress:
         """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
@@ -387,7 +377,7 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
         found = {}
         for directory in directories:
             begin = start.get(directory, DirectoryProgress()).next
-            files = [each for each in self._closed(directory) if each.base_offset >= begin]
+            files = [each for each in self._closed(directory) if _base(each.file) >= begin]
             # Without includeLast an open segment began at this offset, and has not been read.
             is_gone = not self._options.includes_last and all(_base(log) != begin for log in _logs(directory))
             if begin >= 0 and is_gone:
@@ -450,12 +440,6 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
                 f"{directory}: {missing} segments from offset {start.next} to {end.next} are gone, not read yet"
             )
         return files
-
-
-def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:
-    """Yields the first segment of each directory, then the second ones, and so on."""
-    by_directory = ([(directory, closed) for closed in files] for directory, files in unread.items())
-    return (found for found in chain.from_iterable(zip_longest(*by_directory)) if found is not None)
 
 
 def offset_of(progress: StreamProgress) -> Offset:

@@ -75,17 +75,13 @@ def name_nodes(authority: str, properties: Mapping[str, str], is_https: bool) ->
             suffix = suffixes[found.index("")]
             raise KsegError(f"hdfs://{authority}: the Hadoop configuration has no {_RPC}{suffix} and no {http}{suffix}")
         return tuple(found)
-    return (_of_host(authority, properties, http),)
-
-
-def _of_host(authority: str, properties: Mapping[str, str], http: str) -> str:
     for name, value in properties.items():
         if name.startswith(f"{_RPC}.") and _with_port(value) == _with_port(authority):
-            return _address(properties.get(http + name.removeprefix(_RPC), ""), authority)
+            return (_address(properties.get(http + name.removeprefix(_RPC), ""), authority),)
     given, host = properties.get(http, ""), authority.partition(":")[0]
     is_default = _with_port(urlsplit(properties.get(DEFAULT, "")).netloc) == _with_port(authority)
     is_own = is_default or given.rpartition(":")[0] in ("", "0.0.0.0", host)
-    return _address(given if is_own else "", authority)
+    return (_address(given if is_own else "", authority),)
 
 
 def _address(given: str, authority: str) -> str:
@@ -270,19 +266,14 @@ def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
         options = {"anonymous": True} | {name: value for name, value in options.items() if name == "region"}
     if endpoint := get("endpoint"):
         scheme, _, host = endpoint.rpartition("://")
-        usual = "http" if get("connection.ssl.enabled") == "false" else "https"
-        options |= _endpoint_options(host.rstrip("/"), scheme or usual)
+        host = host.rstrip("/")
+        amazon = _AMAZON.fullmatch(host)
+        if amazon is None:
+            usual = "http" if get("connection.ssl.enabled") == "false" else "https"
+            options |= {"endpoint_override": host, "scheme": scheme or usual}
+        elif amazon[1]:  # pyarrow knows the endpoints of Amazon by their regions
+            options["region"] = amazon[1]
     return options | {"region": get("endpoint.region")} if get("endpoint.region") else options
-
-
-def _endpoint_options(host: str, scheme: str) -> Iterator[tuple[str, str]]:
-    """Yields the parameters of an endpoint; pyarrow knows those of Amazon by their regions."""
-    amazon = _AMAZON.fullmatch(host)
-    if amazon is None:
-        yield "endpoint_override", host
-        yield "scheme", scheme
-    elif amazon[1]:
-        yield "region", amazon[1]
 
 
 def _azure_options(properties: Mapping[str, str], host: str) -> dict[str, Any]:
@@ -428,11 +419,6 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[fs.FileSystem, st
         return system, path.rstrip("/")
     inner, path = open_url(url, options)
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
-
-
-def can_rename(system: "fs.FileSystem") -> bool:
-    """Whether a file gets another name at no cost: in HDFS."""
-    return bool(system.type_name == "py::fsspec+webhdfs")
 
 
 class ArrowObjects(Objects):

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
-from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_of
@@ -34,7 +34,7 @@ from kseg.segment.writer import RollLimits
 from kseg.spark.modes import columns_of
 from kseg.spark.options import WriteOptions
 from kseg.spark.session import ForWorkers
-from kseg.spark.stores import GOOGLE, Storage, can_rename, writable_file_system
+from kseg.spark.stores import GOOGLE, Storage, writable_file_system
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, local_path, shown, without_credentials
 
@@ -98,19 +98,16 @@ class LocalOutput:
         ):
             known = Topics().settings(self.root)
             for name, whole in partitions.items():
-                self._put(made, name, whole, known.ids if known else None)
-
-    def _put(self, made: NewDirectories, name: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None) -> None:
-        folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
-        for segment in whole.segments:
-            for suffix, path in segment.paths.items():
-                target = os.path.join(folder, segment.name(suffix))
-                if suffix == LOG and not path.endswith(segment.name(LOG)):
-                    _renumber(path, segment.base_offset)
-                disk.rename(path, target)
-                if not self._is_new:
-                    disk.copy_owner_if_allowed(target, folder)
-        write_side_files(folder, whole, topic_ids)
+                folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
+                moved = ((segment, *each) for segment in whole.segments for each in segment.paths.items())
+                for segment, suffix, path in moved:
+                    target = os.path.join(folder, segment.name(suffix))
+                    if suffix == LOG and not path.endswith(segment.name(LOG)):
+                        _renumber(path, segment.base_offset)
+                    disk.rename(path, target)
+                    if not self._is_new:
+                        disk.copy_owner_if_allowed(target, folder)
+                write_side_files(folder, whole, known.ids if known else None)
 
     def remove(self) -> None:
         """Removes all that is staged."""
@@ -216,13 +213,19 @@ class StoreOutput:
 
 def _put_stored(system: "fs.FileSystem", folder: str, whole: PartitionRange) -> None:
     """Puts staged segments into their partition: indexes first, because a reader opens them with the segment."""
-    put = system.move if can_rename(system) else system.copy_file
+    # In HDFS a file gets another name at no cost.
+    put = system.move if system.type_name == "py::fsspec+webhdfs" else system.copy_file
     for segment in whole.segments:
         for suffix in sorted(segment.paths, key=lambda suffix: suffix == LOG):
             target = f"{folder}/{segment.name(suffix)}"
             _make_parent(system, target)
             if suffix == LOG and not segment.paths[LOG].endswith(segment.name(LOG)):
-                _put_renumbered(system, segment.paths[LOG], target, segment.base_offset)
+                with tempfile.TemporaryDirectory(prefix="kseg-") as made:
+                    copy = os.path.join(made, segment.name(LOG))
+                    with system.open_input_stream(segment.paths[LOG]) as source, open(copy, "wb") as out:
+                        shutil.copyfileobj(source, out, _COPY_BYTES)
+                    _renumber(copy, segment.base_offset)
+                    _upload(system, copy, target)
             else:
                 put(segment.paths[suffix], target)
     with tempfile.TemporaryDirectory(prefix="kseg-") as made:
@@ -231,15 +234,6 @@ def _put_stored(system: "fs.FileSystem", folder: str, whole: PartitionRange) -> 
             for name in names:
                 path = os.path.join(directory, name)
                 _upload(system, path, f"{folder}/{os.path.relpath(path, made)}")
-
-
-def _put_renumbered(system: "fs.FileSystem", path: str, target: str, base_offset: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="kseg-") as made:
-        copy = os.path.join(made, os.path.basename(path))
-        with system.open_input_stream(path) as source, open(copy, "wb") as out:
-            shutil.copyfileobj(source, out, _COPY_BYTES)
-        _renumber(copy, base_offset)
-        _upload(system, copy, target)
 
 
 def _renumber(path: str, base_offset: int) -> None:
@@ -316,7 +310,14 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         attempt = self._output.new_attempt()
         writers = PartitionWriters(partial(self._writer, attempt))
         try:
-            written = self._written(iterator, writers)
+            for batch in (each for each in iterator if each.num_rows):
+                with errors_at("rows", KsegError, of=ValueError):
+                    parts = [*by_partition(batch)] if self._partition is None else [(self._partition, batch)]
+                for name, part in parts:
+                    writer = writers.use(name, part.nbytes)
+                    with errors_at(name, KsegError, of=ValueError):
+                        writer.add_table(part)
+            written = {name: writer.finish() for name, writer in writers.by_name.items()}
             self._output.stage(attempt, written)
             return Written(written)
         except BaseException as error:
@@ -325,18 +326,6 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
             if is_system_error(error):
                 raise KsegError(f"{self._output.root}: nothing was written: {text_of(error)}") from error
             raise
-
-    def _written(
-        self, iterator: Iterator["pa.RecordBatch"], writers: PartitionWriters[RowsWriter]
-    ) -> dict[str, PartitionRange]:
-        for batch in (each for each in iterator if each.num_rows):
-            with errors_at("rows", KsegError, of=ValueError):
-                parts = [*by_partition(batch)] if self._partition is None else [(self._partition, batch)]
-            for name, part in parts:
-                writer = writers.use(name, part.nbytes)
-                with errors_at(name, KsegError, of=ValueError):
-                    writer.add_table(part)
-        return {name: writer.finish() for name, writer in writers.by_name.items()}
 
     def _writer(self, attempt: str, name: str) -> RowsWriter:
         options, folder = self._options, os.path.join(attempt, name)

@@ -217,10 +217,7 @@ def segments_among(
     endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES
     found = []
     for name in sorted([name for name in names if name.endswith(endings)]):
-        if len(name) == 24 and name.endswith(LOG) and name[:20].isascii() and name[:20].isdigit():
-            base_offset = _number(name[:20], LAST_OFFSET)
-            found.append(SegmentFile(os.path.join(directory, name), LOG, "", base_offset, None, *place))
-        elif re.fullmatch(_NUMBERED, name):
+        if re.fullmatch(_NUMBERED, name):
             file = _segment_file(os.path.join(directory, name), name, place)
             if is_metadata or file.kind != CHECKPOINT:
                 found.append(file)

@@ -197,8 +197,14 @@ class LogSummary:
         count, total, least, largest = self._tally[at : at + _BUCKETS]
         if not count:
             return None
-        median = _median(self._tally[at + _BUCKETS : at + tally.SIZE_WIDTH], count)
-        median = min(max(median, least), largest)
+        # The lower median: the middle of its bucket.
+        buckets, passed, bucket = self._tally[at + _BUCKETS : at + tally.SIZE_WIDTH], 0, 0
+        while bucket < len(buckets) - 1 and 2 * (passed + buckets[bucket]) < count:
+            passed += buckets[bucket]
+            bucket += 1
+        power = bucket // 32 - 1
+        middle = bucket if bucket < 64 else ((bucket - 32 * power) << power) + ((1 << power) - 1) // 2
+        median = min(max(middle, least), largest)
         return {"total": total, "count": count, "least": least, "median": median, "largest": largest}
 
     def _largest(self, of_records: bool) -> list[Row]:
@@ -226,18 +232,6 @@ def _distinct(table: int) -> memoryview:
     buffer = sparse_int64s(tally.TABLE + table)
     buffer[tally.CAP], buffer[tally.TABLE_MASK] = table // 2, table - 1
     return buffer
-
-
-def _median(buckets: memoryview, count: int) -> int:
-    """Returns the lower median: the middle of its bucket."""
-    passed = bucket = 0
-    while bucket < len(buckets) - 1 and 2 * (passed + buckets[bucket]) < count:
-        passed += buckets[bucket]
-        bucket += 1
-    if bucket < 64:
-        return bucket
-    power = bucket // 32 - 1
-    return ((bucket - 32 * power) << power) + ((1 << power) - 1) // 2
 
 
 def _cardinality(buffer: memoryview) -> Row:

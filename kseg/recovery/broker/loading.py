@@ -389,8 +389,15 @@ class PartitionLoad:
             for segment in self.segments.values():
                 reset_epochs(self.workspace, segment)
             self.epochs = LeaderEpochs([EpochEntry(0, self._log_start)])
-        if era.has_epochs:
-            self._truncate_epochs()
+        if era.has_epochs and era.deletes_epochs_of_old_formats and self.producers.is_old_format():
+            self.workspace.delete(LEADER_EPOCHS, "the log has no leader epochs: its format is older")
+        elif era.has_epochs:
+            self.epochs.truncate_from_end(self.next_offset)
+            log_start = self.start.log_start_offset if era.starts_epochs_at_checkpoint else self._log_start
+            self.epochs.entries = starting_at(self.epochs.entries, log_start)
+            if LEADER_EPOCHS in self.workspace or self.epochs.entries:
+                reason = "rebuilt from the batches" if self._rebuilds_epochs else "without epochs outside the log"
+                self.workspace.write(LEADER_EPOCHS, [build_leader_epochs(self.epochs.entries)], reason)
         if era.has_producers:
             self._update_snapshots()
         if era.has_topic_ids and self.start.topic_ids is not None:
@@ -681,18 +688,6 @@ class PartitionLoad:
             self.producers.delete_snapshot(base, reason)
 
     # Step 4
-
-    def _truncate_epochs(self) -> None:
-        start, era = self.start, self.start.era
-        if era.deletes_epochs_of_old_formats and self.producers.is_old_format():
-            self.workspace.delete(LEADER_EPOCHS, "the log has no leader epochs: its format is older")
-            return
-        self.epochs.truncate_from_end(self.next_offset)
-        log_start = start.log_start_offset if era.starts_epochs_at_checkpoint else self._log_start
-        self.epochs.entries = starting_at(self.epochs.entries, log_start)
-        if LEADER_EPOCHS in self.workspace or self.epochs.entries:
-            reason = "rebuilt from the batches" if self._rebuilds_epochs else "without epochs outside the log"
-            self.workspace.write(LEADER_EPOCHS, [build_leader_epochs(self.epochs.entries)], reason)
 
     @property
     def _log_start(self) -> int:

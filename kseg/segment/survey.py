@@ -170,8 +170,7 @@ def headers_of(data: BytesLike, spans: Sequence[tuple[int, int]], origin: int = 
     return HeaderRows(rows, len(spans))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProblem:
+class BatchProblem(NamedTuple):
     """A problem of the records of the batch at ``position``, which has a valid checksum; ``code`` as in Problem.
 
     ``unread``, in the first problem of a batch: the records that its header claims beyond those that were read, without

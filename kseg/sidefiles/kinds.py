@@ -3,8 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.errors import errors_at
 from kseg.formats.rows import Sliceable
@@ -44,8 +43,7 @@ ENTRY_NAMES = {kind: name for kind, (name, _) in _KINDS.items()}
 _SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
 
 
-@dataclass(frozen=True, slots=True)
-class SideFile:
+class SideFile(NamedTuple):
     """A side file, as its name describes it.
 
     ``kind`` is a key of ENTRY_NAMES, ``leftover`` one of LEFTOVERS or "", ``base_offset`` the leading number of the

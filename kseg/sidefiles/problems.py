@@ -1,8 +1,7 @@
 """The problems that a side file can have: stable codes, explained in kseg-output(7)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 E = TypeVar("E")
 
@@ -15,8 +14,7 @@ SIDE_FILE_CODES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SideFileProblem:
+class SideFileProblem(NamedTuple):
     """A problem in bytes ``[position, position + length)`` of a side file; ``code`` is one of SIDE_FILE_CODES."""
 
     code: str

@@ -1,6 +1,5 @@
 """A segment as salvage reads and writes it: runs of intact batches of its own file, and of others between them."""
 
-import struct
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -185,7 +184,6 @@ EXCESS_OFFSETS = "are more than the batch has records, and the next batch begins
 MAX_GAPS = 1 << 16
 """Limit of the gaps of a segment that are recorded one by one: `verify` accepts only gaps that are named exactly."""
 
-_LENGTH = struct.Struct(">i")
 _SMALL_BYTES = 1 << 18
 """Parts up to this size are gathered in memory and read together; one pass for each would take longer."""
 
@@ -501,7 +499,7 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
     while at < end:
         spans = list[tuple[int, int]]()
         while at < end and len(spans) < FRAMES_PER_CALL:
-            size = _LENGTH.unpack_from(data, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD if at + ENTRY_OVERHEAD <= end else 0
+            size = be32(data, at + ENTRY_SIZE) + ENTRY_OVERHEAD if at + ENTRY_OVERHEAD <= end else 0
             if not ENTRY_OVERHEAD < size <= end - at:
                 raise PathError("a segment has changed while it was read")
             spans.append((at, size))

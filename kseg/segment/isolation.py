@@ -62,16 +62,11 @@ class Transactions:
             if not isinstance(run, Damage):
                 self.read_run(reader, run)
 
-    def read_run(self, reader: SegmentReader, run: Run) -> None:
-        """Adds the next batches."""
-        for _, batch in _marked_in(reader, run, TRANSACTIONAL | CONTROL):
+    def read_run(self, reader: SegmentReader, run: Run, only_markers: bool = False) -> None:
+        """Adds the next batches; ``only_markers``: transactions end by their markers, and those that begin in them are
+        not added."""
+        for _, batch in _marked_in(reader, run, CONTROL if only_markers else TRANSACTIONAL | CONTROL):
             self._add(batch)
-
-    def end_in(self, reader: SegmentReader, run: Run) -> None:
-        """Ends transactions by the markers of the next batches; transactions that begin in them are not added."""
-        for _, batch in _marked_in(reader, run, CONTROL):
-            if batch.is_control:
-                self._add(batch)
 
     def has_open(self) -> bool:
         """Whether a transaction has no marker yet."""

@@ -216,7 +216,7 @@ class Committed:
                 last = max(last, reader.batch(item, item.count - 1, keep=False).last_offset)
         if found.has_open():
             for later, run in self._runs_after(file, part, tail, source):
-                found.end_in(later, run)
+                found.read_run(later, run, only_markers=True)
                 if not found.has_open():
                     break
         return found, last

@@ -71,10 +71,8 @@ class BatchFilter:
             for problem in problems:
                 if problem.code in UNDECODABLE:
                     by_position.setdefault(problem.position, Problem(problem.code, f"{problem.message}; dropped"))
-        found = dict[int, Problem]()
-        for row, position in enumerate(headers.positions if by_position else ()):
-            if position in by_position:
-                found[row] = by_position[position]
+        positions = enumerate(headers.positions if by_position else ())
+        found = {row: by_position[position] for row, position in positions if position in by_position}
         for row, attributes in enumerate(headers.attributes):
             if attributes & CONTROL and attributes > 0 and row not in found:
                 if why := _bad_marker(source, headers[row], scratch):

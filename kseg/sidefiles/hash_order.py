@@ -99,9 +99,8 @@ def _bucket(key: int, capacity: int) -> int:
 def scala_2_13_order(keys: Iterable[int]) -> list[int]:
     """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala since 2.13."""
     capacity, put = FIRST_CAPACITY, dict.fromkeys(keys)
-    for count in range(len(put)):
-        if count + 1 >= capacity * 3 // 4:
-            capacity *= 2
+    while len(put) >= capacity * 3 // 4:
+        capacity *= 2
 
     def place(key: int) -> tuple[int, int]:
         found = hash_of(key)

@@ -284,7 +284,10 @@ def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSo
     bases: dict[int | None, int] = {}  # by source
     idle: list[SegmentBounds] = []
     rest: list[tuple[SegmentBounds | None, list[OffsetInterval]]] = []
-    for name, pieces in _between(names, firm):
+    starts = [bisect_left(firm, name.base, key=lambda piece: piece.first) for name in names]
+    # The pieces before the first name, and from each name to the next.
+    for name, (start, end) in zip([None, *names], pairwise([0, *starts, len(firm)]), strict=True):
+        pieces = firm[start:end]
         held = 0 if name is None else _held_by(name.source, pieces)
         if name is not None and held:
             bases[name.source] = name.base
@@ -342,15 +345,6 @@ def _lies_inside(offset: int, pieces: Sequence[OffsetInterval]) -> bool:
     """Whether an offset is above the first and not above the last offset of a piece."""
     i = bisect_right(pieces, offset, key=lambda piece: piece.first) - 1
     return i >= 0 and pieces[i].first < offset <= pieces[i].last
-
-
-def _between(
-    names: Sequence[SegmentBounds], firm: Sequence[OffsetInterval]
-) -> Iterable[tuple[SegmentBounds | None, Sequence[OffsetInterval]]]:
-    """Yields the pieces before the first name, and from each name to the next."""
-    starts = [bisect_left(firm, name.base, key=lambda piece: piece.first) for name in names]
-    for name, (start, end) in zip([None, *names], pairwise([0, *starts, len(firm)]), strict=True):
-        yield name, firm[start:end]
 
 
 def _held_by(source: int | None, pieces: Sequence[OffsetInterval]) -> int:

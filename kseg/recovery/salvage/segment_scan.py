@@ -4,6 +4,7 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES, offsets_of
@@ -120,16 +121,10 @@ class OverlapResolution:
 
     def _rivals(self, taken: list[int], index: int, part: SalvagedBatches) -> list[int]:
         """Returns indexes into ``taken`` of the parts in the way of a part; at most two."""
-        found = list[int]()
-        at = index - 1
-        while at >= 0 and len(found) < 2 and self._parts[taken[at]].last >= part.first:
-            found.append(at)
-            at -= 1
-        at = index
-        while at < len(taken) and len(found) < 2 and self._parts[taken[at]].first <= part.last:
-            found.append(at)
-            at += 1
-        return found
+        before, behind = range(index - 1, -1, -1), range(index, len(taken))
+        found = takewhile(lambda at: self._parts[taken[at]].last >= part.first, before)
+        others = takewhile(lambda at: self._parts[taken[at]].first <= part.last, behind)
+        return [*islice(found, 2), *islice(others, 2)][:2]
 
     def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, OverlapResult]:
         """Returns the losing part and its verdict. Two parts that do not overlap may both be kept, in another order

@@ -34,13 +34,13 @@ Ranges = list[tuple[int, int]]
 
 
 class AcceptedGaps:
-    """Decides whether gaps are accepted. ``ranges``: in any order, also overlapping ones."""
+    """Decides whether gaps are accepted. ``ranges``: in any order, also overlapping ones; then sorted."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        self._ranges = sorted(set(ranges))
+        self.ranges = sorted(set(ranges))
 
     def __bool__(self) -> bool:
-        return bool(self._ranges)
+        return bool(self.ranges)
 
     def among(self, gaps: Sequence[tuple[int, int]], start: int) -> set[tuple[int, int]]:
         """Returns the accepted ones of a log's gaps, which are in ascending order. ``start``: the log's first offset;
@@ -48,7 +48,7 @@ class AcceptedGaps:
 
         A gap is accepted by itself or together with adjacent ones: segments divide gaps.
         """
-        known = {(max(first, start), last) for first, last in self._ranges if last >= start}
+        known = {(max(first, start), last) for first, last in self.ranges if last >= start}
         known.update(_joined(sorted(known)))
         found, begun = {gap for gap in gaps if gap in known}, 0
         for i, (_, last) in enumerate(gaps, 1):
@@ -66,19 +66,17 @@ class AcceptedGaps:
 
     @cached_property
     def _whole(self) -> Ranges:
-        return _joined(self._ranges)
+        return _joined(self.ranges)
 
 
 def accepted_gaps(directory: str) -> AcceptedGaps:
-    """Returns the accepted gaps of a partition. Raises KsegError if a manifest or the record cannot be read."""
-    return AcceptedGaps(all_accepted(directory))
-
-
-def all_accepted(directory: str) -> Ranges:
-    """Returns the ranges in the record and the manifests of a partition. Raises as `accepted_gaps` does."""
+    """Returns the accepted gaps of a partition, in the record and the manifests. Raises KsegError if one of these
+    cannot be read.
+    """
     if not trees.isdir(folder_of(directory)):
-        return []
-    return [*_recorded(directory), *(gap for change in quarantine.changes(directory) for gap in change.gaps)]
+        return AcceptedGaps([])
+    kept = (gap for change in quarantine.changes(directory) for gap in change.gaps)
+    return AcceptedGaps([*_recorded(directory), *kept])
 
 
 def record(directory: str, gaps: Iterable[tuple[int, int]], disk: Disk) -> None:

@@ -39,9 +39,8 @@ from kseg.changes.manifest import (
     Change,
     ChangedSinceError,
     ExpectedStates,
-    check_absent,
     is_staged,
-    kept_elsewhere,
+    kept_name,
     publish_manifest,
     replace_inodes,
     stage_manifest,
@@ -51,7 +50,7 @@ from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
-from kseg.stores.no_follow import directories_held, directory_status, parent_of
+from kseg.stores.no_follow import directories_held, directory_status, names_in, parent_of
 from kseg.stores.source import is_disk_error
 
 # Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.content`).
@@ -189,38 +188,32 @@ def apply_all(
     disk, keeping = disk or Disk(), keeping or Keeping()
     places = [plan.directory for plan in plans]
     dropped = partial(_dropped, disk=disk)
+    planned = {os.path.abspath(plan.directory): plan for plan in plans}
+
+    def prepare(change: Change) -> None:
+        _prepare(change, planned[change.directory], disk)
+        change.state = COMMITTED
+        write_change(change, disk)
+
+    def commit(change: Change) -> None:
+        folder = os.path.join(quarantine.folder_of(change.directory), str(change.number))
+        disk.rename(change.folder, folder)
+        change.move_to(folder)
+        disk.sync_directory(quarantine.folder_of(change.directory))
+
     with directories_held():
-
-        def begun(plan: Plan) -> Outcome:
-            try:
-                change = _new_change(plan, command, keeping, group, undoes)
-                check_space(plan, keeping)
-                _make_own_folder(change, disk)
-            except KsegError as error:
-                return error
-            except OSError as error:
-                return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
-            return change
-
-        changes = [begun(plan) for plan in plans]
-        planned = {os.path.abspath(plan.directory): plan for plan in plans}
-
-        def prepare(change: Change) -> None:
-            _prepare(change, planned[change.directory], disk)
-            change.state = COMMITTED
-            write_change(change, disk)
-
+        changes = [_begun(plan, command, keeping, disk, group, undoes) for plan in plans]
         try:
             with disk.phase(places):
                 changes = _each(prepare, changes, dropped)
             with disk.phase(places):
-                changes = [_attempted(partial(_commit, disk=disk), change, dropped) for change in changes]
+                changes = [_attempted(commit, change, dropped) for change in changes]
         except BaseException as error:
             changes = [dropped(change, error) if isinstance(change, Change) else change for change in changes]
             if not is_system_error(error):
                 raise
             return changes
-        ends = _rolled_forward(changes, disk, is_new=True)
+        ends = rolled_forward(changes, disk, is_new=True)
     for k, end in enumerate(ends):
         if isinstance(end, ChangedSinceError) and isinstance(changes[k], Change):
             ends[k] = caused(StoppedHalfwayError(f"{end}; stopped half-way"), end)
@@ -292,17 +285,31 @@ def _each(
     return found
 
 
-def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int) -> Change:
-    """Returns a change in state ``prepared``. Raises KsegError."""
+def _begun(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int) -> Outcome:
+    """Returns a change in state ``prepared`` with its own folder, which it may remove; or why nothing was changed."""
     directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
-    quarantine.check_folder(directory)
-    number = quarantine.next_number(directory)
-    folder = os.path.join(quarantine.folder_of(directory), f"{number}{quarantine.PREPARING}")
-    kept = ""
-    if keeping.keeps:
-        kept = os.path.join(folder, KEPT)
-        if keeping.elsewhere:
-            kept = kept_elsewhere(keeping.elsewhere, directory, number, time_ms)
+    inside = quarantine.folder_of(directory)
+    try:
+        quarantine.check_folder(directory)
+        number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
+        folder = os.path.join(inside, f"{number}{quarantine.PREPARING}")
+        kept = os.path.join(folder, KEPT) if keeping.keeps else ""
+        if kept and keeping.elsewhere:
+            kept = os.path.join(os.path.realpath(keeping.elsewhere), kept_name(directory, number, time_ms))
+        _check_space(plan, keeping)
+        with suppress(FileExistsError):
+            disk.make_directory(inside)
+        try:
+            disk.make_directory(folder)
+        except FileExistsError as error:
+            raise KsegError(f"{folder}: another kseg is running here; nothing was changed") from error
+        except OSError:
+            quarantine.remove_if_empty(inside, disk)
+            raise
+    except KsegError as error:
+        return error
+    except OSError as error:
+        return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
     return Change(
         number, folder, directory, PREPARED, command, time_ms, kept, list(plan.steps), list(plan.gaps), group, undoes
     )
@@ -326,24 +333,13 @@ def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
     return caused(KsegError(f"{change.directory}: nothing was changed: {text_of(cause)}{remark}"), cause)
 
 
-def check_space(plan: Plan, keeping: Keeping) -> None:
+def _check_space(plan: Plan, keeping: Keeping) -> None:
     """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
     needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     check_free(plan.directory, needed)
     if keeping.keeps and (place := keeping.place()):
         same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
         check_free(place, kept_bytes(plan, links=same) + needed * same)
-
-
-MAX_TOGETHER_BYTES = 64 << 20
-"""Largest disk space of plans that are applied together; a larger plan is applied alone."""
-
-
-def needed_together(plan: Plan, keeping: Keeping) -> int:
-    """Returns the disk space that counts towards MAX_TOGETHER_BYTES."""
-    if keeping.elsewhere:
-        return MAX_TOGETHER_BYTES + 1
-    return space_of(plan, keeps=keeping.keeps).peak
 
 
 def check_free(place: str, needed: int) -> None:
@@ -364,20 +360,6 @@ def free_bytes(place: str) -> int:
     return blocks * status.f_frsize
 
 
-def _make_own_folder(change: Change, disk: Disk) -> None:
-    """Creates the folder of the change. Afterwards the change owns it and may remove it. Raises OSError, KsegError."""
-    inside = quarantine.folder_of(change.directory)
-    with suppress(FileExistsError):
-        disk.make_directory(inside)
-    try:
-        disk.make_directory(change.folder)
-    except FileExistsError as error:
-        raise KsegError(f"{change.folder}: another kseg is running here; nothing was changed") from error
-    except OSError:
-        quarantine.remove_if_empty(inside, disk)
-        raise
-
-
 def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     """Does everything up to the commit. Raises OSError, ChangedSinceError."""
     directory = change.directory
@@ -396,18 +378,28 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     if change.kept:
         _make_folder(change.kept, own, disk)
         disk.sync_directory(os.path.dirname(change.kept))
-    check_absent(change)
+    absent = {name for name, found in ExpectedStates(change).initial.items() if found is None}
+    for name in sorted(absent.intersection(names_in(directory))):
+        if file_state(change.path(name)) is not None:
+            raise ChangedSinceError(f"{change.path(name)}: has changed since it was read")
     old: dict[str, Model] = {"": own}
     for step in change.steps:
         if step.origin and step.origin not in old:
             old[step.origin] = _examined(change, step)
     removed_ranges = deltas_of(plan).removed_ranges
     for k, step in enumerate(change.steps):
-        model = step.model or old[step.origin]
+        model, path = step.model or old[step.origin], change.new(k)
         if k in removed_ranges:
             _prepare_delta(change, plan, k, model, disk)
-        elif step.makes or step.action == EXTEND:
-            _stage(change, plan, k, model, disk)
+        elif step.source:
+            disk.link_or_copy(step.source, path)
+            if os.stat(path).st_uid != os.stat(directory).st_uid and os.stat(path).st_nlink == 1:
+                copy_owner(path, directory, disk)  # a copy from a file system without owners
+            if step.makes:
+                change.made[k] = created_state(path)
+        elif step.makes:
+            made = make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
+            change.made[k] = made
         if change.kept and step.is_kept:
             _keep(change, k, disk)
     disk.sync_directory(new)
@@ -459,29 +451,8 @@ def _check_writable(path: str, needs_permission: bool = False) -> None:
             raise
 
 
-def _commit(change: Change, disk: Disk) -> None:
-    folder = os.path.join(quarantine.folder_of(change.directory), str(change.number))
-    disk.rename(change.folder, folder)
-    change.move_to(folder)
-    disk.sync_directory(quarantine.folder_of(change.directory))
-
-
-def _stage(change: Change, plan: Plan, k: int, model: str | Model, disk: Disk) -> None:
-    """Stages the new content of step k, with owner and mode of the file that it replaces."""
-    step, path = change.steps[k], change.new(k)
-    if step.source:
-        disk.link_or_copy(step.source, path)
-        if os.stat(path).st_uid != os.stat(change.directory).st_uid and os.stat(path).st_nlink == 1:
-            copy_owner(path, change.directory, disk)  # a copy from a file system without owners
-        made = created_state(path)
-    else:
-        made = make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
-    if step.action != EXTEND:
-        change.made[k] = made
-
-
 def _keep(change: Change, k: int, disk: Disk) -> None:
-    """Keeps the bytes that step k removes, and records the digests of the removed ranges."""
+    """Keeps the bytes that step k removes. Records the digests of the removed ranges, and of the kept file."""
     step = change.steps[k]
     path, kept = change.path(step.origin), change.old(k)
     if k not in change.by_delta:
@@ -493,24 +464,20 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
             with disk.new_file(kept, path, change.kept) as target:
                 write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
     try:
-        change.digests[k] = [manifest.digest(path, removed.position, removed.length) for removed in step.removed]
+        digests = [manifest.digest(path, removed.position, removed.length) for removed in step.removed]
+        change.digests[k] = digests
         if step.before is not None and k not in change.by_delta:
-            change.stored[k] = _stored(change, k, kept)
+            start = step.size if step.action == TRUNCATE else 0
+            size = step.before.size - start
+            is_whole = [(removed.position, removed.length) for removed in step.removed] == [(start, size)]
+            if is_whole and os.stat(kept).st_blocks * 512 >= size:  # its digest is known
+                change.stored[k] = manifest.Stored(size, size, digests[0])
+            else:
+                change.stored[k] = manifest.stored(kept)
     except OSError as error:
         if not is_disk_error(error):
             raise
         change.digests[k] = []  # the file is kept, but unreadable bytes have no digest
-
-
-def _stored(change: Change, k: int, kept: str) -> manifest.Stored:
-    """Returns size and digest of a kept file; a digest of the whole file that is already known is reused."""
-    step, digests = change.steps[k], change.digests[k]
-    start = step.size if step.action == TRUNCATE else 0
-    if step.before is not None and len(digests) == 1:
-        size, removed = step.before.size - start, step.removed[0]
-        if (removed.position, removed.length) == (start, size) and os.stat(kept).st_blocks * 512 >= size:
-            return manifest.Stored(size, size, digests[0])
-    return manifest.stored(kept)
 
 
 @contextmanager
@@ -540,19 +507,11 @@ def _signals_deferred() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def roll_forward(change: Change, disk: Disk) -> None:
-    """Applies all remaining steps of a committed change.
+def rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> list[Outcome]:
+    """Applies all remaining steps of committed changes, within `directories_held`. ``is_new``: none was applied yet.
 
-    Raises StoppedHalfwayError if a step fails, ChangedSinceError if another program has changed the files.
+    Errors are StoppedHalfwayError if a step fails, ChangedSinceError if another program has changed the files.
     """
-    with directories_held():
-        [found] = _rolled_forward([change], disk)
-    if isinstance(found, KsegError):
-        raise found
-
-
-def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> list[Outcome]:
-    """Applies all remaining steps of committed changes. ``is_new``: none of them was applied yet."""
 
     def phase(act: Callable[[Change], None], is_ordered: bool = False) -> None:
         nonlocal changes
@@ -641,54 +600,44 @@ def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
         _put_in_place(change, k, now, disk)
     elif now is None or now.inode != change.changed_inode(k):
         return
-    elif step.action == TRUNCATE:
-        _cut(change, k, disk)
-    elif step.action == EXTEND:
-        _extend(change, k, disk)
+    elif step.action in (TRUNCATE, EXTEND):
+        _resize(change, k, disk)
     elif step.action == DELETE:
         disk.unlink(path)
     elif step.action == RENAME:
         disk.rename(path, change.path(step.target))
 
 
-def _cut(change: Change, k: int, disk: Disk) -> None:
-    step, path = change.steps[k], change.path(change.steps[k].file)
-    with opened(path, os.O_RDWR) as descriptor:
-        if os.fstat(descriptor).st_size <= step.size:
-            disk.sync(descriptor)
-        elif disk.has_second_link(descriptor):
-            _write_anew(change, k, [Range(path, 0, step.size)], None, disk)
-        else:
-            disk.truncate(descriptor, step.size)
-            disk.sync(descriptor)
+def _resize(change: Change, k: int, disk: Disk) -> None:
+    """Truncates the file of step k, or appends its staged bytes. An interrupted append starts again, because the bytes
+    may not be synced.
 
-
-def _extend(change: Change, k: int, disk: Disk) -> None:
-    """Appends the staged bytes. An interrupted append starts again, because the bytes may not be synced."""
-    step, path = change.steps[k], change.path(change.steps[k].file)
-    if step.before is None or not os.path.lexists(change.new(k)):
-        return
-    staged = Range(change.new(k), 0, step.size - step.before.size)
-    with opened(path, os.O_RDWR) as target:
-        if disk.has_second_link(target):
-            _write_anew(change, k, [Range(path, 0, step.before.size), staged], step.mtime_ns, disk)
-            return
-        if os.fstat(target).st_size > step.before.size:
-            disk.truncate(target, step.before.size)
-        os.lseek(target, 0, os.SEEK_END)
-        write_pieces([staged], "", target, disk)
-        if step.mtime_ns is not None:
-            disk.set_time(target, step.mtime_ns)
-        disk.sync(target)
-
-
-def _write_anew(change: Change, k: int, pieces: list[Range], mtime_ns: int | None, disk: Disk) -> None:
-    """Replaces a file that has a second hard link by a new file, because the bytes under the other name must not
+    A file that has a second hard link is replaced by a new file, because the bytes under the other name must not
     change.
     """
-    path, new = change.path(change.steps[k].file), f"{change.new(k)}.whole"
-    if os.path.lexists(new):
-        disk.unlink(new)
-    old, made = created_state(path), make_file(new, pieces, "", disk, path, mtime_ns=mtime_ns)
-    disk.rename(new, path)
-    replace_inodes(change, {old.inode: made.inode})
+    step, path, staged = change.steps[k], change.path(change.steps[k].file), list[Range]()
+    left = step.size
+    if step.action == EXTEND:
+        if step.before is None or not os.path.lexists(change.new(k)):
+            return
+        left = step.before.size
+        staged = [Range(change.new(k), 0, step.size - left)]
+    with opened(path, os.O_RDWR) as target:
+        size = os.fstat(target).st_size
+        if (staged or size > left) and disk.has_second_link(target):
+            new = f"{change.new(k)}.whole"
+            if os.path.lexists(new):
+                disk.unlink(new)
+            pieces = [Range(path, 0, left), *staged]
+            old, made = created_state(path), make_file(new, pieces, "", disk, path, mtime_ns=step.mtime_ns)
+            disk.rename(new, path)
+            replace_inodes(change, {old.inode: made.inode})
+            return
+        if size > left:
+            disk.truncate(target, left)
+        if staged:
+            os.lseek(target, 0, os.SEEK_END)
+            write_pieces(staged, "", target, disk)
+            if step.mtime_ns is not None:
+                disk.set_time(target, step.mtime_ns)
+        disk.sync(target)

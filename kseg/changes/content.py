@@ -5,25 +5,11 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import NamedTuple
 
 from kseg.changes.disk import Disk, Model
 from kseg.changes.manifest import KEPT as KEPT_FOLDER
 from kseg.changes.manifest import Change
-from kseg.changes.plan import (
-    RENAME,
-    REPLACE,
-    TRUNCATE,
-    Content,
-    FileState,
-    Piece,
-    Plan,
-    Range,
-    Step,
-    file_state,
-    piece_size,
-)
+from kseg.changes.plan import RENAME, REPLACE, TRUNCATE, FileState, Piece, Plan, Range, file_state, piece_size
 from kseg.errors import KsegError
 from kseg.stores.extent import Extent
 from kseg.stores.no_follow import open_file, open_to_copy
@@ -183,7 +169,6 @@ class RemovedRanges:
     """
 
     def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
-        self.old_size = old_size
         self._starts, self._ends, self._places = array("q"), array("q"), array("q")
         starts, ends, before, is_rising, largest = array("q"), array("q"), -1, True, 0
         for position, length in staying:
@@ -207,11 +192,6 @@ class RemovedRanges:
                 size += start - at
             at = end if end > at else at
         self.size = size
-
-    @property
-    def shared_bytes(self) -> int:
-        """Number of bytes of the old file that the new file reuses."""
-        return self.old_size - self.size
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Yields position in the old file and length of each range."""
@@ -238,13 +218,8 @@ class RemovedRanges:
 _LINE_BYTES = 128
 OWN, KEPT, UNDONE, ADDED = "own", "kept", "undone", "added"
 
-
-class DeltaPiece(NamedTuple):
-    """A piece of new content and its source. A range refers to the old file, or to kept bytes."""
-
-    source: str
-    number: int
-    piece: Piece
+DeltaPiece = tuple[str, int, Piece]
+"""Source, number and a piece of new content. A range refers to the old file, or to kept bytes."""
 
 
 class PlanDeltas:
@@ -261,15 +236,12 @@ class PlanDeltas:
             if step.origin in plan.kept_whole:
                 continue
             if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
-                removed = RemovedRanges(step.before.size, self._staying(step))
-                if removed.are_within_file and 2 * removed.shared_bytes >= max(step.size, step.before.size, 1):
+                ranges = (piece for piece in step.pieces if isinstance(piece, Range))
+                staying = (piece[1:] for piece in ranges if step.origin in (piece.file, self._name(piece)))
+                removed = RemovedRanges(step.before.size, staying)
+                shared_bytes = step.before.size - removed.size
+                if removed.are_within_file and 2 * shared_bytes >= max(step.size, step.before.size, 1):
                     self.removed_ranges[k] = removed
-
-    def _staying(self, step: Step) -> Iterator[tuple[int, int]]:
-        origin = step.origin
-        for piece in step.pieces:
-            if isinstance(piece, Range) and (piece.file == origin or self._name(piece) == origin):
-                yield piece.position, piece.length
 
     def _name(self, piece: Range) -> str:
         """Returns the name of the file if it is in the directory, otherwise ""."""
@@ -285,23 +257,20 @@ class PlanDeltas:
         step = self._plan.steps[k]
         for piece in step.pieces:
             if not isinstance(piece, Range):
-                yield DeltaPiece(ADDED, 0, piece)
+                yield ADDED, 0, piece
             elif (name := self._name(piece)) == step.origin:
-                yield DeltaPiece(OWN, 0, piece)
+                yield OWN, 0, piece
             elif self._plan.restores_from and os.path.dirname(piece.file) == self._plan.restores_from:
-                yield DeltaPiece(UNDONE, int(os.path.basename(piece.file)), piece)
-            elif borrows and name in self._keepers:
-                yield from self._borrowed(self._keepers[name], piece)
+                yield UNDONE, int(os.path.basename(piece.file)), piece
+            elif borrows and name in self._keepers:  # another step keeps a part of the file
+                keeper = self._keepers[name]
+                for position, length, kept_at in self._kept_by(keeper).split(piece.position, piece.length):
+                    if kept_at < 0:
+                        yield ADDED, 0, Range(piece.file, position, length)
+                    else:
+                        yield KEPT, keeper, Range(piece.file, kept_at, length)
             else:
-                yield DeltaPiece(ADDED, 0, piece)
-
-    def _borrowed(self, k: int, piece: Range) -> Iterator[DeltaPiece]:
-        """Yields the pieces for a range of a file of which step k keeps a part."""
-        for position, length, kept_at in self._kept_by(k).split(piece.position, piece.length):
-            if kept_at < 0:
-                yield DeltaPiece(ADDED, 0, piece._replace(position=position, length=length))
-            else:
-                yield DeltaPiece(KEPT, k, Range(piece.file, kept_at, length))
+                yield ADDED, 0, piece
 
     def _kept_by(self, k: int) -> RemovedRanges:
         """Returns the ranges of its old file that step k keeps."""
@@ -316,7 +285,7 @@ class PlanDeltas:
 
     def added(self, k: int, borrows: bool) -> Iterator[Piece]:
         """Yields the pieces that are staged for step k before the commit."""
-        return (item.piece for item in self.delta_pieces(k, borrows) if item.source == ADDED)
+        return (piece for source, _, piece in self.delta_pieces(k, borrows) if source == ADDED)
 
     def added_bytes(self, k: int, borrows: bool) -> int:
         if (k, borrows) not in self._added:
@@ -362,27 +331,21 @@ def new_content(change: Change, k: int) -> Iterator[Range]:
     """Yields the new content of a step as ranges of files, given by path. Raises OSError."""
     own, added = change.path(change.steps[k].file), change.added(k)
     for source, number, position, length in _read(change, k):
-        if source == OWN:
-            path = own
-        elif source == ADDED:
-            path = added
-        elif source == KEPT:
+        if source == KEPT:
             path = change.old(number)
         elif source == UNDONE:
             path = os.path.join(os.path.dirname(change.folder), str(change.undoes), KEPT_FOLDER, str(number))
+        elif source in (OWN, ADDED):
+            path = own if source == OWN else added
         else:
             raise OSError(errno.EIO, "is no delta", change.delta_path(k))
         yield Range(path, position, length)
 
 
-def old_content(change: Change, k: int, name: str) -> Content:
-    """Returns the old content of a file, composed of its new version ``name`` and the kept bytes. Raises OSError."""
+def old_content(change: Change, k: int, name: str) -> Iterator[Piece]:
+    """Yields the old content of a file, composed of its new version ``name`` and the kept bytes. Raises OSError."""
     before = change.steps[k].before
     size = before.size if before else 0
-    return Content(partial(_old_content, change, k, name, size), size)
-
-
-def _old_content(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
     olds, news, lengths, at, kept_at = array("q"), array("q"), array("q"), 0, 0
     for source, _, position, length in _read(change, k):
         if source == OWN:

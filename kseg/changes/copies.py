@@ -2,7 +2,7 @@
 
 import os
 
-from kseg.changes.accepted_gaps import all_accepted, record
+from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
@@ -44,7 +44,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         if _file_states(plan.directory) != before:
             raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
         disk.copy_owner_if_allowed(staged, plan.directory, as_directory=True)
-        record(staged, [*all_accepted(plan.directory), *plan.gaps], disk)
+        record(staged, [*accepted_gaps(plan.directory).ranges, *plan.gaps], disk)
         disk.sync_directory(staged)
         disk.rename(staged, target)
     except BaseException as error:

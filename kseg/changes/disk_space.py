@@ -72,30 +72,26 @@ class PlanTotals:
             gaps=[(plan.directory, first, last) for first, last in plan.gaps[:MAX_GAPS]],
         )
 
-    def _add_space(self, peak: int, left: int) -> None:
+    def append(self, later: "PlanTotals") -> None:
+        """Adds the totals of plans that are applied after these."""
         if self.at_once == 1:
-            self.peak_bytes = max(self.peak_bytes, self.left_bytes + peak)
+            self.peak_bytes = max(self.peak_bytes, self.left_bytes + later.peak_bytes)
         else:  # worst case: all plans that grow files are done, none that shrink, and the largest peaks coincide
-            grown = max(left, 0)
+            grown = max(later.left_bytes, 0)
             self.grown_bytes += grown
-            heappush(self.passing_bytes, peak - grown)
+            heappush(self.passing_bytes, later.peak_bytes - grown)
             if len(self.passing_bytes) > self.at_once:
                 heappop(self.passing_bytes)
             self.peak_bytes = self.grown_bytes + sum(self.passing_bytes)
-        self.left_bytes += left
-
-    def append(self, later: "PlanTotals") -> None:
-        """Adds the totals of plans that are applied after these."""
         self.names |= later.names
-        self.actions += later.actions
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(later, name))
-        self._add_space(later.peak_bytes, later.left_bytes)
         self.gaps += later.gaps[: MAX_GAPS - len(self.gaps)]
 
 
 _SUMS = (
-    "freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes", "records", "missing_offsets",
+    "actions", "freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes", "left_bytes",
+    "records", "missing_offsets",
 )  # fmt: skip
 
 

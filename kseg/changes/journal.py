@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.changes import accepted_gaps, quarantine
-from kseg.changes.apply import MAX_TOGETHER_BYTES, Keeping, apply_all, free_bytes, needed_together
+from kseg.changes.apply import Keeping, apply_all, free_bytes
 from kseg.changes.disk import Disk, is_temporary, opened
+from kseg.changes.disk_space import space_of
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
@@ -148,15 +149,10 @@ class Journal:
             "path": self.path_name,
             "known": {name: found.row() if found else None for name, found in self.known.items()},
         }
-        line = _line(row)
-        replace_file(self.path, line, disk)
+        replace_file(self.path, line := _line(row), disk)
         self.size = len(line)
 
-    def append(self, row: dict[str, Any], disk: Disk) -> None:
-        """Appends a line and updates the fields from it. Raises OSError."""
-        self.append_all([row], disk)
-
-    def append_all(self, rows: Sequence[dict[str, Any]], disk: Disk) -> None:
+    def append(self, disk: Disk, *rows: dict[str, Any]) -> None:
         """Appends lines and updates the fields from them. Raises OSError."""
         lines = b"".join(map(_line, rows))
         with opened(self.path, os.O_RDWR) as descriptor:
@@ -194,11 +190,6 @@ class Journal:
             if row["state"] not in (DONE, ABANDONED, UNDOING):
                 raise ValueError(row["state"])
             self.state = row["state"]
-
-    def sync(self, disk: Disk) -> None:
-        """Syncs the file: a killed process may have written its last line without a sync. Raises OSError."""
-        with opened(self.path) as descriptor:
-            disk.sync(descriptor)
 
     def remove(self, disk: Disk) -> None:
         """Raises OSError."""
@@ -418,6 +409,10 @@ def stopping_halfway(directory: str, then: str) -> Iterator[None]:
         raise StoppedHalfwayError(f"{directory}: stopped half-way: {text_of(error)}; {then}") from error
 
 
+_MAX_TOGETHER_BYTES = 64 << 20
+"""Largest disk space of plans that are applied together; a larger plan is applied alone."""
+
+
 class LogDirectoryChange:
     """The change of a log directory. Nothing is written before the first plan with steps.
 
@@ -469,7 +464,7 @@ class LogDirectoryChange:
         """Names of the partitions that this command, or its interrupted run, has changed."""
         if self._journal is None:
             return []
-        found = (os.path.basename(path) for path in partitions_of(self.directory, self._journal.group))
+        found = map(os.path.basename, partitions_of(self.directory, self._journal.group))
         return sorted({*self._journal.partitions, *found})
 
     def apply(self, plan: Plan) -> Change | None:
@@ -488,11 +483,10 @@ class LogDirectoryChange:
         Each plan is for a different partition. The next plan is taken from the iterator when at most ``at_once`` plans
         before it are unfinished; with ``at_once`` 1, when all are finished.
         """
-        together: list[Plan] = []
-        needed = 0
-        for plan in plans:
-            more = needed_together(plan, self._keeping)
-            if together and needed + more > min(MAX_TOGETHER_BYTES, free_bytes(self.directory) // 2):
+        together, needed, keeping = list[Plan](), 0, self._keeping
+        for plan in plans:  # one that keeps bytes elsewhere, or needs much space, is applied alone
+            more = _MAX_TOGETHER_BYTES + 1 if keeping.elsewhere else space_of(plan, keeps=keeping.keeps).peak
+            if together and needed + more > min(_MAX_TOGETHER_BYTES, free_bytes(self.directory) // 2):
                 yield from self._applied(together)
                 together, needed = [], 0
             together.append(plan)
@@ -514,7 +508,7 @@ class LogDirectoryChange:
                 names = [os.path.basename(change.directory) for change in done]
                 if rows := [{"partition": name} for name in names if name not in journal.partitions]:
                     with self._halfway():
-                        journal.append_all(rows, self._disk)
+                        journal.append(self._disk, *rows)
             except KsegError as error:
                 failed = error
                 found = found or [failed] * len(changing)
@@ -573,11 +567,11 @@ class LogDirectoryChange:
             with self._halfway():
                 if renames:
                     moves = [*journal.moves, *(planned_move(self.directory, *names) for names in renames)]
-                    journal.append({"moves": moves}, self._disk)
+                    journal.append(self._disk, {"moves": moves})
                     carry_out(self.directory, moves, self._disk)
                 if contents != journal.planned:
                     planned = {name: b64encode(content).decode() for name, content in contents.items()}
-                    journal.append({"planned": planned}, self._disk)
+                    journal.append(self._disk, {"planned": planned})
                 for name, content in sorted(contents.items()):
                     found = read_root_file(self.directory, name)
                     if found is None or found.content != content:
@@ -595,7 +589,7 @@ class LogDirectoryChange:
         if journal is None:
             if self._stale is not None:
                 with self._halfway():
-                    self._stale.append({"state": ABANDONED}, disk)
+                    self._stale.append(disk, {"state": ABANDONED})
             number = max((found.number for found in journals(self.directory)), default=0) + 1
             now = time.time_ns() // 1_000_000
             known = {name: found for name, found in self.known.items() if name in self._restorable}
@@ -605,7 +599,10 @@ class LogDirectoryChange:
             try:
                 journal.create(disk)
             except BaseException as error:
-                _drop(journal, disk)
+                with suppress(OSError):  # an empty journal is harmless: the next command removes it
+                    remove_temporary_files(self.directory, disk)
+                    if os.path.lexists(journal.path):
+                        journal.remove(disk)
                 if is_system_error(error):
                     raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
                 raise
@@ -615,7 +612,7 @@ class LogDirectoryChange:
                 if not self._keeps_marker:
                     remove_marker(self.directory, disk)
                 state = root_state(self.directory, journal.known)
-                journal.append({"begunNs": os.stat(self.directory).st_mtime_ns, "root": state}, disk)
+                journal.append(disk, {"begunNs": os.stat(self.directory).st_mtime_ns, "root": state})
             except OSError as error:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
@@ -639,10 +636,8 @@ class LogDirectoryChange:
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
             )
             return None
-        done = len(journal.partitions)
-        self.messages.append(
-            f"{self.directory}: {journal.command!r} was interrupted with {done} partitions done: going on"
-        )
+        done = f"{len(journal.partitions)} partitions done"
+        self.messages.append(f"{self.directory}: {journal.command!r} was interrupted with {done}: going on")
         return journal
 
 
@@ -675,15 +670,6 @@ def root_contents(root: Plan) -> dict[str, bytes]:
     return found
 
 
-def _drop(journal: Journal, disk: Disk) -> None:
-    try:
-        remove_temporary_files(journal.directory, disk)
-        if os.path.lexists(journal.path):
-            journal.remove(disk)
-    except OSError:
-        return  # an empty journal is harmless: the next command removes it
-
-
 def partitions_now(journal: Journal) -> dict[str, str]:
     """Returns the present name of each partition directory that was changed, by its name when it was changed."""
     moved = {move.name: move.target for move in moved_now(journal.directory, journal.moves)}
@@ -694,11 +680,8 @@ def partitions_now(journal: Journal) -> dict[str, str]:
 
 def partitions_of(directory: str, group: str) -> list[str]:
     """Returns the paths of the partitions that have a change of this group, sorted by name."""
-    found = []
-    for path in changed_partitions(directory):
-        if any(change.group == group for change in quarantine.changes(path)):
-            found.append(path)
-    return found
+    paths = changed_partitions(directory)
+    return [path for path in paths if any(change.group == group for change in quarantine.changes(path))]
 
 
 def changed_partitions(directory: str) -> list[str]:
@@ -730,7 +713,7 @@ def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change
 def end_journal(journal: Journal, disk: Disk, changes: list[Change] | None = None) -> None:
     """Marks a journal as done; one that keeps nothing is removed. ``changes``: as in `forget`. Raises OSError."""
     left = {name: read_root_file(journal.directory, name) for name in {*journal.known, *journal.planned}}
-    journal.append({"left": {k: found.row() if found else None for k, found in left.items()}, "state": DONE}, disk)
+    journal.append(disk, {"left": {k: found.row() if found else None for k, found in left.items()}, "state": DONE})
     if not journal.keeps:
         forget(journal, disk, changes=changes)
 

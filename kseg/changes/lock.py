@@ -136,21 +136,17 @@ def is_locked(log_directory: str) -> bool:
                 return True
             descriptor = open_file(path)
             try:
-                return _is_locked_elsewhere(descriptor)
+                if not sys.platform.startswith("linux"):
+                    return False
+                import fcntl
+
+                asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                kind: int = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))[0]
+                return kind != fcntl.F_UNLCK
             finally:
                 os.close(descriptor)
     except OSError:
         return False
-
-
-def _is_locked_elsewhere(descriptor: int) -> bool:
-    if not sys.platform.startswith("linux"):
-        return False
-    import fcntl
-
-    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    found: int = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))[0]
-    return found != fcntl.F_UNLCK
 
 
 def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, int], HeldLock]:
@@ -179,33 +175,29 @@ def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, in
 
 
 def _open(path: str, log_directory: str) -> int:
-    """Opens the lock file. Raises OSError, also for a symbolic link or another kind of file; KsegError as `_create`."""
+    """Opens the lock file, or creates it with the owner and permissions of its directory.
+
+    Raises OSError, also for a symbolic link or another kind of file; KsegError before creating anything if a broker
+    could not open the file.
+    """
     with suppress(FileNotFoundError):
         return open_file(path, os.O_RDWR)
     directory = open_directory(log_directory)
     try:
-        return _create(directory, path)
+        owner = os.fstat(directory)
+        if hasattr(os, "geteuid") and os.geteuid() not in (0, owner.st_uid):
+            raise KsegError(
+                f"{path}: is missing, and a broker could not open one of yours: run kseg as the owner of the directory "
+                f"({_WITHOUT})"
+            )
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        descriptor = os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
+        give(descriptor, owner, stat.S_IMODE(owner.st_mode) & 0o666)
+        return descriptor
     except FileExistsError:
         return open_file(path, os.O_RDWR)  # created by another process in the meantime
     finally:
         os.close(directory)
-
-
-def _create(directory: int, path: str) -> int:
-    """Creates the lock file in an open directory, with the directory's owner and permissions. Raises OSError.
-
-    Raises KsegError before creating anything if a broker could not open the file.
-    """
-    owner = os.fstat(directory)
-    if hasattr(os, "geteuid") and os.geteuid() not in (0, owner.st_uid):
-        raise KsegError(
-            f"{path}: is missing, and a broker could not open one of yours: run kseg as the owner of the directory "
-            f"({_WITHOUT})"
-        )
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
-    give(descriptor, owner, stat.S_IMODE(owner.st_mode) & 0o666)
-    return descriptor
 
 
 def _lock(descriptor: int, path: str, is_shared: bool) -> None:

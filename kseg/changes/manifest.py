@@ -24,10 +24,11 @@ from kseg.changes.plan import (
     is_plain_name,
 )
 from kseg.errors import KsegError
+from kseg.formats.json_values import fields_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
-from kseg.stores.no_follow import names_in, open_file, read_own
+from kseg.stores.no_follow import open_file, read_own
 
 # The states that each file may have before, during and after a change; any other was made by another program.
 #
@@ -106,9 +107,8 @@ class Change:
     def changed_inode(self, k: int) -> int | None:
         """Inode of the file that step k changes; None if it creates a file under a free name, or before staging."""
         step = self.steps[k]
-        if step.made_by is not None:
-            return self.made[step.made_by].inode if step.made_by in self.made else None
-        return step.before.inode if step.before else None
+        found = step.before if step.made_by is None else self.made.get(step.made_by)
+        return found.inode if found else None
 
     @property
     def changes_a_log(self) -> bool:
@@ -190,25 +190,22 @@ def _row(change: Change) -> dict[str, Any]:
         "kept": os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept,
         "group": change.group,
         "undoes": change.undoes,
-        "gaps": [list(gap) for gap in change.gaps],
-        "after": {name: list(found) if found else None for name, found in change.after.items()},
+        "gaps": change.gaps,
+        "after": change.after,
         "steps": [_step_row(change, k, step) for k, step in enumerate(change.steps)],
     }
 
 
 def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
-    digests = change.digests.get(k, [])
-    row: dict[str, Any] = {"action": step.action, "file": step.file, "reason": step.reason, "size": step.size}
-    row["before"] = list(step.before) if step.before else None
-    row["made"] = list(change.made[k]) if k in change.made else None
-    row["target"], row["origin"], row["madeBy"] = step.target, step.origin, step.made_by
-    row["keeps"], row["mtimeNs"] = step.keeps, step.mtime_ns
-    row["remade"] = [change.by_delta[k].size, change.by_delta[k].sha256] if k in change.by_delta else None
-    row["stored"] = list(change.stored[k]) if k in change.stored else None
-    row["removed"] = [
-        removed.row() | {"sha256": digests[i] if i < len(digests) else None} for i, removed in enumerate(step.removed)
-    ]
-    return row
+    digests, remade = (*change.digests.get(k, []), *[None] * len(step.removed)), change.by_delta.get(k)
+    return {
+        **fields_of(step, "action", "file", "reason", "size", "before"),
+        "made": change.made.get(k),
+        **fields_of(step, "target", "origin", "made_by", "keeps", "mtime_ns"),
+        "remade": [remade.size, remade.sha256] if remade else None,
+        "stored": change.stored.get(k),
+        "removed": [removed.row() | {"sha256": sha256} for removed, sha256 in zip(step.removed, digests, strict=False)],
+    }
 
 
 def read_manifest(directory: str, number: int, folder: str) -> Change | None:
@@ -229,11 +226,14 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
 def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
     if row["version"] != _VERSION or row["state"] not in STATES:
         raise ValueError(row["version"], row["state"])
-    kept = os.path.join(folder, row["kept"]) if row["kept"] else ""
-    if kept and kept != os.path.join(folder, KEPT) and not _is_kept_elsewhere(kept, number, int(row["timeMs"])):
-        raise ValueError(kept)
+    kept, time_ms = os.path.join(folder, row["kept"]) if row["kept"] else "", int(row["timeMs"])
+    if kept and kept != os.path.join(folder, KEPT):
+        name = rf".+\.{number}\.{time_ms}\.[0-9a-f]{{32}}"  # as `kept_name`, for any directory
+        is_absolute = os.path.isabs(kept) and kept == os.path.normpath(kept)
+        if not (is_absolute and re.fullmatch(name, os.path.basename(kept))):
+            raise ValueError(kept)
     change = Change(
-        number, folder, directory, row["state"], str(row["command"]), int(row["timeMs"]), kept, [],
+        number, folder, directory, row["state"], str(row["command"]), time_ms, kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
     )  # fmt: skip
     for name, found in row["after"].items():
@@ -255,17 +255,6 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         if (step.makes and k not in change.made) or (step.made_by is not None and step.made_by not in change.made):
             raise ValueError(k)
     return change
-
-
-def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) -> str:
-    """Returns the folder for the kept bytes of one change, in a directory shared by many partitions."""
-    return os.path.join(os.path.realpath(elsewhere), kept_name(directory, number, time_ms))
-
-
-def _is_kept_elsewhere(path: str, number: int, time_ms: int) -> bool:
-    """Whether a path has the form of `kept_name`, for any directory."""
-    name = rf".+\.{number}\.{time_ms}\.[0-9a-f]{{32}}"
-    return os.path.isabs(path) and path == os.path.normpath(path) and bool(re.fullmatch(name, os.path.basename(path)))
 
 
 def _step(item: dict[str, Any], k: int) -> Step:
@@ -312,14 +301,6 @@ class ChangedSinceError(KsegError):
     """A file differs from the state in the plan, and from every state that the change can leave."""
 
 
-def check_absent(change: Change) -> None:
-    """Raises ChangedSinceError if there is a file under a name that is free in the plan, OSError."""
-    absent = {name for name, found in ExpectedStates(change).initial.items() if found is None}
-    for name in sorted(absent.intersection(names_in(change.directory))):
-        if file_state(change.path(name)) is not None:
-            raise ChangedSinceError(f"{change.path(name)}: has changed since it was read")
-
-
 class ExpectedStates:
     """The expected states of all files of a change. None means no file.
 
@@ -342,10 +323,9 @@ class ExpectedStates:
         inode = self._change.changed_inode(k)
         file = None if inode is None or step.before is None else _File(inode, step.before.size)
         if step.makes:
-            file = None
+            file = None if made is None else _File(made.inode, made.size)
             if made is not None:
                 self._add_file(made)
-                file = _File(made.inode, made.size)
         elif step.action == DELETE:
             file = None
         elif step.action == RENAME:
@@ -398,9 +378,11 @@ class ExpectedStates:
             if now is not None and is_known:
                 is_known = self._may_have_size(now.inode, now.size) and self._may_have_time(now.inode, now)
             if not is_known:
-                raise ChangedSinceError(
-                    f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
-                )
+                raise self._changed(name)
+
+    def _changed(self, name: str) -> ChangedSinceError:
+        change = self._change
+        return ChangedSinceError(f"{change.path(name)}: was changed by another program during {change.command!r}")
 
     def check_final(self, is_new: bool = False) -> dict[str, FileState | None]:
         """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state.
@@ -415,9 +397,7 @@ class ExpectedStates:
                 continue
             now = after[name] = file_state(self._change.path(name))
             if (None if now is None else _File(now.inode, now.size)) != file:
-                raise ChangedSinceError(
-                    f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
-                )
+                raise self._changed(name)
         return after
 
     # Identifies the files of an interrupted change in a copy of its directory: all inodes differ from the manifest.
@@ -521,19 +501,14 @@ def stored(path: str) -> Stored:
     """Returns size and digest of a file. Raises OSError."""
     with opened(path) as descriptor:
         size = os.fstat(descriptor).st_size
-        data_size = _data_size(descriptor, size)
-    return Stored(size, data_size, digest(path, 0, data_size))
-
-
-def _data_size(descriptor: int, size: int) -> int:
-    """Returns the size of an open file without trailing zeros."""
-    end = stored_end(descriptor, size)
-    while end > 0:
-        start = max(end - _HASH_BYTES, 0)
-        if data := os.pread(descriptor, end - start, start).rstrip(b"\0"):
-            return start + len(data)
-        end = start
-    return 0
+        start = end = stored_end(descriptor, size)
+        while start > 0:  # from the end on, until a part holds more than zeros
+            start, stop = max(start - _HASH_BYTES, 0), start
+            data = os.pread(descriptor, stop - start, start).rstrip(b"\0")
+            end = start + len(data)
+            if data:
+                break
+    return Stored(size, end, digest(path, 0, end))
 
 
 def kept_name(directory: str, number: int, time_ms: int) -> str:

@@ -227,7 +227,7 @@ class Plan:
 
     def outline(self, file: str, size: int, reason: str) -> None:
         """Adds new content of known size that does not exist yet. Such a plan can be shown, but not applied."""
-        self.write(file, Content(_nothing, size), reason)
+        self.write(file, Content(lambda: iter(()), size), reason)
 
     def delete(self, file: str, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Deletes a file."""
@@ -326,10 +326,6 @@ class Plan:
             if step.origin and step.before is not None:
                 found.setdefault(step.origin, step.before)
         return found
-
-
-def _nothing() -> Iterator[Piece]:
-    return iter(())
 
 
 def is_plain_name(name: object) -> bool:

@@ -50,7 +50,7 @@ def check_folder(directory: str) -> None:
         raise KsegError(f"{path}: is no directory; nothing was changed")
 
 
-def _folders(directory: str) -> list[tuple[int, str]]:
+def folders(directory: str) -> list[tuple[int, str]]:
     """Returns number and name of all folders of changes in any state; other names are ignored.
 
     Raises KsegError if the quarantine, or an entry with such a name, is not a directory.
@@ -70,17 +70,13 @@ def _folders(directory: str) -> list[tuple[int, str]]:
 
 def numbers(directory: str) -> list[int]:
     """Numbers of the committed changes of a partition, ascending."""
-    return [number for number, name in _folders(directory) if name == str(number)]
-
-
-def next_number(directory: str) -> int:
-    return max((number for number, _ in _folders(directory)), default=0) + 1
+    return [number for number, name in folders(directory) if name == str(number)]
 
 
 def leftovers(directory: str) -> list[tuple[int, str]]:
     """Number and path of the folders that interrupted commands left, of unstarted or finished changes."""
     folder = folder_of(directory)
-    return [(number, os.path.join(folder, name)) for number, name in _folders(directory) if name != str(number)]
+    return [(number, os.path.join(folder, name)) for number, name in folders(directory) if name != str(number)]
 
 
 def changes(directory: str, kept_in: str = "") -> "list[Change]":
@@ -238,21 +234,17 @@ def staging(directory: str, output: str | None = None) -> Iterator[Staging]:
         disk.remove_tree(folder)
         disk.make_directory(folder)
         disk.copy_owner(folder, directory, as_directory=True)
+    is_done = False
     try:
         yield Staging(directory, folder, disk)
-    except BaseException:
-        with suppress(OSError):  # the first error is reported; the next `complete_interrupted` removes the folder
-            _remove(folder, inside, disk)
-        raise
-    try:
-        _remove(folder, inside, disk)
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{directory}: done, but temporary files cannot be removed: {text_of(error)}; repeat the command"
-        ) from error
-
-
-def _remove(folder: str, inside: str, disk: Disk) -> None:
-    disk.remove_tree(folder)
-    if inside and os.path.lexists(inside):
-        remove_if_empty(inside, disk)
+        is_done = True
+    finally:
+        try:
+            disk.remove_tree(folder)
+            if inside and os.path.lexists(inside):
+                remove_if_empty(inside, disk)
+        except OSError as error:
+            if is_done:  # otherwise the first error is reported; the next `complete_interrupted` removes the folder
+                raise StoppedHalfwayError(
+                    f"{directory}: done, but temporary files cannot be removed: {text_of(error)}; repeat the command"
+                ) from error

@@ -6,12 +6,14 @@ The undo of a partition's change is made from the bytes in its quarantine; it is
 import os
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from kseg.changes import accepted_gaps, manifest, quarantine
-from kseg.changes.apply import Keeping, apply, check_intermediate, roll_forward
+from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, opened
 from kseg.changes.journal import (
     OPEN,
     UNDOING,
@@ -39,7 +41,7 @@ from kseg.changes.journal import (
 from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
 from kseg.changes.new_directories import complete_new_directories
-from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
+from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, Content, FileState, Plan, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, text_of
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.quantities import shell_line
@@ -55,7 +57,7 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
 )
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.stores.no_follow import is_directory
+from kseg.stores.no_follow import directories_held, is_directory
 from kseg.stores.trees import open_regular
 
 # Reverts one command's entries in a checkpoint of a log directory or of leader epochs, and keeps those of others.
@@ -133,7 +135,16 @@ def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = Non
     """
     found = later or {}
     with errors_at(change.directory, KsegError, "; nothing was undone"):
-        _check_files(change, found)
+        if change.state == COMMITTED:
+            check_intermediate(change)
+        for name, left in change.after.items() if change.state != COMMITTED else ():
+            now = found[name] if name in found else file_state(change.path(name))
+            if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
+                kept = f"; removed bytes are in {change.kept}" if change.kept else ""
+                raise ChangedSinceError(
+                    f"{change.path(name)}: has changed since {change.command!r}, or was copied without its time "
+                    f"(cp -a keeps it); nothing was undone{kept}"
+                )
         _check_kept(change, is_checked)
         return _Reversal(change, found).plan
 
@@ -165,20 +176,6 @@ def undo(change: Change, disk: Disk | None = None, is_checked: bool = False) -> 
         quarantine.end(change, disk=disk)  # there is nothing to restore
 
 
-def _check_files(change: Change, later: Mapping[str, FileState | None]) -> None:
-    if change.state == COMMITTED:
-        check_intermediate(change)
-        return
-    for name, left in change.after.items():
-        now = later[name] if name in later else file_state(change.path(name))
-        if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
-            kept = f"; removed bytes are in {change.kept}" if change.kept else ""
-            raise ChangedSinceError(
-                f"{change.path(name)}: has changed since {change.command!r}, or was copied without its time "
-                f"(cp -a keeps it); nothing was undone{kept}"
-            )
-
-
 def _is_as_left(change: Change, name: str, left: FileState | None, now: FileState | None) -> bool:
     if now is None and any(step.keeps and step.target == name for step in change.steps):
         return True  # a broker has deleted the file, as intended
@@ -192,14 +189,10 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
     k = next((k for k, step in enumerate(change.steps) if step.action == REPLACE and step.file == name), None)
     if name != LEADER_EPOCHS or k is None or not change.kept or change.state != DONE:
         return None
-    contents = []
-    for path in (change.old(k), change.path(name)):
-        try:
-            with open_regular(path) as file:
-                contents.append(file.read(MAX_ROOT_FILE_BYTES))
-        except FileNotFoundError:
-            return None
-    return restore_start(*contents)
+    with suppress(FileNotFoundError):
+        with open_regular(change.old(k)) as known, open_regular(change.path(name)) as now:
+            return restore_start(known.read(MAX_ROOT_FILE_BYTES), now.read(MAX_ROOT_FILE_BYTES))
+    return None
 
 
 def _check_kept(change: Change, is_checked: bool) -> None:
@@ -257,20 +250,18 @@ class _Reversal:
         return any(self._inode(name) == inode for name in names)
 
     def _reverse(self, k: int, step: Step) -> None:
+        change = self._change
         if step.action == CREATE:
             self.plan.delete(step.file, "was not there before")
-        elif step.action == RENAME and self.plan.file_at(step.target) is not None:
-            self.plan.rename(step.target, step.file, "was called so before")
-        elif step.made_by is not None:
             return
-        elif step.action == TRUNCATE and step.before is not None:
-            mtime_ns = step.before.mtime_ns
-            self.plan.extend(step.file, self._change.old(k), step.before.size, mtime_ns, "was cut off")
-        else:
-            self._restore(k, step)
-
-    def _restore(self, k: int, step: Step) -> None:
-        change = self._change
+        if step.action == RENAME and self.plan.file_at(step.target) is not None:
+            self.plan.rename(step.target, step.file, "was called so before")
+            return
+        if step.made_by is not None:
+            return
+        if step.action == TRUNCATE and step.before is not None:
+            self.plan.extend(step.file, change.old(k), step.before.size, step.before.mtime_ns, "was cut off")
+            return
         if change.state == DONE and step.file in change.after and step.file not in self._later:
             now = file_state(change.path(step.file))
             is_as_left = _is_as_left(change, step.file, change.after[step.file], now)
@@ -279,7 +270,8 @@ class _Reversal:
                 return
         if k in change.by_delta and step.before is not None:
             found = self.plan.file_at(step.file)
-            pieces = old_content(change, k, found.origin if found else step.file)
+            name = found.origin if found else step.file
+            pieces = Content(partial(old_content, change, k, name), step.before.size)
             deque(pieces, maxlen=0)  # raises if the delta does not fit the file
             model = change.old(k) if change.is_kept_inside else ""
             self.plan.write(step.file, pieces, "was so before", mtime_ns=step.before.mtime_ns, model=model)
@@ -307,15 +299,16 @@ def purge(change: Change, disk: Disk | None = None) -> int:
 class LogDirectoryUndo:
     """The plan of an undo.
 
-    ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
-    files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
-    partitions that were undone earlier; ``kept_in``: as in `last_change`; ``moves``: renames of directories that are
-    undone; ``used_since``: why the clean shutdown marker is not restored although it has not changed.
+    ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``:
+    contents of the root files that are restored, None to remove one; ``not_restored``: root files that have changed
+    since and stay as they are; ``skipped``: partitions that were undone earlier; ``kept_in``: as in `last_change`;
+    ``moves``: renames of directories that are undone; ``used_since``: why the clean shutdown marker is not restored
+    although it has not changed.
     """
 
     journal: Journal
     partitions: list[tuple[Change, Plan]]
-    restored: list[str]
+    restored: dict[str, bytes | None]
     not_restored: list[str]
     skipped: list[str]
     kept_in: str = ""
@@ -352,22 +345,27 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
         back += plan_all(changes_of(path, journal.group, kept_in))
     found = {os.path.basename(change.directory) for change, _ in back}
-    restored, not_restored, are_as_left = list[str](), list[str](), True
+    restored, not_restored, are_as_left = dict[str, bytes | None](), list[str](), True
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if now is None and known is None:
             continue
-        if not (is_as_left := _is_root_file_as_left(journal, name, now)) and _merged(journal, name, now) is None:
+        if journal.state == DONE:
+            is_as_left = now == journal.left.get(name)
+        else:
+            is_as_left = now in (known, None) or (now is not None and now.content == journal.planned.get(name))
+            is_as_left &= journal.state != ABANDONED
+        if (merged := _merged(journal, name, now)) is None and not is_as_left:
             not_restored.append(name)
         else:
-            restored.append(name)
+            restored[name] = merged if merged is not None else known.content if known else None
             are_as_left &= is_as_left
     why = ""
     if CLEAN_SHUTDOWN in restored and (not_restored or not are_as_left):
-        restored.remove(CLEAN_SHUTDOWN)  # another program has changed files since: a broker must recover all logs
+        del restored[CLEAN_SHUTDOWN]  # another program has changed files since: a broker must recover all logs
         not_restored.append(CLEAN_SHUTDOWN)
     elif CLEAN_SHUTDOWN in restored and (why := _used_since(journal)):
-        restored.remove(CLEAN_SHUTDOWN)
+        del restored[CLEAN_SHUTDOWN]
     names_now = partitions_now(journal)
     skipped = [name for name in journal.partitions if names_now[name] not in found]
     if missing := sorted(set(skipped) - set(journal.undone)):
@@ -376,22 +374,6 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
             "missing; nothing was undone"
         )
     return LogDirectoryUndo(journal, back, restored, not_restored, skipped, kept_in, moves, why)
-
-
-def _is_root_file_as_left(journal: Journal, name: str, now: RootFile | None) -> bool:
-    if journal.state == DONE:
-        return now == journal.left.get(name)
-    if journal.state == ABANDONED:
-        return False
-    known, planned = journal.known[name], journal.planned.get(name)
-    return now == known or (now is None and known is not None) or (now is not None and now.content == planned)
-
-
-def restored_content(journal: Journal, name: str) -> bytes | None:
-    """Returns the content of a root file after the undo; None if it is removed. Raises KsegError."""
-    known, now = journal.known[name], read_root_file(journal.directory, name)
-    merged = _merged(journal, name, now)
-    return merged if merged is not None else known.content if known else None
 
 
 def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
@@ -436,7 +418,7 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     name = os.path.basename(changes[0].directory)
     for journal in journals(root):
         if journal.group == changes[0].group and name not in journal.undone:
-            journal.append({"undone": name}, disk)
+            journal.append(disk, {"undone": name})
     marker = read_root_file(root, CLEAN_SHUTDOWN)
     if any(change.changes_a_log for change in changes):
         remove_marker(root, disk)
@@ -477,7 +459,7 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
     """
     disk, journal = disk or Disk(), found.journal
     with stopping_halfway(journal.directory, "repeat the command to go on"):
-        journal.append({"restored": found.restored, "state": UNDOING}, disk)
+        journal.append(disk, {"restored": list(found.restored), "state": UNDOING})
         _continue_undo(journal, disk, found.kept_in, is_checked=True)
 
 
@@ -534,22 +516,22 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
 
 
 def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
-    name = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
-    try:
-        roll_forward(change, disk)
-    except (ChangedSinceError, PathError) as error:
+    was = f"{f'the undo of change {change.undoes}' if change.undoes else repr(change.command)} was interrupted"
+    with directories_held():
+        [error] = rolled_forward([change], disk)
+    if isinstance(error, ChangedSinceError | PathError):
         if change.undoes:
             quarantine.end(change, disk=disk)  # it holds only hard links and copies
-            return f"{name} was interrupted and is given up: {error}"
+            return f"{was} and is given up: {error}"
         change.state = ABANDONED
         write_change(change, disk)
         kept = f"kept bytes are in {change.kept}" if change.kept else "no bytes were kept"
-        return f"{name} was interrupted and is given up: {error}; {kept}"
-    except StoppedHalfwayError as error:
-        if change.undoes or not before_undo:
-            raise
-        return f"{name} was interrupted and cannot be completed: {text_of(error.__cause__ or error)}"
-    return f"{name} was interrupted, and is complete now"
+        return f"{was} and is given up: {error}; {kept}"
+    if isinstance(error, StoppedHalfwayError) and before_undo and not change.undoes:
+        return f"{was} and cannot be completed: {text_of(error.__cause__ or error)}"
+    if isinstance(error, KsegError):
+        raise error
+    return f"{was}, and is complete now"
 
 
 def complete_interrupted_in_log_directory(
@@ -563,7 +545,8 @@ def complete_interrupted_in_log_directory(
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         if found := journals(directory):
             for journal in found:
-                journal.sync(disk)
+                with opened(journal.path) as descriptor:
+                    disk.sync(descriptor)
             disk.sync_directory(directory)
         remove_temporary_files(directory, disk)
         messages += complete_new_directories(directory, disk)
@@ -575,7 +558,7 @@ def complete_interrupted_in_log_directory(
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
                 # Its partition is complete, and no file of the root changes.
                 missing = partitions_now(journal).keys() - set(journal.partitions)
-                journal.append_all([{"partition": name} for name in missing], disk)
+                journal.append(disk, *({"partition": name} for name in missing))
                 end_journal(journal, disk)
             elif journal.state == UNDOING:
                 _continue_undo(journal, disk)

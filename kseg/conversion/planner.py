@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from kseg.changes.accepted_gaps import all_accepted, record
+from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.copies import write_root_files
 from kseg.changes.disk import Disk, umask
@@ -302,7 +302,7 @@ def convert_to_new(
                 if source.directory is not None:
                     complete(folder, source.directory, rewritten.carried)
                 place = source.directory or os.path.dirname(resolved(source.path)) or "."
-                accepted = [] if source.path == STANDARD_INPUT else all_accepted(place)
+                accepted = [] if source.path == STANDARD_INPUT else accepted_gaps(place).ranges
                 record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:

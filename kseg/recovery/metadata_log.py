@@ -132,23 +132,12 @@ class PartitionReplica(NamedTuple):
     offset: int
 
 
-@dataclass(slots=True)
-class _Topic:
-    """The replicas of a topic's partitions by topic id (None: unknown) and partition number."""
+Partitions = dict[int, list[PartitionReplica]]
+"""The replicas of a topic's partitions by number."""
 
-    name: str
-    by_id: dict[str | None, dict[int, list[PartitionReplica]]] = field(default_factory=dict)
 
-    def chosen_id(self) -> str | None:
-        """Returns the id that most directories have; of several the newest."""
-        return max(
-            (topic_id for topic_id in self.by_id if topic_id is not None),
-            key=lambda topic_id: (len(self.paths(topic_id)), max(map(_written_ns, self.paths(topic_id)))),
-            default=None,
-        )
-
-    def paths(self, topic_id: str | None) -> list[str]:
-        return [replica.path for replicas in self.by_id[topic_id].values() for replica in replicas]
+def _paths(partitions: Partitions) -> list[str]:
+    return [replica.path for replicas in partitions.values() for replica in replicas]
 
 
 def _written_ns(path: str) -> int:
@@ -168,7 +157,8 @@ class DirectoryTopics:
         self.left_out: list[KsegError] = []
         self.remarks: list[str] = []
         self.nodes: Counter[int] = Counter()
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, dict[str | None, Partitions]] = {}
+        """By topic id (None: unknown)."""
         self._compacted: set[str] = set()
         self._highest_producer_id = -1
         self._level: tuple[int, dict[str, int]] | None = None
@@ -196,7 +186,7 @@ class DirectoryTopics:
             else:
                 epoch, offset, producer_id = replica_end(path, self._scratch)
                 self._highest_producer_id = max(self._highest_producer_id, producer_id)
-                partitions = self._topics.setdefault(topic, _Topic(topic)).by_id.setdefault(topic_id_at(path), {})
+                partitions = self._topics.setdefault(topic, {}).setdefault(topic_id_at(path), {})
                 partitions.setdefault(number, []).append(PartitionReplica(path, node, directory_id, epoch, offset))
         for suffix, count in sorted(moved.items()):
             if suffix not in _MOVED:
@@ -233,15 +223,24 @@ class DirectoryTopics:
                 "kafka-features.sh upgrade --release-version"
             )
         missing, new = 0, list[str]()
-        for name, topic in sorted(self._topics.items()):
-            topic_id = image.topic_ids.get(name) or topic.chosen_id()
+        for name, by_id in sorted(self._topics.items()):
+            without_id = by_id.pop(None, {})
+            paths = {each: _paths(partitions) for each, partitions in by_id.items()}
+            topic_id = image.topic_ids.get(name) or max(  # the id that most directories have; of several the newest
+                paths, key=lambda each: (len(paths[each]), max(map(_written_ns, paths[each]))), default=None
+            )
             if topic_id is None:
-                for path in topic.paths(None):
+                for path in _paths(without_id):
                     self._leave(path, "no partition.metadata has the topic id; kseg recover --topic-id UUID writes one")
                 continue
-            self._check_ids(topic, topic_id)
-            partitions = topic.by_id.get(topic_id, {})
-            for number, replicas in topic.by_id.get(None, {}).items():
+            for other in sorted(other for other in paths if other not in (None, topic_id)):
+                for path in paths[other]:
+                    self._leave(path, f"it has topic id {other}, topic {name} has {topic_id}: it will become -stray")
+            text = f"has no valid partition.metadata: kseg recover --topic-id {topic_id} must write it before a start"
+            for path in _paths(without_id):
+                self._leave(path, text)
+            partitions = by_id.get(topic_id, {})
+            for number, replicas in without_id.items():
                 partitions.setdefault(number, []).extend(replicas)
             known = image.topics.get(topic_id)
             if known is None:
@@ -264,15 +263,7 @@ class DirectoryTopics:
         if compacted := sorted(self._compacted.intersection(topics)):
             self.remarks.append(f"compacted until now: {some(compacted, _MAX_NAMES)}")
 
-    def _check_ids(self, topic: _Topic, topic_id: str) -> None:
-        for other in sorted(other for other in topic.by_id if other not in (None, topic_id)):
-            for path in topic.paths(other):
-                self._leave(path, f"it has topic id {other}, topic {topic.name} has {topic_id}: it will become -stray")
-        for path in topic.paths(None) if None in topic.by_id else ():
-            text = f"has no valid partition.metadata: kseg recover --topic-id {topic_id} must write it before a start"
-            self._leave(path, text)
-
-    def _add_partitions(self, topic: TopicImage, found: dict[int, list[PartitionReplica]], most_missing: int) -> int:
+    def _add_partitions(self, topic: TopicImage, found: Partitions, most_missing: int) -> int:
         """Adds partitions to a topic, also those that are in no directory: numbers have no holes. Returns the number
         of these."""
         for number, replicas in found.items():
@@ -383,27 +374,27 @@ def snapshot_bytes(image: MetadataImage, raft: Raft, epoch: int) -> tuple[bytes,
         head.append(control_record(KRAFT_VERSION, {"kRaftVersion": raft.version}))
         head.append(control_record(KRAFT_VOTERS, {"voters": raft.voters}))
 
-    def batches() -> Iterator[tuple[list[tuple[bytes | None, bytes]], bool]]:
-        yield head, True
-        pending, size = list[tuple[bytes | None, bytes]](), 0
-        for record in image.records():
-            try:
-                pending.append((None, framed(record, CLUSTER_METADATA)))
-            except ValueError as error:
-                raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
-            size += len(pending[-1][1])
-            if size >= _BATCH_BYTES:
-                yield pending, False
-                pending, size = [], 0
-        if pending:
-            yield pending, False
-        yield [control_record(SNAPSHOT_FOOTER, {})], True
+    out, pending, size, count = bytearray(), list[tuple[bytes | None, bytes]](), 0, 0
 
-    out, offset = bytearray(), 0
-    for records, is_control in batches():
-        out += build_batch(offset, epoch, raft.timestamp, records, is_control)
-        offset += len(records)
-    return bytes(out), offset - len(head) - 1
+    def add(records: list[tuple[bytes | None, bytes]], is_control: bool = False) -> None:
+        nonlocal count
+        out.extend(build_batch(count, epoch, raft.timestamp, records, is_control))
+        count += len(records)
+
+    add(head, True)
+    for record in image.records():
+        try:
+            pending.append((None, framed(record, CLUSTER_METADATA)))
+        except ValueError as error:
+            raise KsegError(f"a {CLUSTER_METADATA[record.api_key].name} cannot be written: {error}") from error
+        size += len(pending[-1][1])
+        if size >= _BATCH_BYTES:
+            add(pending)
+            pending, size = [], 0
+    if pending:
+        add(pending)
+    add([control_record(SNAPSHOT_FOOTER, {})], True)
+    return bytes(out), count - len(head) - 1
 
 
 @dataclass(slots=True)

@@ -313,10 +313,9 @@ def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
 
 def first_epoch_start(directory: str) -> int:
     """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
-    try:
+    entries = None
+    with suppress(OSError):  # no file, or one whose loss recovery reports
         entries = plain_epochs(trees.read_regular(os.path.join(directory, LEADER_EPOCHS), MAX_ROOT_FILE_BYTES))
-    except OSError:
-        return 0  # no file, or one whose loss recovery reports
     return entries[0].start_offset if entries else 0
 
 

@@ -76,22 +76,16 @@ from kseg.stores.source import check_readable
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
 
-# The files of a log directory itself that a broker's start reads and a recovery may change.
-
-CHECKPOINTS = tuple(OFFSET_CHECKPOINTS)
-
 
 @dataclass(slots=True)
 class Root:
-    """``offsets``: for each checkpoint file, the offset of each (topic, partition). ``unreadable``: checkpoints that a
-    broker treats as empty, with the reason."""
+    """The files of a log directory itself that a broker's start reads and a recovery may change. ``offsets``: for each
+    checkpoint file, the offset of each (topic, partition). ``unreadable``: checkpoints that a broker treats as empty,
+    with the reason."""
 
     was_clean: bool = False
     offsets: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
-
-    def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
-        return self.offsets[checkpoint].get(partition) if partition else None
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
@@ -331,7 +325,7 @@ class RecoveryPlanner(Planner):
     ``make_checks``: returns checks, for runs that need them; None: all partitions count as damaged.
     """
 
-    root_names = CHECKPOINTS
+    root_names = tuple(OFFSET_CHECKPOINTS)
     with_root = True
 
     def __init__(
@@ -468,7 +462,13 @@ class RecoveryPlanner(Planner):
             if displaced:
                 plan.move_directory(name, displaced, "is an empty log")
             plan.move_directory(os.path.basename(path), name, "takes the partition back")
-            self._warn_without_topic(path, name)
+            place, (topic, _) = os.path.abspath(directory), partition_of(path) or ("", 0)
+            cluster = self._topics.settings(place)
+            if topic and cluster is not None and not cluster.lacking and topic not in cluster.ids:
+                self.reporter.warning(
+                    f"{os.path.join(place, name)}: the cluster has no topic {topic}: create it, stop the broker, and "
+                    "repeat the command: a broker sets the directory aside as -stray until then"
+                )
         return plan
 
     def _moved_entries(self, checkpoint: str, entries: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -486,21 +486,11 @@ class RecoveryPlanner(Planner):
     def _new_partition(self, partition: TopicPartition) -> TopicPartition:
         return self._destination.rename(*partition, self._is_single)
 
-    def _warn_without_topic(self, path: str, name: str) -> None:
-        """Warns if the cluster has no topic of a restored directory's name."""
-        root, partition = os.path.dirname(os.path.abspath(path)), partition_of(path)
-        known = self._topics.settings(root)
-        if partition is not None and known is not None and not known.lacking and partition[0] not in known.ids:
-            self.reporter.warning(
-                f"{os.path.join(root, name)}: the cluster has no topic {partition[0]}: create it, stop the "
-                "broker, and repeat the command: a broker sets the directory aside as -stray until then"
-            )
-
     def _root_of(self, known: Known) -> Root:
         """Parses the contents of the files as the command has read them. A salvage takes the readable entries of
         a damaged checkpoint, a broker none."""
         root = Root(known.get(CLEAN_SHUTDOWN) is not None)
-        for name in CHECKPOINTS:
+        for name in OFFSET_CHECKPOINTS:
             file = known.get(name)
             items = list(read_offset_checkpoint(file.content if file else b""))
             problems = problems_of(items)
@@ -530,22 +520,28 @@ class RecoveryPlanner(Planner):
 
     def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> BrokerStart:
         """Returns the start of a partition, with its new name, log start, and restored segments. Raises PathError."""
-        key, start, options = partition_of(directory), replace(self._start, epochs=epochs, topic_ids=ids), self._options
-        if key is not None and key[0] == METADATA_TOPIC:
+        key, options = partition_of(directory) or ("", -1), self._options
+        start = replace(self._start, epochs=epochs, topic_ids=ids)
+        if key[0] == METADATA_TOPIC:
             return start
         name = self.name_of_copy(directory, self._is_single)
         start = replace(
             with_known_interval(start, self._topics, directory),
             was_clean=root.was_clean and not options.scans_all,
-            recovery_point=0 if options.scans_all else root.offset(RECOVERY_POINTS, key) or 0,
-            log_start_offset=root.offset(LOG_STARTS, key) or 0,
+            recovery_point=0 if options.scans_all else root.offsets[RECOVERY_POINTS].get(key, 0),
+            log_start_offset=root.offsets[LOG_STARTS].get(key, 0),
             name=name if name != os.path.basename(os.path.abspath(directory)) else "",
         )
         is_elsewhere = options.name is not None or options.new_cluster is not None
         if not (start.name or options.undeletes or options.resets_epochs or is_elsewhere):
             return start
-        if start.name:
-            self._warn_without_id(directory, start.name, ids)
+        topic = start.name.rpartition("-")[0]
+        is_of_other = bool(start.name) and not own_name(directory).startswith(f"{topic}-")
+        if is_of_other and trees.lexists(os.path.join(directory, PARTITION_METADATA)) and ids.find(topic) is None:
+            self.reporter.warning(  # a partition of a KRaft cluster
+                f"{directory}: the id of topic {topic} is not known: {start.name} has no {PARTITION_METADATA}, without "
+                "which a broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
+            )
         if options.resets_epochs:
             start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
         bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
@@ -577,16 +573,6 @@ class RecoveryPlanner(Planner):
                 "change the topic's settings before a broker starts"
             )
         return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_REPAIRED)), log_start, first_base
-
-    def _warn_without_id(self, path: str, name: str, ids: TopicIds) -> None:
-        """Warns if a partition of a KRaft cluster gets the name of a topic whose id is not known."""
-        topic = name.rpartition("-")[0]
-        is_of_other = not own_name(path).startswith(f"{topic}-")
-        if is_of_other and trees.lexists(os.path.join(path, PARTITION_METADATA)) and ids.find(topic) is None:
-            self.reporter.warning(
-                f"{path}: the id of topic {topic} is not known: {name} has no {PARTITION_METADATA}, without which a "
-                "broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
-            )
 
     def _plans(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
         """Plans partitions. An unreadable one, or in a salvage a refused one, is added to the failures.

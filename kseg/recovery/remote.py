@@ -3,12 +3,13 @@ run."""
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
-from kseg.changes.disk import Disk, umask
+from kseg.changes.disk import Disk, opened, umask
 from kseg.changes.plan import DELETE, Pieces
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
@@ -163,13 +164,19 @@ def _left_out(candidate: Candidate, reason: str, first: int | None = None) -> Un
 # Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs.
 
 
+@contextmanager
+def _new_file(path: str, disk: Disk) -> Iterator[int]:
+    with disk.new_file(path) as descriptor:
+        disk.set_default_mode(descriptor)
+        yield descriptor
+
+
 def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     """Writes the log of a remote segment to a new file. Returns a sentence for each chunk that cannot be restored.
 
     Such a chunk is filled with zeros. Raises OSError, and as `RemoteSegment.read_chunks`.
     """
-    with disk.new_file(path) as descriptor:
-        disk.set_default_mode(descriptor)
+    with _new_file(path, disk) as descriptor:
         disk.truncate(descriptor, segment.size)
         failures = segment.write_chunks(descriptor)
     return [f"{segment.path()}: chunk {number}: {text}" for number, text in failures.items()]
@@ -178,8 +185,7 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
 def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
     """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Raises OSError, PathError."""
     span, target = SegmentSpan(), path + ".trimmed"
-    with disk.new_file(target) as descriptor, open_segment(path) as reader:
-        disk.set_default_mode(descriptor)
+    with _new_file(target, disk) as descriptor, open_segment(path) as reader:
         for item in reader:
             if not isinstance(item, Batch) or not item.is_valid:
                 continue
@@ -193,17 +199,12 @@ def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
 
 def reset_epochs_in_place(path: str, buffers: Buffers) -> None:
     """Sets the partition leader epoch of all batches to 0. Raises OSError, PathError."""
-    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
-    try:
+    with opened(path, os.O_RDWR) as descriptor:
         with open_survey(path, FULL, buffers) as survey:
             for item in survey:
-                if not isinstance(item, HeaderRows):
-                    continue
-                for position in epoch_positions(item):
+                for position in epoch_positions(item) if isinstance(item, HeaderRows) else ():
                     os.pwrite(descriptor, bytes(4), position)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(slots=True)
@@ -232,9 +233,9 @@ class PartitionBuilder:
         for piece in self._selection.pieces:
             self._add_remote(piece)
         self._add_local()
-        if resets_epochs:
-            for name in self._names(LOG):
-                reset_epochs_in_place(self._path(name), self._buffers)
+        logs = sorted(name for name in regular_and_other_names(self._folder)[0] if name.endswith(LOG))
+        for name in logs if resets_epochs else ():
+            reset_epochs_in_place(self._path(name), self._buffers)
         if self._needs_rebuild:
             self._rebuild_side_files()
         epochs = [entry for entry in self._selection.lineage if entry.start_offset <= self.rebuilt.end]
@@ -243,7 +244,7 @@ class PartitionBuilder:
         self.rebuilt.last_epoch = epochs[-1].epoch if epochs else 0
         self._add_file(LEADER_EPOCHS, (build_leader_epochs(epochs),))
         self._add_file(PARTITION_METADATA, (build_partition_metadata(PartitionMetadata(0, topic_id)),))
-        self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in self._names(LOG))
+        self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in logs)
         return self.rebuilt
 
     def _add_remote(self, piece: SegmentOffsets) -> None:
@@ -278,8 +279,7 @@ class PartitionBuilder:
         selection = self._selection
         if not selection.local:
             return
-        start = selection.local[0].base_offset or 0
-        directory = selection.local_directory
+        start, directory = selection.local[0].base_offset or 0, selection.local_directory
         for file in selection.local:
             self._copy(file.path, os.path.join(self._folder, file.name))
             span = span_of(file.path, self._buffers)
@@ -316,12 +316,8 @@ class PartitionBuilder:
                 self._add_file(step.file, step.pieces)
 
     def _add_file(self, name: str, pieces: Pieces) -> None:
-        with self._disk.new_file(self._path(name)) as descriptor:
-            self._disk.set_default_mode(descriptor)
+        with _new_file(self._path(name), self._disk) as descriptor:
             write_pieces(pieces, self._folder, descriptor, self._disk)
-
-    def _names(self, suffix: str) -> list[str]:
-        return sorted(name for name in regular_and_other_names(self._folder)[0] if name.endswith(suffix))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)

@@ -468,13 +468,10 @@ class ReplicaFilling:
 
     def __init__(self, files: list[SegmentFile], is_compacted: bool, attempt: Attempt) -> None:
         self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
-        attempt.fill, attempt.known_offsets = self.fill, self.offsets_of
+        attempt.fill = self.fill
+        attempt.known_offsets = lambda prints: offsets_of(self._there(), prints)
         attempt.replica_bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
-
-    def offsets_of(self, prints: set[bytes]) -> dict[bytes, int]:
-        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
-        return offsets_of(self._there(), prints)
 
     def fill(self, drafts: list[SegmentDraft]) -> None:
         """Puts batches that only the replica has into the segments, and batches that have another offset there away."""
@@ -546,8 +543,17 @@ class ReplicaFilling:
             return "the replica has neither the batch before nor the one after"
         if offer.part.first < self._attempt.load.start.log_start_offset:
             return f"the log begins at {self._attempt.load.start.log_start_offset}"
-        if self._is_sparse and before and behind and self._may_be_cleaned(before.part, behind.part, offer.part):
-            return "the log is compacted, and no bytes are missing there"
+        if self._is_sparse and before and behind:
+            # Whether the log cleaner may have removed everything between two batches, which are adjacent in the file.
+            # It has not, if a whole segment of the replica lies between them. Gaps reported by an earlier salvage
+            # prove nothing: they include offsets that the cleaner removed before.
+            one, other = before.part, behind.part
+            are_adjacent = one.end == other.start
+            if one.path != other.path:
+                is_whole = one.last < self._attempt.replica_bases[offer.part.path]
+                are_adjacent = not is_whole and other.start == 0 and trees.getsize(one.path) == one.end
+            if are_adjacent:
+                return "the log is compacted, and no bytes are missing there"
         first, last = before.epoch if before else -1, behind.epoch if behind else -1
         if 0 <= offer.first_epoch < first or 0 <= last < offer.last_epoch:
             raise ReplicasDivergeError(
@@ -561,17 +567,6 @@ class ReplicaFilling:
                     f"{entry.start_offset}"
                 )
         return ""
-
-    def _may_be_cleaned(self, before: SalvagedBatches, behind: SalvagedBatches, offered: SalvagedBatches) -> bool:
-        """Whether the log cleaner may have removed everything between two batches, which are adjacent in the file.
-
-        It has not, if a whole segment of the replica lies between them. Gaps reported by an earlier salvage prove
-        nothing: they include offsets that the cleaner removed before.
-        """
-        if before.path == behind.path:
-            return before.end == behind.start
-        is_whole = before.last < self._attempt.replica_bases[offered.path]
-        return not is_whole and behind.start == 0 and trees.getsize(before.path) == before.end
 
     def _list(self, part: SalvagedBatches, why: str = "") -> None:
         rows = self._attempt.from_replica

@@ -151,17 +151,14 @@ class Workspace(FilesOnDisk):
 
     def read_range(self, name: str, position: int, length: int) -> bytes:
         """Returns bytes of the planned content of a file; fewer at its end."""
-        found = [self._bytes_of(piece) for piece in self.slice(name, position, length)]
+        found = []
+        for piece in self.slice(name, position, length):
+            data = super().read_range(*piece) if isinstance(piece, Range) else bytes(piece)
+            if isinstance(piece, Range) and len(data) < piece.length:
+                path = os.path.join(self.directory, piece.file)
+                raise KsegError(f"{path}: has become shorter while it was read")
+            found.append(data)
         return found[0] if len(found) == 1 else b"".join(found)
-
-    def _bytes_of(self, piece: Piece) -> bytes:
-        if not isinstance(piece, Range):
-            return bytes(piece)
-        found = super().read_range(piece.file, piece.position, piece.length)
-        if len(found) < piece.length:
-            path = os.path.join(self.directory, piece.file)
-            raise KsegError(f"{path}: has become shorter while it was read")
-        return found
 
     def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
         """Returns the pieces that make up a range of the planned content of a file."""

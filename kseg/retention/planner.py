@@ -253,9 +253,17 @@ def settings_of(topic: str | None, lookup: Lookup, options: RetainOptions) -> Pa
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
         text, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
-        found.append(-1 if text is None else _number(name, text))
-    limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
-    return PartitionLimits(limits, policy, sources, _refusal(topic, lookup))
+        text = "-1" if text is None else text
+        digits = text.strip().removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
+            raise KsegError(f"{name} is {text!r}, not a number")
+        found.append(int(text))
+    limits, refusal = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")]), ""
+    if topic == METADATA_TOPIC:
+        refusal = "the cluster metadata log is truncated by snapshots, not by retention"
+    elif (lookup(TIERED) or "").lower() == "true":
+        refusal = "its topic is tiered, and the segments in remote storage are unknown"
+    return PartitionLimits(limits, policy, sources, refusal)
 
 
 def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperties | None) -> tuple[str | None, str]:
@@ -269,21 +277,6 @@ def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperti
     if (text := server.setting(name)) is not None:
         return text, SERVER
     return DEFAULTS.get(name), DEFAULT
-
-
-def _number(name: str, text: str) -> int:
-    digits = text.strip().removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
-        raise KsegError(f"{name} is {text!r}, not a number")
-    return int(text)
-
-
-def _refusal(topic: str | None, lookup: Lookup) -> str:
-    if topic == METADATA_TOPIC:
-        return "the cluster metadata log is truncated by snapshots, not by retention"
-    if (lookup(TIERED) or "").lower() == "true":
-        return "its topic is tiered, and the segments in remote storage are unknown"
-    return ""
 
 
 # Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
@@ -321,7 +314,17 @@ def read_log(directory: str, known: KnownOffsets, request: RetentionRequest) -> 
         there = f", only {other} files{hint}" if any(name.endswith(other) for name in names) else ""
         raise PathError(f"{directory}: no {kind} files{there}")
     segments = tuple(_segment(file, rules) for file in files)
-    end, damaged_at = _end(segments[-1], rules)
+    last = segments[-1]
+    end, damaged_at = last.base_offset, None
+    if rules.is_07:
+        end += last.size
+    else:
+        with open_segment(last.file.path, base_offset=end) as reader:
+            extent = offset_extent(reader, last.file)
+            reader.begin_at(seek_offset(reader, last.file, LAST_OFFSET).position)
+            bad = (item.position for item in reader if isinstance(item, Damage) or not item.is_valid)
+            damaged_at = next(bad, None)
+        end = end if extent is None else extent[1] + 1
     start, watermark = segments[0].base_offset, end
     if rules.has_log_start:
         start = max(start, known.log_start_offset or 0)
@@ -350,17 +353,6 @@ def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     if entry is None or entry.timestamp < 0:
         return RetentionSegment(base, status.st_size, status.st_mtime_ns // 1_000_000, None, file)
     return RetentionSegment(base, status.st_size, entry.timestamp, entry.offset, file)
-
-
-def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None]:
-    """Returns the offset after the last intact batch, and the position of damage after the last index entry."""
-    if rules.is_07:
-        return last.base_offset + last.size, None
-    with open_segment(last.file.path, base_offset=last.base_offset) as reader:
-        extent = offset_extent(reader, last.file)
-        reader.begin_at(seek_offset(reader, last.file, LAST_OFFSET).position)
-        bad = next((item.position for item in reader if isinstance(item, Damage) or not item.is_valid), None)
-    return last.base_offset if extent is None else extent[1] + 1, bad
 
 
 _LARGEST_EPOCH_FILE_BYTES = 1 << 28
@@ -422,12 +414,25 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
             plan.write(name, [], "all segments are deleted: an empty one is created at the log end")
     loaded_start = max(log.segments[0].base_offset, known.log_start_offset or 0)
     is_moved = rules.has_log_start and selection.log_start_offset > loaded_start
-    if is_moved:
-        _cut_epochs(plan, log, selection.log_start_offset)
+    if is_moved and LEADER_EPOCHS in log.names:
+        path = os.path.join(directory, LEADER_EPOCHS)
+        with errors_at(path):
+            items = list(read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
+        if problems := problems_of(items):
+            raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
+        entries = entries_of(items)
+        if (cut := starting_at(entries, selection.log_start_offset)) != entries:
+            reason = f"the log now begins at offset {selection.log_start_offset}"
+            plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], reason)
     for i, rule in enumerate(selection.why):
         _delete(plan, log, i, _reason(rule, log.segments[i], log, request), request)
     if is_moved and not rules.has_snapshot_of_each_segment:
-        _delete_snapshots(plan, log, selection.log_start_offset)
+        # Brokers before 2.8 remove all snapshots below the log start at once.
+        for name in sorted(log.names):
+            file = segment_file(name)
+            if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
+                if file.base_offset < selection.log_start_offset:
+                    _remove(plan, name, f"below the log start offset {selection.log_start_offset}", False)
     return Retention(log, selection, plan, request)
 
 
@@ -446,19 +451,6 @@ def _check_end(log: LogState, rules: RetentionRules) -> None:
         )
 
 
-def _cut_epochs(plan: Plan, log: LogState, start_offset: int) -> None:
-    if LEADER_EPOCHS not in log.names:
-        return
-    path = os.path.join(log.directory, LEADER_EPOCHS)
-    with errors_at(path):
-        items = list(read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
-    if problems := problems_of(items):
-        raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
-    entries = entries_of(items)
-    if (cut := starting_at(entries, start_offset)) != entries:
-        plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
-
-
 def _delete(plan: Plan, log: LogState, i: int, reason: str, request: RetentionRequest) -> None:
     segment, rules, end = log.segments[i], request.rules, log.end_of(i)
     renames, file = rules.renames and not request.frees, segment.file
@@ -469,15 +461,6 @@ def _delete(plan: Plan, log: LogState, i: int, reason: str, request: RetentionRe
             if (name := file.name.removesuffix(file.kind) + kind) in log.names:
                 is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
                 _remove(plan, name, "deleted with its .log", is_renamed)
-
-
-def _delete_snapshots(plan: Plan, log: LogState, start_offset: int) -> None:
-    """Removes all snapshots below the log start, as brokers before 2.8 do at once."""
-    for name in sorted(log.names):
-        file = segment_file(name)
-        if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
-            if file.base_offset < start_offset:
-                _remove(plan, name, f"below the log start offset {start_offset}", False)
 
 
 def _remove(plan: Plan, name: str, reason: str, renames: bool, removed: list[Removed] | None = None) -> None:
@@ -648,14 +631,15 @@ class RetentionPlanner(Planner):
         if self._options.log_start_offset is not None:
             raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
         self._topics.check(directory)
-        yield from self.planned(self._selected(directory), lambda path: self._plan_selected(path, known))
 
-    def _plan_selected(self, path: str, known: Known) -> Plan | None:
-        settings = self._settings(path)
-        if settings.refusal:
+        def plan(path: str) -> Plan | None:
+            settings = self._settings(path)
+            if not settings.refusal:
+                return self._plan(path, known, settings)
             self.reporter.warning(f"{path}: left alone: {settings.refusal}")
             return None
-        return self._plan(path, known, settings)
+
+        yield from self.planned(self._selected(directory), plan)
 
     def _report_segments(self, found: Retention, counts: Counts) -> None:
         for i, (segment, count) in enumerate(zip(found.log.segments, counts, strict=True)):

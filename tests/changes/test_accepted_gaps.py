@@ -8,8 +8,7 @@ import pytest
 
 from changes.failing import QUICK, CountingDisk, killed_at
 from changes.trees import make, quarantine
-from kseg.changes import accepted_gaps
-from kseg.changes.accepted_gaps import AcceptedGaps, all_accepted, record
+from kseg.changes.accepted_gaps import AcceptedGaps, accepted_gaps, record
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
@@ -49,13 +48,13 @@ def test_gaps_stay_known_when_the_purge_is_killed(tmp_path: Path) -> None:
         purge(last_change(str(directory)), disk)
 
     for k, directory in enumerate(killed_at(1, tmp_path, prepare_salvaged, purge_last)):
-        assert set(all_accepted(str(directory))) == set(GAPS)
+        assert set(accepted_gaps(str(directory)).ranges) == set(GAPS)
         complete_interrupted(str(directory), QUICK)
         if names_left(directory) != ["accepted-gaps"]:
             change = last_change(str(directory))
             undo(change) if k % 2 else purge(change)
         assert not quarantine(directory).exists() or names_left(directory) == ["accepted-gaps"]
-        assert set(all_accepted(str(directory))) == (set(GAPS) if quarantine(directory).exists() else set())
+        assert set(accepted_gaps(str(directory)).ranges) == (set(GAPS) if quarantine(directory).exists() else set())
         assert quarantine(directory).exists() == ((directory / "00.log").stat().st_size == 40)
 
 
@@ -66,7 +65,7 @@ def test_gaps_of_a_change_that_keeps_nothing(tmp_path: Path) -> None:
     for directory in killed_at(1, tmp_path, prepare, run):
         complete_interrupted(str(directory), QUICK)
         if (directory / "00.log").stat().st_size == 40:
-            assert (all_accepted(str(directory)), names_left(directory)) == (GAPS, ["accepted-gaps"])
+            assert (accepted_gaps(str(directory)).ranges, names_left(directory)) == (GAPS, ["accepted-gaps"])
         else:
             assert not quarantine(directory).exists()
 
@@ -76,14 +75,14 @@ def test_an_undo_withdraws_only_the_gaps_of_its_change(partition: Path) -> None:
     salvaged(partition)
     record(str(partition), GAPS, Disk())  # as a purge that was killed
     undo(last_change(str(partition)))
-    assert all_accepted(str(partition)) == [(100, 200)]
+    assert accepted_gaps(str(partition)).ranges == [(100, 200)]
 
 
 def test_a_copy_takes_the_gaps_along(partition: Path, tmp_path: Path) -> None:
     salvaged(partition)
     record(str(partition), [(100, 200)], Disk())
     copy = write_copy(Plan(str(partition), gaps=[(300, 300)]), str(tmp_path), name="copy-0")
-    assert all_accepted(copy) == [*GAPS, (100, 200), (300, 300)]
+    assert accepted_gaps(copy).ranges == [*GAPS, (100, 200), (300, 300)]
     assert names_left(Path(copy)) == ["accepted-gaps"]
 
 
@@ -114,7 +113,7 @@ def test_a_record_that_is_none_is_an_error(content: bytes, partition: Path) -> N
     quarantine(partition).mkdir()
     (quarantine(partition) / "accepted-gaps").write_bytes(content)
     with pytest.raises(KsegError, match="accepted-gaps"):
-        all_accepted(str(partition))
+        accepted_gaps(str(partition))
 
 
 def test_a_link_is_not_followed_and_a_large_file_not_read(partition: Path, tmp_path: Path) -> None:
@@ -128,11 +127,11 @@ def test_a_link_is_not_followed_and_a_large_file_not_read(partition: Path, tmp_p
     with inside.open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(KsegError):
-        all_accepted(str(partition))
+        accepted_gaps(str(partition))
     assert outside.read_bytes() == b"0\n1\n3 5\n"
 
 
 def test_no_more_gaps_than_can_be_read_again(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepted_gaps, "MAX_ACCEPTED_BYTES", 1000)
+    monkeypatch.setattr("kseg.changes.accepted_gaps.MAX_ACCEPTED_BYTES", 1000)
     record(str(partition), [(k, k) for k in range(0, 2000, 2)], CountingDisk())
-    assert 100 < len(all_accepted(str(partition))) < 200
+    assert 100 < len(accepted_gaps(str(partition)).ranges) < 200

@@ -42,7 +42,7 @@ def test_each_line_is_durable_once_it_is_written(seed: int, tmp_path: Path) -> N
     journal, disk = created(logs)
     names = ["orders-0", "orders-1", "orders-2"]
     for name in names:
-        journal.append({"partition": name}, disk)
+        journal.append(disk, {"partition": name})
     disk.cut(random.Random(seed))
     (found,) = journals(str(logs))
     assert (found.command, found.partitions, found.size) == ("recover", names, journal.size)
@@ -63,7 +63,7 @@ def test_half_a_line_is_replaced_by_the_next_one(tmp_path: Path) -> None:
     with open(journal.path, "ab") as file:
         file.write(b'{"partition":"ord')
     (found,) = journals(str(tmp_path))
-    found.append({"partition": "orders-7"}, QUICK)
+    found.append(QUICK, {"partition": "orders-7"})
     assert journals(str(tmp_path))[0].partitions == ["orders-7"]
 
 
@@ -93,7 +93,7 @@ def test_the_whole_journal_is_read_again(tmp_path: Path) -> None:
     journal = journal_in(tmp_path)
     assert journals(str(tmp_path)) == [journal]
     for row in ROWS:
-        journal.append(row, QUICK)
+        journal.append(QUICK, row)
         assert journals(str(tmp_path)) == [journal]
     assert (journal.begun_ns, journal.partitions, journal.undone) == (123, ["orders-0", "orders-1"], ["orders-1"])
     assert journal.moves == [DirectoryMove("orders-0", "orders-7", 4711, 900)]
@@ -118,7 +118,7 @@ def test_a_copy_of_a_journal_by_a_hard_link_stays_as_it_is(tmp_path: Path) -> No
     journal = journal_in(tmp_path)
     os.link(journal.path, tmp_path / "copy")
     before = (tmp_path / "copy").read_bytes()
-    journal.append({"partition": "orders-0"}, Disk())
+    journal.append(Disk(), {"partition": "orders-0"})
     assert (tmp_path / "copy").read_bytes() == before
     assert journals(str(tmp_path)) == [journal]
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,7 +34,6 @@ from kseg.changes.undo import (
     plan_all,
     plan_log_directory_undo,
     purge,
-    restored_content,
     sole_change,
     undo_log_directory,
     undo_partition,
@@ -89,18 +88,14 @@ def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
     """Returns the path itself; with topics the partitions of a log directory that have a change. Raises KsegError."""
     if not options.topics or is_partition(path):
         return [path]
-    found = [part for part in partitions_of_topics(path, options.topics) if _has_change(part, options.quarantine)]
+    found = []
+    for partition in partitions_of_topics(path, options.topics):
+        with suppress(KsegError):
+            last_change(partition, options.quarantine)
+            found.append(partition)
     if not found:
         raise KsegError(f"{path}: there is no change of these topics to undo")
     return found
-
-
-def _has_change(partition: str, kept_in: str) -> bool:
-    try:
-        last_change(partition, kept_in)
-    except KsegError:
-        return False
-    return True
 
 
 @contextmanager
@@ -164,8 +159,7 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: RunState) -> No
     root = Plan(path)
     for move in reversed(found.moves):
         root.move_directory(move.target, move.name, "was so before")
-    for name in found.restored:
-        content = restored_content(journal, name)
+    for name, content in found.restored.items():
         if content is not None:
             root.write(name, [content], "was so before")
         elif root.state_of(name) is not None:
@@ -240,8 +234,11 @@ def purge_changes(
     for path in paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
-                found = _finished(real, is_single, number, options.quarantine)
-                freed = found.kept_bytes if options.is_dry else _purge(found, options.quarantine)
+                found, freed = _finished(real, is_single, number, options.quarantine), 0
+                for journal in found.journals if not options.is_dry else ():
+                    with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
+                        freed += forget(journal, Disk(), options.quarantine)
+                freed = found.kept_bytes if options.is_dry else freed + sum(map(purge, found.changes))
             if number and not found.total:
                 raise KsegError(f"{real}: there is no finished change {number}")
             if options.is_dry and found.total:
@@ -290,12 +287,3 @@ def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _
                 (parts if is_part else changes).append(change)
     chosen = {change.group for change in parts} if is_single else groups
     return _Finished([journal for journal in finished if journal.group in chosen], parts, changes)
-
-
-def _purge(found: _Finished, kept_in: str) -> int:
-    """Returns the number of bytes freed."""
-    freed = 0
-    for journal in found.journals:
-        with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
-            freed += forget(journal, Disk(), kept_in)
-    return freed + sum(map(purge, found.changes))

@@ -28,7 +28,7 @@ def test_a_change_that_cannot_be_completed_is_undone(
     (logs / "meta.properties").write_bytes(b"version=1\n")
     (logs / ".lock").touch()
     before, path = files(logs), str(logs / "dplain-0" if is_single else logs)
-    monkeypatch.setattr(apply, "_cut", failing)
+    monkeypatch.setattr(apply, "_resize", failing)
     assert run([path], Cutting, ChangeOptions(), Recording()).exit_status == StoppedHalfwayError.exit_status
     assert complete([path], UndoOptions(), Recording()).exit_status == StoppedHalfwayError.exit_status
     recording = Recording()

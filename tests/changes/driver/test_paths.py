@@ -47,6 +47,6 @@ def test_an_interrupted_change_of_a_log_directory(state: str, is_interrupted: bo
     journal = Journal(str(logs), 1, "retain", 1_790_000_000_000, True, {})
     journal.create(QUICK)
     if state:
-        journal.append({"state": state}, QUICK)
+        journal.append(QUICK, {"state": state})
     assert interrupted_changes(str(logs), False) == [f"{logs}: 'retain' was interrupted here"] * is_interrupted
     assert interrupted_changes(str(logs / "orders-0"), True) == []

@@ -31,21 +31,7 @@ from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
-from kseg.changes.manifest import (
-    COMMITTED,
-    DONE,
-    KEPT,
-    PREPARED,
-    Change,
-    ChangedSinceError,
-    ExpectedStates,
-    is_staged,
-    kept_name,
-    publish_manifest,
-    replace_inodes,
-    stage_manifest,
-    write_change,
-)
+from kseg.changes.manifest import DONE, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
 from kseg.runtime.threads import usable_cores
@@ -145,12 +131,7 @@ class Keeping:
 
 
 def apply(
-    plan: Plan,
-    command: str,
-    keeping: Keeping | None = None,
-    disk: Disk | None = None,
-    group: str = "",
-    undoes: int = 0,
+    plan: Plan, command: str, keeping: Keeping | None = None, disk: Disk | None = None, group: str = "", undoes: int = 0
 ) -> Change | None:
     """Applies a plan. Returns None if there is nothing to do.
 
@@ -192,8 +173,8 @@ def apply_all(
 
     def prepare(change: Change) -> None:
         _prepare(change, planned[change.directory], disk)
-        change.state = COMMITTED
-        write_change(change, disk)
+        change.state = manifest.COMMITTED
+        manifest.write_change(change, disk)
 
     def commit(change: Change) -> None:
         folder = os.path.join(quarantine.folder_of(change.directory), str(change.number))
@@ -293,9 +274,9 @@ def _begun(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
         quarantine.check_folder(directory)
         number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
         folder = os.path.join(inside, f"{number}{quarantine.PREPARING}")
-        kept = os.path.join(folder, KEPT) if keeping.keeps else ""
+        kept = os.path.join(folder, manifest.KEPT) if keeping.keeps else ""
         if kept and keeping.elsewhere:
-            kept = os.path.join(os.path.realpath(keeping.elsewhere), kept_name(directory, number, time_ms))
+            kept = os.path.join(os.path.realpath(keeping.elsewhere), manifest.kept_name(directory, number, time_ms))
         _check_space(plan, keeping)
         with suppress(FileExistsError):
             disk.make_directory(inside)
@@ -311,7 +292,17 @@ def _begun(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
     except OSError as error:
         return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
     return Change(
-        number, folder, directory, PREPARED, command, time_ms, kept, list(plan.steps), list(plan.gaps), group, undoes
+        number,
+        folder,
+        directory,
+        manifest.PREPARED,
+        command,
+        time_ms,
+        kept,
+        list(plan.steps),
+        list(plan.gaps),
+        group,
+        undoes,
     )
 
 
@@ -370,7 +361,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     new = os.path.join(change.folder, "new")
     _make_folder(new, own, disk)
     if change.kept and not change.is_kept_inside:
-        write_change(change, disk)  # so that the kept bytes are found after an interruption here
+        manifest.write_change(change, disk)  # so that the kept bytes are found after an interruption here
         place = os.path.dirname(change.kept)
         if not os.path.lexists(place):
             disk.make_directory(place)
@@ -540,8 +531,8 @@ def rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> 
         changes = _each(apply_steps, changes, _stopped, lambda: disk.freeing_late(removed >= MANY_FILES))
         phase(sync)
         phase(partial(_finish, disk=disk), is_ordered=True)
-        phase(lambda change: stage_manifest(change, disk) if change.state == DONE else None)
-        phase(lambda change: publish_manifest(change, disk) if change.state == DONE else None)
+        phase(lambda change: manifest.stage_manifest(change, disk) if change.state == DONE else None)
+        phase(lambda change: manifest.publish_manifest(change, disk) if change.state == DONE else None)
     return changes
 
 
@@ -557,7 +548,7 @@ def check_intermediate(change: Change, is_new: bool = False) -> None:
 
     ``is_new``: this process has prepared the change.
     """
-    if not is_new and not is_staged(change) and not ExpectedStates(change).recognize():
+    if not is_new and not manifest.is_staged(change) and not ExpectedStates(change).recognize():
         raise ChangedSinceError(
             f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
@@ -631,7 +622,7 @@ def _resize(change: Change, k: int, disk: Disk) -> None:
             pieces = [Range(path, 0, left), *staged]
             old, made = created_state(path), make_file(new, pieces, "", disk, path, mtime_ns=step.mtime_ns)
             disk.rename(new, path)
-            replace_inodes(change, {old.inode: made.inode})
+            manifest.replace_inodes(change, {old.inode: made.inode})
             return
         if size > left:
             disk.truncate(target, left)

@@ -82,23 +82,18 @@ class _Sources:
         at = position - self._start
         if file != self._file or at < 0 or at + length > len(self._window):
             leads_on = file == self._file and 0 <= at <= _WINDOW_BYTES // 4
-            self._fill(file, position, length, max(length, _WINDOW_BYTES) if leads_on else length)
-            at = 0
+            extent, wanted = self.open(file), max(length, _WINDOW_BYTES) if leads_on else length
+            try:
+                self._window = extent.pread(wanted, position)
+            except OSError:
+                if wanted == length:
+                    raise
+                self._window = extent.pread(length, position)  # the bytes after the range are unreadable
+            self._file, self._start, at = file, position, 0
         data = self._window[at : at + length]
         if len(data) < length:
             raise OSError(errno.EIO, "a file is shorter than it was")
         return data
-
-    def _fill(self, file: str, position: int, length: int, wanted: int) -> None:
-        """Reads a window from a position on; only the range itself if the bytes after it are unreadable."""
-        extent = self.open(file)
-        try:
-            window = extent.pread(wanted, position)
-        except OSError:
-            if wanted == length:
-                raise
-            window = extent.pread(length, position)
-        self._file, self._start, self._window = file, position, window
 
     def close(self) -> None:
         for extent in self._open.values():

@@ -19,19 +19,9 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike
-from kseg.stores import trees
+from kseg.stores import no_follow, trees
 from kseg.stores.extent import Extent, next_data
-from kseg.stores.no_follow import (
-    OPEN_FILES,
-    create_file,
-    directory_status,
-    forget_directory,
-    open_file,
-    open_to_copy,
-    parent_of,
-    readable_directory,
-    status_of,
-)
+from kseg.stores.no_follow import directory_status
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -66,12 +56,12 @@ class Disk:
 
     def make_directory(self, path: str) -> None:
         """Creates a directory. Raises FileExistsError if the path exists."""
-        with parent_of(path) as (at, name):
+        with no_follow.parent_of(path) as (at, name):
             os.mkdir(name, 0o755, dir_fd=at)
 
     def create(self, path: str) -> int:
         """Creates an empty file and returns its descriptor. Raises FileExistsError if the path exists."""
-        return create_file(path)
+        return no_follow.create_file(path)
 
     def write(self, descriptor: int, data: BytesLike) -> None:
         done = os.write(descriptor, data)
@@ -130,7 +120,7 @@ class Disk:
         if trees.find(path) is not None:
             return False
         try:
-            with parent_of(path) as (old_at, old), parent_of(name) as (new_at, new):
+            with no_follow.parent_of(path) as (old_at, old), no_follow.parent_of(name) as (new_at, new):
                 os.link(old, new, src_dir_fd=old_at, dst_dir_fd=new_at, follow_symlinks=False)
         except OSError as error:
             if error.errno not in _NO_LINK:
@@ -140,14 +130,14 @@ class Disk:
 
     def rename(self, path: str, target: str, frees: bool = True) -> None:
         """Renames a file or directory; an existing target is replaced. ``frees``: it may have blocks to be freed."""
-        with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
+        with no_follow.parent_of(path) as (old_at, old), no_follow.parent_of(target) as (new_at, new):
             if frees and self._freeing is not None:
                 self._freeing.hold(new_at, new)
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
-        forget_directory(path)
+        no_follow.forget_directory(path)
 
     def unlink(self, path: str) -> None:
-        with parent_of(path) as (at, name):
+        with no_follow.parent_of(path) as (at, name):
             if self._freeing is not None:
                 self._freeing.hold(at, name)
             os.unlink(name, dir_fd=at)
@@ -160,12 +150,7 @@ class Disk:
         os.utime(descriptor, ns=(mtime_ns, mtime_ns))
 
     def copy_owner(
-        self,
-        path: str,
-        model: "str | Model",
-        as_directory: bool = False,
-        descriptor: int = -1,
-        mask: int = 0,
+        self, path: str, model: "str | Model", as_directory: bool = False, descriptor: int = -1, mask: int = 0
     ) -> os.stat_result:
         """Gives a file created by kseg the owner and mode of ``model``: a file, or the directory that will contain it.
 
@@ -175,7 +160,7 @@ class Disk:
         PermissionError if this user cannot change the owner; the mode is set by then. A group that cannot be set is
         ignored.
         """
-        status = model.status if isinstance(model, Model) else status_of(model)
+        status = model.status if isinstance(model, Model) else no_follow.status_of(model)
         directory = directory_status(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
@@ -243,11 +228,11 @@ class Disk:
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
-        with parent_of(path) as (at, name):
+        with no_follow.parent_of(path) as (at, name):
             if self._freeing is not None:
                 self._freeing.hold(at, name)
             os.rmdir(name, dir_fd=at)
-        forget_directory(path)
+        no_follow.forget_directory(path)
 
     _is_in_phase = False
     _freeing: "LateFreeing | None" = None
@@ -277,7 +262,7 @@ class Disk:
         with ExitStack() as held:
             # Opened first: the system reports only errors since then.
             by_device = {directory_status(place).st_dev: place for place in places}
-            descriptors = [held.enter_context(readable_directory(place)) for place in by_device.values()]
+            descriptors = [held.enter_context(no_follow.readable_directory(place)) for place in by_device.values()]
             self._is_in_phase = True
             try:
                 yield
@@ -294,7 +279,7 @@ class Disk:
     def sync_directory(self, path: str) -> None:
         """Syncs a directory, so that creations, renames and removals in it are durable."""
         if not self._is_in_phase:
-            with readable_directory(path) as descriptor:
+            with no_follow.readable_directory(path) as descriptor:
                 self.flush(descriptor)
 
     # Combinations of the calls above.
@@ -349,7 +334,7 @@ class Disk:
         ``fallback``: the directory whose owner the copy gets if the owner of the file cannot be set. ``only_clone``: if
         the blocks cannot be shared, creates nothing and returns False. ``mask``: as in `copy_owner`.
         """
-        with closing(open_to_copy(path)) as source:
+        with closing(no_follow.open_to_copy(path)) as source:
             size, modified_ns = source.current_size(), source.mtime_ns()
             try:
                 with self.new_file(target, path, fallback, mask, path, modified_ns) as descriptor:
@@ -372,7 +357,7 @@ class Disk:
         if not depth:
             raise OSError(errno.ENOTEMPTY, "holds more directories than kseg makes within each other", path)
         try:
-            with readable_directory(path) as at, os.scandir(at) as entries:
+            with no_follow.readable_directory(path) as at, os.scandir(at) as entries:
                 found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         except FileNotFoundError:
             return
@@ -501,7 +486,7 @@ def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
     if descriptor >= 0:
         yield descriptor
         return
-    with readable_directory(path) if is_directory else opened(path) as found:
+    with no_follow.readable_directory(path) if is_directory else opened(path) as found:
         if not is_directory and os.fstat(found).st_nlink > 1:
             raise OSError(errno.EMLINK, "has another name, so it is none that kseg has made", path)
         yield found
@@ -527,7 +512,7 @@ def attributes_of(file: int | str) -> dict[str, bytes]:
 def attributes_in(directory: int, name: str) -> dict[str, bytes]:
     """As `attributes_of`, for a file in an open directory. Raises OSError."""
     if _are_open_files_listed():
-        return attributes_of(f"{OPEN_FILES}{directory}/{name}")
+        return attributes_of(f"{no_follow.OPEN_FILES}{directory}/{name}")
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     try:
         return attributes_of(descriptor)
@@ -537,7 +522,7 @@ def attributes_in(directory: int, name: str) -> dict[str, bytes]:
 
 @cache
 def _are_open_files_listed() -> bool:
-    return os.path.isdir(OPEN_FILES)
+    return os.path.isdir(no_follow.OPEN_FILES)
 
 
 @contextmanager
@@ -545,7 +530,7 @@ def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
     """Yields the descriptor of a regular file. Raises OSError, also for a symbolic link in the path or another kind of
     file.
     """
-    descriptor = open_file(path, flags)
+    descriptor = no_follow.open_file(path, flags)
     try:
         yield descriptor
     finally:

@@ -9,20 +9,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from kseg.changes import plan
 from kseg.changes.disk import Disk, opened, stored_end
-from kseg.changes.plan import (
-    ACTIONS,
-    DELETE,
-    EXTEND,
-    RENAME,
-    REPLACE,
-    TRUNCATE,
-    FileState,
-    Removed,
-    Step,
-    file_state,
-    is_plain_name,
-)
+from kseg.changes.plan import FileState, Removed, Step, file_state, is_plain_name
 from kseg.errors import KsegError
 from kseg.formats.json_values import fields_of
 from kseg.formats.suffixes import LOGS
@@ -246,7 +235,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         if item["remade"] is not None:
             size, digest = item["remade"]
             is_made = item["made"] is not None or change.state == PREPARED
-            if item["action"] != REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
+            if item["action"] != plan.REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
                 raise ValueError(item["remade"])
             change.by_delta[k] = Stored(int(size), int(size), str(digest))
         if (found := item["stored"]) is not None:
@@ -258,7 +247,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
 
 
 def _step(item: dict[str, Any], k: int) -> Step:
-    if item["action"] not in ACTIONS:
+    if item["action"] not in plan.ACTIONS:
         raise ValueError(item["action"])
     made_by = item["madeBy"]
     if made_by is not None and not 0 <= int(made_by) < k:
@@ -326,16 +315,16 @@ class ExpectedStates:
             file = None if made is None else _File(made.inode, made.size)
             if made is not None:
                 self._add_file(made)
-        elif step.action == DELETE:
+        elif step.action == plan.DELETE:
             file = None
-        elif step.action == RENAME:
+        elif step.action == plan.RENAME:
             self._add_name(step.target, None)
             self._set(step.target, file)
             file = None
         elif file is not None:  # cut or extended
             low, high = sorted((file.size, step.size))
-            self._sizes[file.inode] += [(low, high)] if step.action == EXTEND else [(step.size, step.size)]
-            if step.action == EXTEND:
+            self._sizes[file.inode] += [(low, high)] if step.action == plan.EXTEND else [(step.size, step.size)]
+            if step.action == plan.EXTEND:
                 self._times.pop(file.inode, None)
             file = file._replace(size=step.size)
         self._set(step.file, file)
@@ -446,7 +435,7 @@ class ExpectedStates:
             kept = change.stored.get(k)
             is_original = step.before is not None and step.made_by is None and step.before.inode == inode
             if kept is not None and is_original and step.before is not None and now.size == step.before.size:
-                start = step.size if step.action == TRUNCATE else 0
+                start = step.size if step.action == plan.TRUNCATE else 0
                 is_same = digest(change.path(name), start, kept.data_size) == kept.sha256
                 return is_same and now.size == start + kept.size
         return self._may_have_time(inode, now)

@@ -46,16 +46,7 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, te
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.quantities import shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.sidefiles.checkpoints import (
-    LEADER_EPOCHS,
-    OFFSET_CHECKPOINTS,
-    EpochEntry,
-    build_leader_epochs,
-    build_offset_checkpoint,
-    offsets_of,
-    read_leader_epochs,
-    read_offset_checkpoint,
-)
+from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.no_follow import directories_held, is_directory
 from kseg.stores.trees import open_regular
@@ -70,12 +61,12 @@ def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
     already reverted stay. Returns None if an entry has a third value, or if one of the contents is not a valid
     checkpoint.
     """
-    contents = [list(read_offset_checkpoint(content)) for content in (now, known, left)]
+    contents = [list(checkpoints.read_offset_checkpoint(content)) for content in (now, known, left)]
     if any(map(problems_of, contents)):
         return None
     if now == left:
         return known
-    found, before, after = map(offsets_of, contents)
+    found, before, after = map(checkpoints.offsets_of, contents)
     merged = dict(found)
     for partition in before.keys() | after.keys():
         old, new, current = before.get(partition), after.get(partition), found.get(partition)
@@ -89,7 +80,7 @@ def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
             merged[partition] = old
     if merged == found:
         return now
-    return build_offset_checkpoint(merged)
+    return checkpoints.build_offset_checkpoint(merged)
 
 
 def restore_start(known: bytes, now: bytes) -> bytes | None:
@@ -97,7 +88,7 @@ def restore_start(known: bytes, now: bytes) -> bytes | None:
 
     Returns None if ``now`` is not a continuation of ``known``, or if its start was not the part that changed.
     """
-    items, found = list(read_leader_epochs(known)), list(read_leader_epochs(now))
+    items, found = list(checkpoints.read_leader_epochs(known)), list(checkpoints.read_leader_epochs(now))
     old, new = entries_of(items), entries_of(found)
     if problems_of(items) or problems_of(found) or not new:
         return None
@@ -106,8 +97,8 @@ def restore_start(known: bytes, now: bytes) -> bytes | None:
     if start is None or start > first.start_offset:
         return None
     before = [entry for entry in old if entry.epoch < first.epoch]
-    whole = [*before, EpochEntry(first.epoch, start), *new[1:]]
-    return None if whole == new else build_leader_epochs(whole)
+    whole = [*before, checkpoints.EpochEntry(first.epoch, start), *new[1:]]
+    return None if whole == new else checkpoints.build_leader_epochs(whole)
 
 
 def changes_of(directory: str, group: str | None = None, kept_in: str = "") -> list[Change]:
@@ -187,7 +178,7 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
     cases.
     """
     k = next((k for k, step in enumerate(change.steps) if step.action == REPLACE and step.file == name), None)
-    if name != LEADER_EPOCHS or k is None or not change.kept or change.state != DONE:
+    if name != checkpoints.LEADER_EPOCHS or k is None or not change.kept or change.state != DONE:
         return None
     with suppress(FileNotFoundError):
         with open_regular(change.old(k)) as known, open_regular(change.path(name)) as now:
@@ -381,7 +372,7 @@ def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
     files.
     """
     known, left = journal.known[name], journal.left.get(name)
-    if name not in OFFSET_CHECKPOINTS or now is None or left is None or now == left:
+    if name not in checkpoints.OFFSET_CHECKPOINTS or now is None or left is None or now == left:
         return None
     return revert_entries(now.content, known.content if known else b"", left.content)
 

@@ -37,17 +37,11 @@ from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOT
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
+from kseg.logdir import metadata_image
 from kseg.logdir.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
 from kseg.logdir.coordinators import topic_id_at, transaction_states
 from kseg.logdir.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
-from kseg.logdir.metadata_image import (
-    DIRECTORIES_SINCE,
-    METADATA_VERSIONS,
-    TOPIC_RESOURCE,
-    MetadataImage,
-    PartitionImage,
-    TopicImage,
-)
+from kseg.logdir.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.planner import has_records
@@ -217,7 +211,7 @@ class DirectoryTopics:
             level, image.features = self._level or (SAFE_LEVEL, {})
             source = "as at the time of format" if self._level else "as each release from 3.9 on knows it"
             has_several = max(self.nodes.values(), default=0) > 1
-            image.metadata_version = max(level, DIRECTORIES_SINCE) if has_several else level
+            image.metadata_version = max(level, metadata_image.DIRECTORIES_SINCE) if has_several else level
             self.remarks.append(
                 f"metadata.version is {METADATA_VERSIONS[image.metadata_version]}, {source}: raise it with "
                 "kafka-features.sh upgrade --release-version"
@@ -246,7 +240,7 @@ class DirectoryTopics:
             if known is None:
                 known = image.topics[topic_id] = TopicImage(name, topic_id)
                 image.topic_ids[name] = topic_id
-                image.configs.setdefault((TOPIC_RESOURCE, name), dict(_SETTINGS.get(name, _KEEPS_ALL)))
+                image.configs.setdefault((metadata_image.TOPIC_RESOURCE, name), dict(_SETTINGS.get(name, _KEEPS_ALL)))
                 new.append(name)
             missing += self._add_partitions(known, partitions, MAX_MISSING - missing)
         next_id = max(self._highest_producer_id + 1, image.producer_ids.get("next", 0))

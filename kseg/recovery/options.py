@@ -36,6 +36,7 @@ from kseg.segment.files import (
     segment_stem,
 )
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
+from kseg.sidefiles import text_files
 from kseg.sidefiles.checkpoints import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
@@ -49,15 +50,7 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
     set_log_start,
 )
-from kseg.sidefiles.text_files import (
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    MetaProperties,
-    PartitionMetadata,
-    build_partition_metadata,
-    read_meta_properties,
-    topic_id_in,
-)
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, PartitionMetadata
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
 
@@ -83,7 +76,7 @@ class TopicIds:
         """Whether a KRaft node has written the log directory; then each partition has the file."""
         with suppress(OSError):  # no log directory, or none with readable properties
             with trees.open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
-                items = read_meta_properties(stream.read(_MAX_BYTES))
+                items = text_files.read_meta_properties(stream.read(_MAX_BYTES))
             if any(isinstance(item, MetaProperties) and item.version == 1 for item in items):
                 return True
         return trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0"))
@@ -124,7 +117,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
             workspace.delete(PARTITION_METADATA, f"is the id of another topic than {partition[0]}")
         return ""
     has_file = PARTITION_METADATA in workspace
-    current = topic_id_in(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES)) if has_file else None
+    current = text_files.topic_id_in(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES)) if has_file else None
     given = ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
@@ -147,7 +140,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
 
 
 def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
-    content = build_partition_metadata(PartitionMetadata(0, topic_id))
+    content = text_files.build_partition_metadata(PartitionMetadata(0, topic_id))
     workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
 
 

@@ -51,25 +51,9 @@ from kseg.segment.files import (
 )
 from kseg.segment.paths import segment_bytes
 from kseg.segment.survey import HeaderRows
-from kseg.sidefiles.checkpoints import (
-    LOG_STARTS,
-    OFFSET_CHECKPOINTS,
-    RECOVERY_POINTS,
-    build_offset_checkpoint,
-    offsets_of,
-    read_offset_checkpoint,
-    set_log_start,
-)
+from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
-from kseg.sidefiles.text_files import (
-    MAX_TEXT_BYTES,
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    MetaProperties,
-    missing_in_kraft,
-    read_meta_properties,
-    read_quorum_state,
-)
+from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties
 from kseg.stores import trees
 from kseg.stores.source import check_readable
 
@@ -124,20 +108,28 @@ def node_file_problems(directory: str) -> Iterator[str]:
     if not trees.isdir(metadata):
         return
     for path, read, help_ in (
-        (os.path.join(directory, META_PROPERTIES), read_meta_properties, "kafka-storage.sh format makes a new one"),
-        (os.path.join(metadata, QUORUM_STATE), read_quorum_state, "move it away, and the node begins a new one"),
+        (
+            os.path.join(directory, META_PROPERTIES),
+            text_files.read_meta_properties,
+            "kafka-storage.sh format makes a new one",
+        ),
+        (
+            os.path.join(metadata, QUORUM_STATE),
+            text_files.read_quorum_state,
+            "move it away, and the node begins a new one",
+        ),
     ):
         if not trees.lexists(path):
             if path.endswith(META_PROPERTIES):
                 yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
             continue
         try:
-            items = list(read(trees.first_bytes(path, MAX_TEXT_BYTES)))
+            items = list(read(trees.first_bytes(path, text_files.MAX_TEXT_BYTES)))
         except OSError as error:
             found = [str(error.strerror)]
         else:
             found = [problem.message for problem in problems_of(items)]
-            missing = (missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
+            missing = (text_files.missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
             found += [text for text in missing if text is not None]
         if found:
             yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
@@ -325,7 +317,7 @@ class RecoveryPlanner(Planner):
     ``make_checks``: returns checks, for runs that need them; None: all partitions count as damaged.
     """
 
-    root_names = tuple(OFFSET_CHECKPOINTS)
+    root_names = tuple(checkpoints.OFFSET_CHECKPOINTS)
     with_root = True
 
     def __init__(
@@ -443,7 +435,7 @@ class RecoveryPlanner(Planner):
         root, plan, moved = self._root_of(known), Plan(directory), dict[str, bytes]()
         for name, offsets in root.offsets.items():
             changed = self._log_starts
-            if name != LOG_STARTS:
+            if name != checkpoints.LOG_STARTS:
                 changed = {key: end for key, end in self._ends.items() if offsets.get(key, -1) > end}
             changed = {key: offset for key, offset in changed.items() if key not in failed}
             is_wanted, reason = bool(changed), "pointed beyond the end of a log"
@@ -451,9 +443,9 @@ class RecoveryPlanner(Planner):
                 is_wanted = not (self._names_partition or self._options.topics)
                 reason = f"cannot be read ({root.unreadable[name]}): a broker takes it for empty and then stops"
             if is_wanted:
-                plan.write(name, [build_offset_checkpoint({**offsets, **changed})], reason)
+                plan.write(name, [checkpoints.build_offset_checkpoint({**offsets, **changed})], reason)
             elif name not in root.unreadable and (entries := self._moved_entries(name, offsets)) != offsets:
-                moved[name] = build_offset_checkpoint(entries)
+                moved[name] = checkpoints.build_offset_checkpoint(entries)
         for name, content in moved.items():
             plan.write(name, [content], "for partitions with another name or log start")
         for path, (name, displaced) in () if self._is_copy else self._restores.items():
@@ -477,10 +469,10 @@ class RecoveryPlanner(Planner):
         if self._options.name is not None and not (self._is_copy and self._names_partition):
             sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
             entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
-        for path in sorted(self._has_new_start) if checkpoint == LOG_STARTS else ():
+        for path in sorted(self._has_new_start) if checkpoint == checkpoints.LOG_STARTS else ():
             partition = partition_of(path)
             if partition is not None and path not in self.failures.paths:
-                set_log_start(entries, self._new_partition(partition), *self._starts[path])
+                checkpoints.set_log_start(entries, self._new_partition(partition), *self._starts[path])
         return entries
 
     def _new_partition(self, partition: TopicPartition) -> TopicPartition:
@@ -490,13 +482,13 @@ class RecoveryPlanner(Planner):
         """Parses the contents of the files as the command has read them. A salvage takes the readable entries of
         a damaged checkpoint, a broker none."""
         root = Root(known.get(CLEAN_SHUTDOWN) is not None)
-        for name in OFFSET_CHECKPOINTS:
+        for name in checkpoints.OFFSET_CHECKPOINTS:
             file = known.get(name)
-            items = list(read_offset_checkpoint(file.content if file else b""))
+            items = list(checkpoints.read_offset_checkpoint(file.content if file else b""))
             problems = problems_of(items)
             if problems:
                 root.unreadable[name] = problems[0].message
-            root.offsets[name] = {} if problems and not self._options.is_salvage else offsets_of(items)
+            root.offsets[name] = {} if problems and not self._options.is_salvage else checkpoints.offsets_of(items)
         return root
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
@@ -528,8 +520,8 @@ class RecoveryPlanner(Planner):
         start = replace(
             with_known_interval(start, self._topics, directory),
             was_clean=root.was_clean and not options.scans_all,
-            recovery_point=0 if options.scans_all else root.offsets[RECOVERY_POINTS].get(key, 0),
-            log_start_offset=root.offsets[LOG_STARTS].get(key, 0),
+            recovery_point=0 if options.scans_all else root.offsets[checkpoints.RECOVERY_POINTS].get(key, 0),
+            log_start_offset=root.offsets[checkpoints.LOG_STARTS].get(key, 0),
             name=name if name != os.path.basename(os.path.abspath(directory)) else "",
         )
         is_elsewhere = options.name is not None or options.new_cluster is not None

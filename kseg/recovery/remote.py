@@ -10,24 +10,13 @@ from functools import partial
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, opened, umask
+from kseg.changes.journal import TopicPartition
 from kseg.changes.plan import DELETE, Pieces
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
-from kseg.logdir.remote_partitions import (
-    Candidate,
-    Lineage,
-    LocalLogs,
-    LocalPartition,
-    MissingOffsets,
-    SegmentOffsets,
-    candidates_of,
-    holes_between,
-    last_event_ms,
-    lineage_of,
-    live_segments,
-    newest_partitions,
-)
+from kseg.logdir import remote_partitions
+from kseg.logdir.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.recovery.broker.loading import epoch_positions
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, SegmentSpan, span_of
 from kseg.recovery.planner import DamagedLogError, reindex
@@ -66,9 +55,9 @@ class RestoredSegments:
     pieces: list[SegmentOffsets] = field(default_factory=list)
     local: list[SegmentFile] = field(default_factory=list)
     local_directory: str = ""
-    lineage: Lineage = ()
+    lineage: remote_partitions.Lineage = ()
     log_start: int = 0
-    holes: list[MissingOffsets] = field(default_factory=list)
+    holes: list[remote_partitions.MissingOffsets] = field(default_factory=list)
     left_out: list[UnusedSegment] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     is_deleted: bool = False
@@ -81,7 +70,7 @@ def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named
     PathError, UnsupportedError.
     """
     selection, local = RestoredSegments(), None
-    candidates, unusable = candidates_of(partition)
+    candidates, unusable = remote_partitions.candidates_of(partition)
     for segment, reason in unusable:
         selection.left_out.append(UnusedSegment(segment.path(), segment.start_offset, segment.start_offset, reason))
     if logs is not None:
@@ -96,22 +85,20 @@ def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named
         selection.is_deleted = bool(candidates) and not kept
         candidates = kept
         selection.log_start = logs.log_starts.get((partition.topic, partition.number), 0)
-    selection.lineage = lineage_of(candidates)
+    selection.lineage = remote_partitions.lineage_of(candidates)
     if local is not None and local.lineage and local.segments:
         _join(selection, candidates, local)
-    else:
-        _select_pieces(selection, candidates)
+    _select_pieces(selection, candidates, selection.local[0].base_offset or 0 if selection.local else None)
     return selection
 
 
 def _join(selection: RestoredSegments, candidates: list[Candidate], local: LocalPartition) -> None:
-    """Selects the local log from its start, and remote segments below it."""
+    """Selects the local log from its start, unless its replica is outdated."""
     if selection.lineage and selection.lineage[-1].epoch > local.lineage[-1].epoch:
         selection.remarks.append(
             f"{local.directory}: its last leader epoch is {local.lineage[-1].epoch}, the store has "
             f"{selection.lineage[-1].epoch}: an outdated replica, which is not used"
         )
-        _select_pieces(selection, candidates)
         return
     selection.lineage = local.lineage
     selection.local_directory = local.directory
@@ -123,21 +110,20 @@ def _join(selection: RestoredSegments, candidates: list[Candidate], local: Local
             selection.remarks.append(f"{file.path}: is damaged, and replaced from the store")
             selection.local = local.segments[number:]
             break
-    _select_pieces(selection, candidates, selection.local[0].base_offset or 0)
 
 
-def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], local_start: int | None = None) -> None:
-    """Sets the pieces, holes and log start."""
+def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], local_start: int | None) -> None:
+    """Sets the pieces below the local log, holes and log start."""
     lineage = selection.lineage
     if lineage:
         selection.log_start = max(selection.log_start, lineage[0].start_offset)
-    live = live_segments(candidates, lineage, selection.log_start)
+    live = remote_partitions.live_segments(candidates, lineage, selection.log_start)
     pieces = live.pieces
     if local_start is not None:
         pieces = [
             piece._replace(last=min(piece.last, local_start - 1)) for piece in pieces if piece.first < local_start
         ]
-    selection.holes = holes_between(pieces, local_start)
+    selection.holes = remote_partitions.holes_between(pieces, local_start)
     selection.pieces = pieces
     first = pieces[0].first if pieces else (local_start or 0)
     if first > selection.log_start:
@@ -149,9 +135,8 @@ def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], loc
     lasts = {id(piece.candidate): piece.last for piece in live.pieces}
     for candidate in live.abandoned:
         reason = "written by a leader whose records were lost: other leader epochs hold these offsets"
-        selection.left_out.append(
-            _left_out(candidate, reason, lasts.get(id(candidate), candidate.start_offset - 1) + 1)
-        )
+        first = lasts.get(id(candidate), candidate.start_offset - 1) + 1
+        selection.left_out.append(_left_out(candidate, reason, first))
     for candidate in live.superseded:
         selection.left_out.append(_left_out(candidate, "other segments hold the same records"))
 
@@ -280,8 +265,9 @@ class PartitionBuilder:
         if not selection.local:
             return
         start, directory = selection.local[0].base_offset or 0, selection.local_directory
+        copy = partial(self._disk.copy_file, fallback=self._folder, mask=umask())
         for file in selection.local:
-            self._copy(file.path, os.path.join(self._folder, file.name))
+            copy(file.path, self._path(file.name))
             span = span_of(file.path, self._buffers)
             if not span.is_intact:
                 self.rebuilt.damage.append(f"{file.path}: is damaged, and copied unchanged")
@@ -290,10 +276,7 @@ class PartitionBuilder:
             stem, suffix = os.path.splitext(name)
             is_wanted = suffix in SIDE_SUFFIXES and stem.isdigit() and int(stem) >= start
             if is_wanted and not os.path.lexists(self._path(name)):
-                self._copy(os.path.join(directory, name), self._path(name))
-
-    def _copy(self, path: str, target: str) -> None:
-        self._disk.copy_file(path, target, self._folder, mask=umask())
+                copy(os.path.join(directory, name), self._path(name))
 
     def _count_segment(self, base: int, end: int) -> None:
         if self.rebuilt.first_base < 0:
@@ -354,10 +337,10 @@ class Rebuild:
 
         def rank(partition: RemotePartition) -> tuple[bool, int]:
             is_local = self._logs is not None and self._logs.partition(partition) is not None
-            return is_local, last_event_ms(partition)
+            return is_local, remote_partitions.last_event_ms(partition)
 
         wanted = [partition for partition in storage.partitions if is_wanted(partition.topic, self._options.topics)]
-        self.partitions, older = newest_partitions(wanted, rank)
+        self.partitions, older = remote_partitions.newest_partitions(wanted, rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
             self.left_out += [UnusedSegment(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
@@ -377,12 +360,10 @@ class Rebuild:
                 outcome = task.result()
                 failed |= outcome.error is not None
                 yield outcome
-        bounds = {
-            (facts["place"][0], facts["place"][1]): LogBounds(
-                facts["rebuilt"]["first_base"], facts["logStart"], facts["rebuilt"]["end"]
-            )
-            for facts in output.done.values()
-        }
+        bounds = dict[TopicPartition, LogBounds]()
+        for facts in output.done.values():
+            (topic, number), built = facts["place"], facts["rebuilt"]
+            bounds[topic, number] = LogBounds(built["first_base"], facts["logStart"], built["end"])
         for name, content in self._destination.checkpoints(bounds).items():
             output.write_file(name, content)
         if not failed:
@@ -401,12 +382,9 @@ class Rebuild:
 
     def _selected(self, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
-        is_named = partition.topic in self._options.topics
-        outcome.selection = select_segments(partition, self._logs, is_named)
-        found = outcome.selection
-        outcome.log_start, outcome.rebuilt.end = found.log_start, found.log_start
-        if found.pieces:
-            outcome.rebuilt.end = found.pieces[-1].last + 1
+        found = select_segments(partition, self._logs, partition.topic in self._options.topics)
+        outcome.selection, outcome.log_start = found, found.log_start
+        outcome.rebuilt.end = found.pieces[-1].last + 1 if found.pieces else found.log_start
         outcome.rebuilt.last_epoch = found.lineage[-1].epoch if found.lineage else 0
 
     def _built(self, output: ResumableOutput, partition: RemotePartition, outcome: RebuiltPartition) -> None:

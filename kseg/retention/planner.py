@@ -36,16 +36,8 @@ from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.survey import record_count
 from kseg.segment.times import show_span
-from kseg.sidefiles.checkpoints import (
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    build_leader_epochs,
-    build_offset_checkpoint,
-    read_leader_epochs,
-    set_log_start,
-    starting_at,
-)
+from kseg.sidefiles import checkpoints
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
@@ -417,13 +409,13 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
     if is_moved and LEADER_EPOCHS in log.names:
         path = os.path.join(directory, LEADER_EPOCHS)
         with errors_at(path):
-            items = list(read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
+            items = list(checkpoints.read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
         if problems := problems_of(items):
             raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
         entries = entries_of(items)
-        if (cut := starting_at(entries, selection.log_start_offset)) != entries:
+        if (cut := checkpoints.starting_at(entries, selection.log_start_offset)) != entries:
             reason = f"the log now begins at offset {selection.log_start_offset}"
-            plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], reason)
+            plan.write(LEADER_EPOCHS, [checkpoints.build_leader_epochs(cut)], reason)
     for i, rule in enumerate(selection.why):
         _delete(plan, log, i, _reason(rule, log.segments[i], log, request), request)
     if is_moved and not rules.has_snapshot_of_each_segment:
@@ -674,11 +666,10 @@ class RetentionPlanner(Planner):
             entries = checkpoint_entries(directory, LOG_STARTS, known)
             before = dict(entries)
             for partition, start in self._starts.items():
-                set_log_start(entries, partition, *start)
+                checkpoints.set_log_start(entries, partition, *start)
             if entries != before:
-                plan.write(
-                    LOG_STARTS, [build_offset_checkpoint(entries)], "where logs begin in the middle of a segment"
-                )
+                reason = "where logs begin in the middle of a segment"
+                plan.write(LOG_STARTS, [checkpoints.build_offset_checkpoint(entries)], reason)
         self._starts = {}
         return plan
 
@@ -713,15 +704,11 @@ class RetentionPlanner(Planner):
         if place is not None and self._rules.has_log_start:
             both = (checkpoint_entries(root, name, known).get(place) for name in (LOG_STARTS, HIGH_WATERMARKS))
             offsets = KnownOffsets(*both)
+        options, keeps = self._options, self._change.keeping.keeps
         request = RetentionRequest(
-            settings.limits,
-            self._rules,
-            self._now_ms,
-            self._options.log_start_offset,
-            self._options.keeps_active,
-            frees=not self._change.keeping.keeps,
+            settings.limits, self._rules, self._now_ms, options.log_start_offset, options.keeps_active, frees=not keeps
         )
-        found, counts, explains = retain(directory, offsets, request), Counts(), self._options.explains
+        found, counts, explains = retain(directory, offsets, request), Counts(), options.explains
         if found.gone:
             counts = found.record_counts(self._options.counts_records)
             self._changed.append((found, counts))

@@ -497,8 +497,10 @@ class PathRun:
             else self.planner.plan_log_directory(self.path, known, list(done))
         )
         self._is_one_plan = isinstance(found, Plan)
-        with closing(_each_of(found)) as plans:
-            for plan in plans:
+        with ExitStack() as held:
+            if isinstance(found, Generator):
+                held.enter_context(closing(found))
+            for plan in [found] if isinstance(found, Plan) else found:
                 self._report(plan)
                 yield plan
 
@@ -617,13 +619,6 @@ class PathRun:
                 self.state.applied()
 
 
-def _each_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
-    if isinstance(found, Plan):
-        yield found
-    else:
-        yield from found
-
-
 # Runs a changing command over its PATHs: plans are reported, and applied unless the run is dry.
 
 MakePlanner = Callable[[ChangeOptions, Reporter], Planner]
@@ -643,12 +638,8 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
         with failures.of(path):
             _run_path(path, planner, options, state)
         state.not_applied()
-    return state.outcome(
-        failures,
-        damage_remains=planner.damage_remains,
-        conclusion=planner.conclusion(),
-        left_alone=planner.left_alone,
-    )
+    left_alone, conclusion = planner.left_alone, planner.conclusion()
+    return state.outcome(failures, planner.damage_remains, conclusion=conclusion, left_alone=left_alone)
 
 
 def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:

@@ -45,19 +45,8 @@ from kseg.logdir.metadata_image import METADATA_VERSIONS, MetadataImage, Partiti
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.planner import has_records
-from kseg.segment.files import (
-    BOOTSTRAP,
-    LAST_OFFSET,
-    METADATA_TOPIC,
-    file_names,
-    is_part_of_log,
-    is_uuid,
-    list_partitions,
-    list_segments,
-    parse_partition_name,
-    segment_stem,
-    snapshot_name,
-)
+from kseg.segment import files as segment_files
+from kseg.segment.files import METADATA_TOPIC, list_segments
 from kseg.segment.paths import some
 from kseg.segment.reader import Run, open_segment
 from kseg.segment.seek import seek_offset
@@ -164,11 +153,11 @@ class DirectoryTopics:
             self._read(directory, meta.node_id, meta.directory_id or "")
 
     def _read(self, directory: str, node: int, directory_id: str) -> None:
-        directory_id = directory_id if is_uuid(directory_id) else ZERO_UUID
+        directory_id = directory_id if segment_files.is_uuid(directory_id) else ZERO_UUID
         moved: Counter[str] = Counter()
-        for path in list_partitions(directory):
+        for path in segment_files.list_partitions(directory):
             name = os.path.basename(path)
-            topic, number = parse_partition_name(name) or ("", 0)
+            topic, number = segment_files.parse_partition_name(name) or ("", 0)
             if is_moved(name):
                 moved[name[name.rindex("-") :] + _EMPTY * (not has_records(path))] += 1
             elif topic == METADATA_TOPIC:
@@ -194,8 +183,8 @@ class DirectoryTopics:
         self._compacted |= {topic for topic, _ in checkpoint_offsets(os.path.join(directory, CLEANER_OFFSETS))}
         # A bootstrap snapshot has metadata.version, and the features beside it.
         for path in (
-            os.path.join(directory, BOOTSTRAP),
-            os.path.join(directory, METADATA_PARTITION, snapshot_name(0, 0)),
+            os.path.join(directory, segment_files.BOOTSTRAP),
+            os.path.join(directory, METADATA_PARTITION, segment_files.snapshot_name(0, 0)),
         ):
             with suppress(KsegError):
                 image = load_snapshot(path).image
@@ -312,7 +301,7 @@ def replica_end(path: str, scratch: Scratch) -> tuple[int, int, int]:
         epochs = read_leader_epochs(trees.read_regular(os.path.join(path, LEADER_EPOCHS), MAX_TEXT_BYTES))
         epoch = max((entry.epoch for entry in epochs if isinstance(entry, EpochEntry)), default=0)
     with suppress(KsegError):
-        if newest := max(filter(_SNAPSHOT_NAME.fullmatch, file_names(path)), default=""):
+        if newest := max(filter(_SNAPSHOT_NAME.fullmatch, segment_files.file_names(path)), default=""):
             snapshot = int(newest.removesuffix(SNAPSHOT))
             with suppress(OSError):
                 state = ProducerSnapshot(trees.read_regular(os.path.join(path, newest), MAX_TEXT_BYTES))
@@ -329,7 +318,7 @@ def replica_end(path: str, scratch: Scratch) -> tuple[int, int, int]:
                         if row.has_right_crc:
                             epoch, offset = max(epoch, row.epoch), max(offset, row.last_offset + 1)
                             producer_id = max(producer_id, *_usable([row.producer_id]), -1)
-    return epoch, min(offset, LAST_OFFSET), producer_id
+    return epoch, min(offset, segment_files.LAST_OFFSET), producer_id
 
 
 def _usable(producer_ids: Iterable[int]) -> list[int]:
@@ -408,8 +397,8 @@ class NewSnapshot:
     def files(self) -> dict[str, tuple[bytes, str]]:
         """The new files by name, each with the reason: the snapshot, and the empty log behind it."""
         return {
-            snapshot_name(self.offset, self.epoch): (self.data, f"a snapshot of {self.said}"),
-            segment_stem(self.offset) + LOG: (b"", "the log goes on at the snapshot"),
+            segment_files.snapshot_name(self.offset, self.epoch): (self.data, f"a snapshot of {self.said}"),
+            segment_files.segment_stem(self.offset) + LOG: (b"", "the log goes on at the snapshot"),
         }
 
     def facts(self, directory: str) -> list[dict[str, Any]]:
@@ -471,7 +460,7 @@ def new_snapshot(
         image.controllers.clear()
         raft = raft._replace(voters=voters)
     offset, epoch = raft.offset + MARGIN_OFFSETS, raft.epoch + 1
-    if offset > LAST_OFFSET or epoch > _LAST_NUMBER:
+    if offset > segment_files.LAST_OFFSET or epoch > _LAST_NUMBER:
         raise KsegError(f"{where}: no snapshot is above offset {raft.offset} and epoch {raft.epoch}, which it has")
     data, count = snapshot_bytes(image, raft, epoch)
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
@@ -530,7 +519,7 @@ class MetadataSnapshotPlanner(Planner):
         for name, (data, reason) in snapshot.files.items():
             plan.write(name, [data], reason)
         for name in sorted(trees.listdir(directory)):
-            is_old = name == LEADER_EPOCHS or (name[:1].isdigit() and is_part_of_log(name))
+            is_old = name == LEADER_EPOCHS or (name[:1].isdigit() and segment_files.is_part_of_log(name))
             if is_old and name not in snapshot.files:
                 size = trees.getsize(os.path.join(directory, name))
                 plan.delete(name, "the new snapshot replaces it", [Removed(0, size, "replaced")] if size else [])

@@ -40,15 +40,8 @@ from kseg.recovery.options import (
 )
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, offset_of
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import (
-    CLEAN_SHUTDOWN,
-    METADATA_TOPIC,
-    QUORUM_STATE,
-    list_segments,
-    own_name,
-    own_partitions,
-    parse_partition_name,
-)
+from kseg.segment import files as segment_files
+from kseg.segment.files import METADATA_TOPIC, list_segments, own_name
 from kseg.segment.paths import segment_bytes
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
@@ -75,7 +68,7 @@ class Root:
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition number from the name of a directory, even if a broker has renamed it (-delete,
     -future, -stray)."""
-    return parse_partition_name(os.path.basename(os.path.abspath(directory)))
+    return segment_files.parse_partition_name(os.path.basename(os.path.abspath(directory)))
 
 
 # Partition directories that a broker has renamed (-delete, -stray, -future), and their restored names.
@@ -114,7 +107,7 @@ def node_file_problems(directory: str) -> Iterator[str]:
             "kafka-storage.sh format makes a new one",
         ),
         (
-            os.path.join(metadata, QUORUM_STATE),
+            os.path.join(metadata, segment_files.QUORUM_STATE),
             text_files.read_quorum_state,
             "move it away, and the node begins a new one",
         ),
@@ -403,7 +396,7 @@ class RecoveryPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
         root = self._root_of(known)
-        paths = self._begin(self._globs.named(directory, own_partitions(directory)), False)
+        paths = self._begin(self._globs.named(directory, segment_files.own_partitions(directory)), False)
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
@@ -481,7 +474,7 @@ class RecoveryPlanner(Planner):
     def _root_of(self, known: Known) -> Root:
         """Parses the contents of the files as the command has read them. A salvage takes the readable entries of
         a damaged checkpoint, a broker none."""
-        root = Root(known.get(CLEAN_SHUTDOWN) is not None)
+        root = Root(known.get(segment_files.CLEAN_SHUTDOWN) is not None)
         for name in checkpoints.OFFSET_CHECKPOINTS:
             file = known.get(name)
             items = list(checkpoints.read_offset_checkpoint(file.content if file else b""))
@@ -734,7 +727,7 @@ class ReindexPlanner(Planner):
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         workspace = Workspace(directory, self._start.jobs)
-        start = replace(self._start, was_clean=known.get(CLEAN_SHUTDOWN) is not None)
+        start = replace(self._start, was_clean=known.get(segment_files.CLEAN_SHUTDOWN) is not None)
         interval = reindex(workspace, with_known_interval(start, self._topics, directory), self._with_snapshots)
         plan = self.chosen(workspace.plan())
         replaces = any(step.is_kept for step in plan.steps)
@@ -752,5 +745,5 @@ class ReindexPlanner(Planner):
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        named = self._chosen.named(directory, own_partitions(directory))
+        named = self._chosen.named(directory, segment_files.own_partitions(directory))
         yield from self.planned(named, lambda path: self.plan_partition(path, known))

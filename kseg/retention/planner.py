@@ -20,17 +20,9 @@ from kseg.options import values
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, SIZE, TIME, Era, RetentionRules
+from kseg.segment import files as segment_files
 from kseg.segment.batches import Batch
-from kseg.segment.files import (
-    LAST_OFFSET,
-    METADATA_TOPIC,
-    SegmentFile,
-    file_names,
-    list_segments,
-    own_partitions,
-    segment_file,
-    segment_stem,
-)
+from kseg.segment.files import SegmentFile, segment_file, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
@@ -204,7 +196,7 @@ class RetainOptions:
         "--log-start-offset",
         RULES,
         "Delete records below offset N, as DeleteRecords does.",
-        Number(0, LAST_OFFSET),
+        Number(0, segment_files.LAST_OFFSET),
         metavar="N",
     )
     policy: str | None = option(
@@ -251,7 +243,7 @@ def settings_of(topic: str | None, lookup: Lookup, options: RetainOptions) -> Pa
             raise KsegError(f"{name} is {text!r}, not a number")
         found.append(int(text))
     limits, refusal = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")]), ""
-    if topic == METADATA_TOPIC:
+    if topic == segment_files.METADATA_TOPIC:
         refusal = "the cluster metadata log is truncated by snapshots, not by retention"
     elif (lookup(TIERED) or "").lower() == "true":
         refusal = "its topic is tiered, and the segments in remote storage are unknown"
@@ -294,12 +286,12 @@ def read_log(directory: str, known: KnownOffsets, request: RetentionRequest) -> 
     """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
     rules = request.rules
     kind = LOG_07 if rules.is_07 else LOG
-    names = frozenset(file_names(directory))
+    names = frozenset(segment_files.file_names(directory))
     if swaps := sorted(name for name in names if name.endswith(SWAP)):
         raise KsegError(
             f"{directory}/{swaps[0]}: an unfinished cleaning, completed by a broker at start: run kseg recover first"
         )
-    files = [file for file in list_segments(directory) if file.kind == kind]
+    files = [file for file in segment_files.list_segments(directory) if file.kind == kind]
     if not files:
         other = LOG if rules.is_07 else LOG_07
         hint = "; --era 0.7 is for these" if any(name.endswith(LOG_07) for name in names) else ""
@@ -313,7 +305,7 @@ def read_log(directory: str, known: KnownOffsets, request: RetentionRequest) -> 
     else:
         with open_segment(last.file.path, base_offset=end) as reader:
             extent = offset_extent(reader, last.file)
-            reader.begin_at(seek_offset(reader, last.file, LAST_OFFSET).position)
+            reader.begin_at(seek_offset(reader, last.file, segment_files.LAST_OFFSET).position)
             bad = (item.position for item in reader if isinstance(item, Damage) or not item.is_valid)
             damaged_at = next(bad, None)
         end = end if extent is None else extent[1] + 1
@@ -646,10 +638,10 @@ class RetentionPlanner(Planner):
     def _selected(self, directory: str) -> list[str]:
         """Returns the partitions of a log directory that retention applies to, and reports the others."""
         selected, left = [], Counter[str]()
-        paths = own_partitions(directory)
+        paths = segment_files.own_partitions(directory)
         self._topics.warn_if_none(directory, paths, self.reporter.warning)
         for path in paths:
-            why = self._topics.why_left(path, directory) or ("" if list_segments(path) else NO_SEGMENT)
+            why = self._topics.why_left(path, directory) or ("" if segment_files.list_segments(path) else NO_SEGMENT)
             if why:
                 self.reporter.detail(f"{path}: left alone: {why}")
                 left[why] += 1

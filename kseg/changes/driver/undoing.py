@@ -8,19 +8,7 @@ from typing import NamedTuple
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
-from kseg.changes.driver.command import (
-    CLEAN_SHUTDOWN_REASON,
-    Failures,
-    Messages,
-    Outcome,
-    Reporter,
-    RunState,
-    interrupted_changes,
-    is_partition,
-    locked_and_completed,
-    partitions_of_topics,
-    paths_of_topics,
-)
+from kseg.changes.driver import command as driver
 from kseg.changes.journal import Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
@@ -58,9 +46,9 @@ class UndoOptions:
     topics: tuple[str, ...] = ()
 
 
-def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
+def undo(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) -> driver.Outcome:
     """Undoes the last change of each path. Errors of single paths are reported and do not stop the others."""
-    failures, state = Failures(reporter), RunState(reporter, options.is_dry)
+    failures, state = driver.Failures(reporter), driver.RunState(reporter, options.is_dry)
     reporter.begin(1, partition_count(paths))
     for path in paths:
         with failures.of(path):
@@ -73,23 +61,23 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
     return state.outcome(failures)
 
 
-def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
+def complete(paths: Sequence[str], options: UndoOptions, reporter: driver.Reporter) -> driver.Outcome:
     """Completes interrupted changes at each path, or removes those that had changed nothing yet."""
-    failures, has_found, is_dry = Failures(reporter), False, options.is_dry
-    for path in paths_of_topics(paths, options.topics, failures):
+    failures, has_found, is_dry = driver.Failures(reporter), False, options.is_dry
+    for path in driver.paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             with _taken(path, options, reporter.warning) as (_, _, interrupted):
                 has_found |= bool(interrupted)
     status = max(failures.status, int(is_dry and has_found))
-    return Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
+    return driver.Outcome(status, is_dry, has_found and not is_dry, errors=dict(failures.errors))
 
 
 def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
     """Returns the path itself; with topics the partitions of a log directory that have a change. Raises KsegError."""
-    if not options.topics or is_partition(path):
+    if not options.topics or driver.is_partition(path):
         return [path]
     found = []
-    for partition in partitions_of_topics(path, options.topics):
+    for partition in driver.partitions_of_topics(path, options.topics):
         with suppress(KsegError):
             last_change(partition, options.quarantine)
             found.append(partition)
@@ -108,19 +96,19 @@ def _taken(
     ``before_undo``: as in `complete_interrupted`. Raises PathError.
     """
     real = resolved_to_change(path)
-    is_single = is_partition(real)
+    is_single = driver.is_partition(real)
     if options.is_dry:
-        found = interrupted_changes(real, is_single) if looks else []
+        found = driver.interrupted_changes(real, is_single) if looks else []
         for line in found:
             warn(line)
         yield real, is_single, found
         return
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
-    with locked_and_completed(real, is_single, to_lock, warn, before_undo) as completed:
+    with driver.locked_and_completed(real, is_single, to_lock, warn, before_undo) as completed:
         yield real, is_single, completed
 
 
-def _undo_last(path: str, is_single: bool, options: UndoOptions, state: RunState) -> None:
+def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.RunState) -> None:
     journal = last_change_beside(path) if is_single else last_journal(path)
     if journal is None and not is_single:
         raise KsegError(
@@ -136,12 +124,12 @@ def _undo_last(path: str, is_single: bool, options: UndoOptions, state: RunState
     _undo_journal(journal, options, state)
 
 
-def _undo_partition(path: str, change: Change, options: UndoOptions, state: RunState) -> None:
+def _undo_partition(path: str, change: Change, options: UndoOptions, state: driver.RunState) -> None:
     found = plan_all(changes_of(path, change.group, options.quarantine) if change.group else [change])
     changes, root = [each for each, _ in found], log_directory_of(path)
     marker = Plan(root)
     if marker.state_of(CLEAN_SHUTDOWN) is not None and any(change.changes_a_log for change in changes):
-        marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)
+        marker.delete(CLEAN_SHUTDOWN, driver.CLEAN_SHUTDOWN_REASON)
         state.planned(marker)
     for _, plan in found:
         state.planned(plan)
@@ -151,7 +139,7 @@ def _undo_partition(path: str, change: Change, options: UndoOptions, state: RunS
         state.applied()
 
 
-def _undo_journal(journal: Journal, options: UndoOptions, state: RunState) -> None:
+def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState) -> None:
     path = journal.directory
     found = plan_log_directory_undo(journal, options.quarantine)
     for _, plan in found.partitions:
@@ -198,17 +186,17 @@ class Purged(NamedTuple):
 
 
 def known_changes(
-    paths: Sequence[str], messages: Messages, topics: tuple[str, ...] = ()
+    paths: Sequence[str], messages: driver.Messages, topics: tuple[str, ...] = ()
 ) -> tuple[list[KnownChange], int]:
     """Returns the changes at the paths, oldest first for each directory, and the exit status.
 
     ``topics``: globs, of a log directory only such partitions.
     """
-    found, failures = list[KnownChange](), Failures(messages)
-    for path in paths_of_topics(paths, topics, failures):
+    found, failures = list[KnownChange](), driver.Failures(messages)
+    for path in driver.paths_of_topics(paths, topics, failures):
         with failures.of(path):
             path = resolved(path)  # nothing follows links in a quarantine
-            is_single = is_partition(path)
+            is_single = driver.is_partition(path)
             for each in [] if is_single else journals(path):
                 at = path, each.number, each.time_ms, each.command, each.state
                 found.append(KnownChange(*at, 0, each.path, len(each.partitions)))
@@ -222,7 +210,7 @@ def known_changes(
 def purge_changes(
     paths: Sequence[str],
     options: UndoOptions,
-    messages: Messages,
+    messages: driver.Messages,
     purged: Callable[[Purged], None],
     number: int | None = None,
 ) -> int:
@@ -230,8 +218,8 @@ def purge_changes(
 
     ``purged`` gets the result for each path.
     """
-    failures, status = Failures(messages), 0
-    for path in paths_of_topics(paths, options.topics, failures):
+    failures, status = driver.Failures(messages), 0
+    for path in driver.paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
                 found, freed = _finished(real, is_single, number, options.quarantine), 0

@@ -11,33 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from kseg.changes import accepted_gaps, manifest, quarantine
+from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
 from kseg.changes.disk import Disk, opened
-from kseg.changes.journal import (
-    OPEN,
-    UNDOING,
-    DirectoryMove,
-    Journal,
-    RootFile,
-    carry_out,
-    changed_partitions,
-    check_log_bytes,
-    end_journal,
-    forget,
-    has_changed_anything,
-    journals,
-    moved_now,
-    partitions_now,
-    partitions_of,
-    read_root_file,
-    remove_marker,
-    remove_temporary_files,
-    replace_file,
-    roll_back_journal,
-    root_state,
-    stopping_halfway,
-)
+from kseg.changes.journal import OPEN, UNDOING, DirectoryMove, Journal, RootFile
 from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
 from kseg.changes.new_directories import complete_new_directories
@@ -309,15 +287,16 @@ class LogDirectoryUndo:
 
 def last_journal(directory: str) -> Journal | None:
     """Returns the last change of a log directory as a whole, interrupted or not; None if there is none."""
-    found = [journal for journal in journals(directory) if journal.state in (OPEN, DONE, ABANDONED)]
+    found = [journal for journal in journaling.journals(directory) if journal.state in (OPEN, DONE, ABANDONED)]
     return found[-1] if found else None
 
 
 def last_change_beside(directory: str) -> Journal | None:
     """Returns the last change of a partition, if it has changed only files of the log directory; otherwise None."""
     root, name = os.path.split(os.path.abspath(directory))
-    found = [journal for journal in journals(root) if journal.path_name == name and journal.state in (OPEN, DONE)]
-    if not found or partitions_now(found[-1]):
+    journals = journaling.journals(root)
+    found = [journal for journal in journals if journal.path_name == name and journal.state in (OPEN, DONE)]
+    if not found or journaling.partitions_now(found[-1]):
         return None
     later = (change for change in quarantine.changes(directory) if change.time_ms >= found[-1].time_ms)
     return None if any(not change.undoes for change in later) else found[-1]
@@ -327,10 +306,10 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
     """Plans the undo; changes nothing. ``kept_in``: as in `last_change`. Raises KsegError if a partition cannot be
     restored.
     """
-    check_log_bytes(journal.directory, journal.moves)
-    moves = tuple(moved_now(journal.directory, journal.moves))
+    journaling.check_log_bytes(journal.directory, journal.moves)
+    moves = tuple(journaling.moved_now(journal.directory, journal.moves))
     back = []
-    for path in reversed(partitions_of(journal.directory, journal.group)):
+    for path in reversed(journaling.partitions_of(journal.directory, journal.group)):
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
@@ -338,7 +317,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
     found = {os.path.basename(change.directory) for change, _ in back}
     restored, not_restored, are_as_left = dict[str, bytes | None](), list[str](), True
     for name, known in journal.known.items():
-        now = read_root_file(journal.directory, name)
+        now = journaling.read_root_file(journal.directory, name)
         if now is None and known is None:
             continue
         if journal.state == DONE:
@@ -357,7 +336,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
         not_restored.append(CLEAN_SHUTDOWN)
     elif CLEAN_SHUTDOWN in restored and (why := _used_since(journal)):
         del restored[CLEAN_SHUTDOWN]
-    names_now = partitions_now(journal)
+    names_now = journaling.partitions_now(journal)
     skipped = [name for name in journal.partitions if names_now[name] not in found]
     if missing := sorted(set(skipped) - set(journal.undone)):
         raise KsegError(
@@ -379,7 +358,7 @@ def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
 
 def is_sole(journal: Journal, directory: str) -> bool:
     """Whether the change of a log directory has changed this partition and no other one."""
-    return set(partitions_now(journal).values()) == {os.path.basename(os.path.abspath(directory))}
+    return set(journaling.partitions_now(journal).values()) == {os.path.basename(os.path.abspath(directory))}
 
 
 def sole_change(directory: str, group: str) -> Journal | None:
@@ -389,11 +368,11 @@ def sole_change(directory: str, group: str) -> Journal | None:
     Raises KsegError if this partition was restored together with others.
     """
     root, name = os.path.split(os.path.abspath(directory))
-    for journal in journals(root):
+    for journal in journaling.journals(root):
         if group and journal.group == group:
             if is_sole(journal, directory):
                 return journal
-            if any(move.target == name for move in moved_now(root, journal.moves)):
+            if any(move.target == name for move in journaling.moved_now(root, journal.moves)):
                 text = f"{directory}: was restored together with others; undo all of them with"
                 raise KsegError.with_command(text, shell_line(["kseg", "undo", root]))
     return None
@@ -407,12 +386,12 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     """
     disk, root = disk or Disk(), log_directory_of(changes[0].directory)
     name = os.path.basename(changes[0].directory)
-    for journal in journals(root):
+    for journal in journaling.journals(root):
         if journal.group == changes[0].group and name not in journal.undone:
             journal.append(disk, {"undone": name})
-    marker = read_root_file(root, CLEAN_SHUTDOWN)
+    marker = journaling.read_root_file(root, CLEAN_SHUTDOWN)
     if any(change.changes_a_log for change in changes):
-        remove_marker(root, disk)
+        journaling.remove_marker(root, disk)
     for k, change in enumerate(changes):
         try:
             undo(change, disk, is_checked=True)
@@ -422,7 +401,7 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
             if k:
                 raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
             if marker is not None and not os.path.lexists(path := os.path.join(root, CLEAN_SHUTDOWN)):
-                replace_file(path, marker.content, disk, marker)
+                journaling.replace_file(path, marker.content, disk, marker)
             raise
 
 
@@ -432,10 +411,10 @@ def _used_since(journal: Journal) -> str:
     """
     if journal.known[CLEAN_SHUTDOWN] is None:
         return ""
-    moves = moved_now(journal.directory, journal.moves)
-    if journal.root and root_state(journal.directory, journal.known, moves) != journal.root:
+    moves = journaling.moved_now(journal.directory, journal.moves)
+    if journal.root and journaling.root_state(journal.directory, journal.known, moves) != journal.root:
         return "the log directory has changed since"
-    for path in changed_partitions(journal.directory):
+    for path in journaling.changed_partitions(journal.directory):
         for other in quarantine.changes(path):
             is_later = other.group != journal.group and other.time_ms >= journal.time_ms
             if is_later and not other.undoes and other.changes_a_log:
@@ -449,30 +428,30 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
     Raises StoppedHalfwayError if a system call fails; the next call continues.
     """
     disk, journal = disk or Disk(), found.journal
-    with stopping_halfway(journal.directory, "repeat the command to go on"):
+    with journaling.stopping_halfway(journal.directory, "repeat the command to go on"):
         journal.append(disk, {"restored": list(found.restored), "state": UNDOING})
         _continue_undo(journal, disk, found.kept_in, is_checked=True)
 
 
 def _continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: bool = False) -> None:
     """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
-    remove_marker(journal.directory, disk)
-    carry_out(journal.directory, journal.moves, disk, is_back=True)
-    for path in reversed(partitions_of(journal.directory, journal.group)):
+    journaling.remove_marker(journal.directory, disk)
+    journaling.carry_out(journal.directory, journal.moves, disk, is_back=True)
+    for path in reversed(journaling.partitions_of(journal.directory, journal.group)):
         for change in reversed(quarantine.changes(path, kept_in)):
             if change.group == journal.group:
                 undo(change, disk, is_checked)
     for name in sorted(journal.restored, key=lambda name: (name == CLEAN_SHUTDOWN, name)):  # the marker comes last
         path, known = os.path.join(journal.directory, name), journal.known[name]
-        now = read_root_file(journal.directory, name)
+        now = journaling.read_root_file(journal.directory, name)
         if (merged := _merged(journal, name, now)) is not None:
             if now and now.content != merged:
-                replace_file(path, merged, disk)
+                journaling.replace_file(path, merged, disk)
         elif known is None:
             if now is not None:
                 disk.unlink(path)
         elif now != known:
-            replace_file(path, known.content, disk, known)
+            journaling.replace_file(path, known.content, disk, known)
     disk.sync_directory(journal.directory)
     journal.remove(disk)
 
@@ -497,7 +476,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
                 disk.sync_directory(os.path.join(folder, str(number)))
         pending = quarantine.pending(directory)
         if any(change.changes_a_log for change in pending):
-            remove_marker(log_directory_of(directory), disk)
+            journaling.remove_marker(log_directory_of(directory), disk)
         for change in pending:
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
                 messages.append(f"{directory}: {_complete(change, disk, before_undo)}")
@@ -534,26 +513,26 @@ def complete_interrupted_in_log_directory(
     """
     directory, disk, messages = os.path.abspath(directory), disk or Disk(), []
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
-        if found := journals(directory):
+        if found := journaling.journals(directory):
             for journal in found:
                 with opened(journal.path) as descriptor:
                     disk.sync(descriptor)
             disk.sync_directory(directory)
-        remove_temporary_files(directory, disk)
+        journaling.remove_temporary_files(directory, disk)
         messages += complete_new_directories(directory, disk)
-        for path in changed_partitions(directory):
+        for path in journaling.changed_partitions(directory):
             messages += complete_interrupted(path, disk, before_undo)
         for journal in found:
-            if journal.state == OPEN and not has_changed_anything(journal):
-                roll_back_journal(journal, disk)
+            if journal.state == OPEN and not journaling.has_changed_anything(journal):
+                journaling.roll_back_journal(journal, disk)
             elif journal.state == OPEN and journal.path_name and journal.known.keys() == {CLEAN_SHUTDOWN}:
                 # Its partition is complete, and no file of the root changes.
-                missing = partitions_now(journal).keys() - set(journal.partitions)
+                missing = journaling.partitions_now(journal).keys() - set(journal.partitions)
                 journal.append(disk, *({"partition": name} for name in missing))
-                end_journal(journal, disk)
+                journaling.end_journal(journal, disk)
             elif journal.state == UNDOING:
                 _continue_undo(journal, disk)
                 messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
             elif journal.state == DONE and not journal.keeps:
-                forget(journal, disk)
+                journaling.forget(journal, disk)
     return messages

@@ -27,29 +27,11 @@ from kseg.options.values import BYTES
 from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.release import DEFAULT_MESSAGE_LIMIT_BYTES, Era
-from kseg.segment.files import (
-    METADATA_TOPIC,
-    ZERO_UUID_TEXT,
-    is_uuid,
-    list_segments,
-    parse_partition_name,
-    segment_stem,
-)
+from kseg.segment import files as segment_files
+from kseg.segment.files import list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
-from kseg.sidefiles import text_files
-from kseg.sidefiles.checkpoints import (
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    EpochEntry,
-    build_leader_epochs,
-    build_offset_checkpoint,
-    offsets_of,
-    plain_epochs,
-    read_offset_checkpoint,
-    set_log_start,
-)
+from kseg.sidefiles import checkpoints, text_files
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, PartitionMetadata
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
@@ -79,7 +61,7 @@ class TopicIds:
                 items = text_files.read_meta_properties(stream.read(_MAX_BYTES))
             if any(isinstance(item, MetaProperties) and item.version == 1 for item in items):
                 return True
-        return trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0"))
+        return trees.isdir(os.path.join(self._root, f"{segment_files.METADATA_TOPIC}-0"))
 
     @cached_property
     def _partitions(self) -> Partitions:
@@ -92,7 +74,7 @@ class TopicIds:
         if (given := self.given(topic)) is not None:
             return given, "as it is given"
         if (known := self._by_metadata(topic)) is not None:
-            return known, f"as in {METADATA_TOPIC}-0"
+            return known, f"as in {segment_files.METADATA_TOPIC}-0"
         found = self._partitions.topic_ids(topic)
         ids = set(found.values())
         return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
@@ -106,11 +88,11 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     """
     old_name = os.path.basename(os.path.abspath(workspace.directory))
     name = new_name or old_name
-    partition = parse_partition_name(name)
-    if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == METADATA_TOPIC:
+    partition = segment_files.parse_partition_name(name)
+    if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == segment_files.METADATA_TOPIC:
         return ""
     if new_name:
-        old = parse_partition_name(old_name)
+        old = segment_files.parse_partition_name(old_name)
         if (found := ids.find(partition[0])) is not None:
             _write_id(workspace, *found)
         elif old is None or old[0] != partition[0]:
@@ -187,13 +169,15 @@ class Destination:
         if self.options.new_cluster is not None:
             path = os.path.join(self.options.new_cluster, LOG_STARTS)
             with errors_at(path), suppress(FileNotFoundError):
-                starts = offsets_of(read_offset_checkpoint(trees.read_regular(path, MAX_ROOT_FILE_BYTES)))
+                content = trees.read_regular(path, MAX_ROOT_FILE_BYTES)
+                starts = checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
         for partition, found in bounds.items():
-            set_log_start(starts, partition, found.log_start, found.first_base)
-        files = {LOG_STARTS: build_offset_checkpoint(dict(sorted(starts.items())))}
+            checkpoints.set_log_start(starts, partition, found.log_start, found.first_base)
+        files = {LOG_STARTS: checkpoints.build_offset_checkpoint(dict(sorted(starts.items())))}
         if self.options.new_cluster is None:
-            ends = build_offset_checkpoint({partition: found.end for partition, found in sorted(bounds.items())})
-            files |= {RECOVERY_POINTS: ends, HIGH_WATERMARKS: ends}
+            offsets = {partition: found.end for partition, found in sorted(bounds.items())}
+            ends = checkpoints.build_offset_checkpoint(offsets)
+            files |= {checkpoints.RECOVERY_POINTS: ends, checkpoints.HIGH_WATERMARKS: ends}
         return files
 
 
@@ -247,7 +231,7 @@ class DeletedSegments:
                     workspace.rename(name + DELETED, name, reason)
         if LEADER_EPOCHS not in workspace:
             return
-        known = plain_epochs(workspace.read(LEADER_EPOCHS))
+        known = checkpoints.plain_epochs(workspace.read(LEADER_EPOCHS))
         if known == []:
             workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
         elif known and self.restored:
@@ -306,9 +290,9 @@ def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
 
 def first_epoch_start(directory: str) -> int:
     """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
-    entries = None
+    entries, path = None, os.path.join(directory, LEADER_EPOCHS)
     with suppress(OSError):  # no file, or one whose loss recovery reports
-        entries = plain_epochs(trees.read_regular(os.path.join(directory, LEADER_EPOCHS), MAX_ROOT_FILE_BYTES))
+        entries = checkpoints.plain_epochs(trees.read_regular(path, MAX_ROOT_FILE_BYTES))
     return entries[0].start_offset if entries else 0
 
 
@@ -371,7 +355,7 @@ BROKER, SALVAGE = "broker", "salvage"
 
 
 def _topic_id(text: str) -> str:
-    if not is_uuid(text) or text == ZERO_UUID_TEXT:
+    if not segment_files.is_uuid(text) or text == segment_files.ZERO_UUID_TEXT:
         raise ValueError(f"{text!r} is not a topic id: 22 characters of base64url, as kafka-topics.sh shows it")
     return text
 

@@ -8,20 +8,12 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kseg.changes import journal as journaling
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping
 from kseg.changes.copies import write_copy, write_root_files
 from kseg.changes.disk import Disk
-from kseg.changes.journal import (
-    OPEN,
-    UNDOING,
-    Known,
-    LogDirectoryChange,
-    changed_partitions,
-    journals,
-    known_root_files,
-    root_contents,
-)
+from kseg.changes.journal import Known, LogDirectoryChange, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
@@ -371,12 +363,12 @@ def without_same_outputs(paths: Sequence[str], output: str | None, failures: Fai
 def interrupted_changes(path: str, is_single: bool) -> list[str]:
     """Returns one sentence for each interrupted change that the next changing command completes or removes first."""
     found = []
-    for partition in [path] if is_single else changed_partitions(path):
+    for partition in [path] if is_single else journaling.changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
     if not is_single:
-        for journal in journals(path):
-            if journal.state in (OPEN, UNDOING):
+        for journal in journaling.journals(path):
+            if journal.state in (journaling.OPEN, journaling.UNDOING):
                 found.append(f"{path}: {journal.command!r} was interrupted here")
     return found
 
@@ -393,7 +385,7 @@ def locked_and_completed(
     with ExitStack() as held:
         for log_directory in to_lock:
             held.enter_context(locked(log_directory))
-        if is_single and not journals(root):
+        if is_single and not journaling.journals(root):
             completed = complete_interrupted(path, before_undo=before_undo)
         else:
             completed = complete_interrupted_in_log_directory(root, before_undo=before_undo)
@@ -610,7 +602,7 @@ class PathRun:
         if not self.is_single:
             plan = self._plan_root(self.path, known, self.state.has_plans)
             if not is_dry:
-                write_root_files(root_contents(plan), output, self.path)
+                write_root_files(journaling.root_contents(plan), output, self.path)
                 self.state.applied()
         elif self.planner.with_root and os.path.isdir(output):
             plan = self._plan_root(output, known_root_files(output, names), self.state.has_plans)

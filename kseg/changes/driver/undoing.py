@@ -7,25 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kseg.changes import quarantine
+from kseg.changes import undo as undo_changes
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.journal import Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
 from kseg.changes.plan import Plan
-from kseg.changes.undo import (
-    changes_of,
-    is_sole,
-    last_change,
-    last_change_beside,
-    last_journal,
-    plan_all,
-    plan_log_directory_undo,
-    purge,
-    sole_change,
-    undo_log_directory,
-    undo_partition,
-)
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.segment.paths import partition_count
@@ -79,7 +67,7 @@ def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
     found = []
     for partition in driver.partitions_of_topics(path, options.topics):
         with suppress(KsegError):
-            last_change(partition, options.quarantine)
+            undo_changes.last_change(partition, options.quarantine)
             found.append(partition)
     if not found:
         raise KsegError(f"{path}: there is no change of these topics to undo")
@@ -109,15 +97,16 @@ def _taken(
 
 
 def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.RunState) -> None:
-    journal = last_change_beside(path) if is_single else last_journal(path)
+    journal = undo_changes.last_change_beside(path) if is_single else undo_changes.last_journal(path)
     if journal is None and not is_single:
         raise KsegError(
             f"{path}: there is no change of the log directory to undo: kseg undo --list shows those of its partitions, "
             "and --topic '*' undoes the last one of each"
         )
     if journal is None:
-        change = last_change(path, options.quarantine)
-        journal = sole_change(path, change.group)  # the files of the log directory are restored with the partition
+        change = undo_changes.last_change(path, options.quarantine)
+        # The files of the log directory are restored with the partition.
+        journal = undo_changes.sole_change(path, change.group)
         if journal is None:
             _undo_partition(path, change, options, state)
             return
@@ -125,7 +114,8 @@ def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.R
 
 
 def _undo_partition(path: str, change: Change, options: UndoOptions, state: driver.RunState) -> None:
-    found = plan_all(changes_of(path, change.group, options.quarantine) if change.group else [change])
+    together = undo_changes.changes_of(path, change.group, options.quarantine) if change.group else [change]
+    found = undo_changes.plan_all(together)
     changes, root = [each for each, _ in found], log_directory_of(path)
     marker = Plan(root)
     if marker.state_of(CLEAN_SHUTDOWN) is not None and any(change.changes_a_log for change in changes):
@@ -135,13 +125,13 @@ def _undo_partition(path: str, change: Change, options: UndoOptions, state: driv
         state.planned(plan)
     if not options.is_dry:
         with errors_at(f"{path}: stopped half-way", StoppedHalfwayError, "; repeat the command"):
-            undo_partition(changes)
+            undo_changes.undo_partition(changes)
         state.applied()
 
 
 def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState) -> None:
     path = journal.directory
-    found = plan_log_directory_undo(journal, options.quarantine)
+    found = undo_changes.plan_log_directory_undo(journal, options.quarantine)
     for _, plan in found.partitions:
         state.planned(plan)
     root = Plan(path)
@@ -160,7 +150,7 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState
     for name in found.not_restored:
         state.reporter.warning(f"{os.path.join(path, name)}: has changed since, and is not restored")
     if not options.is_dry:
-        undo_log_directory(found)
+        undo_changes.undo_log_directory(found)
         state.applied()
 
 
@@ -226,7 +216,7 @@ def purge_changes(
                 for journal in found.journals if not options.is_dry else ():
                     with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
                         freed += forget(journal, Disk(), options.quarantine)
-                freed = found.kept_bytes if options.is_dry else freed + sum(map(purge, found.changes))
+                freed = found.kept_bytes if options.is_dry else freed + sum(map(undo_changes.purge, found.changes))
             if number and not found.total:
                 raise KsegError(f"{real}: there is no finished change {number}")
             if options.is_dry and found.total:
@@ -263,7 +253,7 @@ def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _
     finished = [
         journal for journal in journals(log_directory_of(path) if is_single else path)
         if journal.state in (DONE, ABANDONED)
-        and (is_sole(journal, path) if is_single else number in (None, journal.number))
+        and (undo_changes.is_sole(journal, path) if is_single else number in (None, journal.number))
     ]  # fmt: skip
     groups, parts, changes = {journal.group for journal in finished}, list[Change](), list[Change]()
     for partition in [path] if is_single else changed_partitions(path):

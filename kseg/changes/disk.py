@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kseg.formats.rows import BytesLike
 from kseg.stores import no_follow, trees
 from kseg.stores.extent import Extent, next_data
-from kseg.stores.no_follow import directory_status
+from kseg.stores.no_follow import directory_status, status_of
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -160,7 +160,7 @@ class Disk:
         PermissionError if this user cannot change the owner; the mode is set by then. A group that cannot be set is
         ignored.
         """
-        status = model.status if isinstance(model, Model) else no_follow.status_of(model)
+        status = model.status if isinstance(model, Model) else status_of(model)
         directory = directory_status(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)

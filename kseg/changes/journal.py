@@ -332,7 +332,7 @@ def checkpoint_entries(directory: str, name: str, known: Known) -> dict[TopicPar
 # A directory is identified by its inode, so that after a kill no rename is repeated or reverted twice.
 
 
-def planned_move(root: str, name: str, target: str) -> DirectoryMove:
+def _planned_move(root: str, name: str, target: str) -> DirectoryMove:
     """Raises PathError if ``name`` is no directory."""
     path = os.path.join(root, name)
     with errors_at(path):
@@ -566,7 +566,7 @@ class LogDirectoryChange:
             journal = self._begin()
             with self._halfway():
                 if renames:
-                    moves = [*journal.moves, *(planned_move(self.directory, *names) for names in renames)]
+                    moves = [*journal.moves, *(_planned_move(self.directory, *names) for names in renames)]
                     journal.append(self._disk, {"moves": moves})
                     carry_out(self.directory, moves, self._disk)
                 if contents != journal.planned:

@@ -162,7 +162,19 @@ def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, in
         return (status.st_dev, status.st_ino), held
     descriptor = _open(path, log_directory)
     try:
-        _lock(descriptor, path, is_shared)
+        import fcntl
+
+        try:
+            if is_shared:
+                fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+            else:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise _not_locked(path, error) from error
+            raise BrokerRunningError(
+                f"{path}: a running broker, or another kseg, holds the log directory; nothing was changed"
+            ) from error
         own, now = os.fstat(descriptor), status_of(path)
         if not os.path.samestat(own, now):
             raise OSError(errno.ESTALE, "was replaced by another program")
@@ -198,22 +210,6 @@ def _open(path: str, log_directory: str) -> int:
         return open_file(path, os.O_RDWR)  # created by another process in the meantime
     finally:
         os.close(directory)
-
-
-def _lock(descriptor: int, path: str, is_shared: bool) -> None:
-    import fcntl
-
-    try:
-        if is_shared:
-            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
-        else:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise BrokerRunningError(
-                f"{path}: a running broker, or another kseg, holds the log directory; nothing was changed"
-            ) from error
-        raise _not_locked(path, error) from error
 
 
 def _not_locked(path: str, error: OSError) -> KsegError:

@@ -148,7 +148,7 @@ def stage_manifest(change: Change, disk: Disk) -> None:
     path = os.path.join(change.folder, MANIFEST)
     if os.path.lexists(path + ".tmp"):
         disk.unlink(path + ".tmp")
-    content = _text(_row(change)).encode()
+    content = _text(change).encode()
     if len(content) > MAX_MANIFEST_BYTES // 2:  # the rest is for digests and results that are added later
         raise KsegError(f"{change.directory}: the change has too many steps to be noted down; do less at a time")
     disk.write_file(path + ".tmp", content, change.directory)
@@ -161,17 +161,11 @@ def publish_manifest(change: Change, disk: Disk) -> None:
     disk.sync_directory(change.folder)
 
 
-def _text(row: dict[str, Any]) -> str:
+def _text(change: Change) -> str:
     """Returns JSON with one line for each item and each step. Indentation by `json` would take almost four times as
     long.
     """
-    steps = ",\n".join(map(json.dumps, row["steps"]))
-    items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items() if name != "steps"]
-    return "{\n" + ",\n".join([*items, f'"steps": [\n{steps}\n]']) + "\n}\n"
-
-
-def _row(change: Change) -> dict[str, Any]:
-    return {
+    row = {
         "version": _VERSION,
         "state": change.state,
         "command": change.command,
@@ -181,8 +175,10 @@ def _row(change: Change) -> dict[str, Any]:
         "undoes": change.undoes,
         "gaps": change.gaps,
         "after": change.after,
-        "steps": [_step_row(change, k, step) for k, step in enumerate(change.steps)],
     }
+    steps = ",\n".join(json.dumps(_step_row(change, k, step)) for k, step in enumerate(change.steps))
+    items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items()]
+    return "{\n" + ",\n".join([*items, f'"steps": [\n{steps}\n]']) + "\n}\n"
 
 
 def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:

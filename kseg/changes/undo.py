@@ -109,12 +109,24 @@ def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = Non
         for name, left in change.after.items() if change.state != COMMITTED else ():
             now = found[name] if name in found else file_state(change.path(name))
             if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
-                kept = f"; removed bytes are in {change.kept}" if change.kept else ""
+                where = f"; removed bytes are in {change.kept}" if change.kept else ""
                 raise ChangedSinceError(
                     f"{change.path(name)}: has changed since {change.command!r}, or was copied without its time "
-                    f"(cp -a keeps it); nothing was undone{kept}"
+                    f"(cp -a keeps it); nothing was undone{where}"
                 )
-        _check_kept(change, is_checked)
+        quarantine.check_kept_path(change)
+        for k, step in enumerate(change.steps):
+            if not step.is_kept or step.before is None:
+                continue
+            if not change.kept:
+                raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
+            kept, by_delta = file_state(change.old(k)), change.by_delta.get(k)
+            size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
+            size = by_delta.size if by_delta else size
+            is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or by_delta))
+            stored = by_delta or change.stored.get(k)  # none if the file was unreadable
+            if is_other or (stored and not is_checked and not manifest.is_unchanged(change.old(k), stored)):
+                raise KsegError(f"{change.old(k)}: is missing or has changed since; nothing was undone")
         return _Reversal(change, found).plan
 
 
@@ -162,22 +174,6 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
         with open_regular(change.old(k)) as known, open_regular(change.path(name)) as now:
             return restore_start(known.read(MAX_ROOT_FILE_BYTES), now.read(MAX_ROOT_FILE_BYTES))
     return None
-
-
-def _check_kept(change: Change, is_checked: bool) -> None:
-    quarantine.check_kept_path(change)
-    for k, step in enumerate(change.steps):
-        if not step.is_kept or step.before is None:
-            continue
-        if not change.kept:
-            raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
-        kept, by_delta = file_state(change.old(k)), change.by_delta.get(k)
-        size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
-        size = by_delta.size if by_delta else size
-        is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or by_delta))
-        stored = by_delta or change.stored.get(k)  # none if the file was unreadable
-        if is_other or (stored and not is_checked and not manifest.is_unchanged(change.old(k), stored)):
-            raise KsegError(f"{change.old(k)}: is missing or has changed since; nothing was undone")
 
 
 class _Reversal:

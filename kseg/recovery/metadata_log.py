@@ -538,7 +538,8 @@ def write_new_quorum(
     source: str | None, options: RecoverOptions, change: ChangeOptions, warn: Callable[[str], None]
 ) -> tuple[Plan, NewSnapshot]:
     """Writes the log directory of a new, single controller, whole or not at all. ``source``: a node's log directory or
-    its __cluster_metadata-0, None if no copy is left. Raises KsegError."""
+    its __cluster_metadata-0, None if no copy is left. Raises KsegError, also for an output that a broker or an earlier
+    run uses, and for sources that a broker uses."""
     node, listener, output, directory = options.new_quorum, options.listener, str(change.output), None
     assert listener is not None
     if source is not None:
@@ -555,7 +556,18 @@ def write_new_quorum(
     of_topics = _metas(options.topics_from)
     metas = _metas([*of_copy, *options.topics_from])
     cluster_id, read = _cluster_id(metas), list(metas)
-    _check_places(output, read, change, warn)
+    if trees.lexists(output) and trees.listdir(output):
+        raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
+    around = os.path.dirname(os.path.realpath(output))
+    while around != os.path.dirname(around):
+        if trees.lexists(os.path.join(around, META_PROPERTIES)):
+            raise PathError(f"{output}: is inside the log directory {around}, with which no broker would start then")
+        around = os.path.dirname(around)
+    for path in filter(is_locked, read):
+        text = f"{path}: a running broker, or another kseg, holds the log directory"
+        if change.takes_lock and not change.is_dry:
+            raise BrokerRunningError(f"{text}: stop it, or use --no-lock; nothing was written")
+        warn(f"{text}: what it writes from now on is not in the new one")
     topics = DirectoryTopics(of_topics) if of_topics else None
     directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
     endpoint = {"name": listener.name, "host": listener.host, "port": listener.port}
@@ -597,19 +609,3 @@ def _cluster_id(metas: dict[str, MetaProperties]) -> str:
         (one, path), (other, another), *_ = found.items()
         raise PathError(f"{another}: is of cluster {other}, {path} of cluster {one}")
     return next(iter(found))
-
-
-def _check_places(output: str, log_directories: list[str], change: ChangeOptions, warn: Callable[[str], None]) -> None:
-    """Raises KsegError for an output that a broker or an earlier run uses, and for sources that a broker uses."""
-    if trees.lexists(output) and trees.listdir(output):
-        raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
-    around = os.path.dirname(os.path.realpath(output))
-    while around != os.path.dirname(around):
-        if trees.lexists(os.path.join(around, META_PROPERTIES)):
-            raise PathError(f"{output}: is inside the log directory {around}, with which no broker would start then")
-        around = os.path.dirname(around)
-    for path in filter(is_locked, log_directories):
-        text = f"{path}: a running broker, or another kseg, holds the log directory"
-        if change.takes_lock and not change.is_dry:
-            raise BrokerRunningError(f"{text}: stop it, or use --no-lock; nothing was written")
-        warn(f"{text}: what it writes from now on is not in the new one")

@@ -313,11 +313,10 @@ class Workspace(FilesOnDisk):
                     if not isinstance(piece, Range):
                         if stream.read(len(piece)) != piece:
                             return False
-                    elif piece.file != name or piece.position != stream.tell():
-                        if not _same(stream, os.path.join(self.directory, piece.file), piece):
-                            return False
-                    else:
+                    elif piece.file == name and piece.position == stream.tell():
                         stream.seek(piece.length, os.SEEK_CUR)
+                    elif not _same(stream, os.path.join(self.directory, piece.file), piece):
+                        return False
         except OSError as error:
             if is_disk_error(error):
                 return False  # unreadable bytes are written again

@@ -392,7 +392,18 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
     log = read_log(directory, known, request)
     selection, plan, rules = select_deletions(log, request), Plan(directory), request.rules
     if selection.rolls:
-        _check_end(log, rules)
+        # Otherwise a broker would recover the log before retention, and find another log end offset.
+        if log.damaged_at is not None:
+            raise KsegError(
+                f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so the log end is unknown: "
+                "run kseg recover first (or use --keep-active)"
+            )
+        snapshots = [name for name in log.names if name.endswith(SNAPSHOT)]
+        if rules.has_log_start and snapshots and segment_stem(log.end_offset) + SNAPSHOT not in snapshots:
+            raise KsegError(
+                f"{directory}: the last segment would be deleted too, but there is no producer snapshot at the log end "
+                f"({log.end_offset}), as after an unclean stop: run kseg recover first (or use --keep-active)"
+            )
         for kind in [LOG_07] if rules.is_07 else [LOG, INDEX, *[TIME_INDEX] * rules.has_time_index]:
             name = segment_stem(log.end_offset) + kind
             plan.write(name, [], "all segments are deleted: an empty one is created at the log end")
@@ -418,21 +429,6 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
                 if file.base_offset < selection.log_start_offset:
                     _remove(plan, name, f"below the log start offset {selection.log_start_offset}", False)
     return Retention(log, selection, plan, request)
-
-
-def _check_end(log: LogState, rules: RetentionRules) -> None:
-    """Raises KsegError if a broker would recover the log before retention, and find another log end offset."""
-    if log.damaged_at is not None:
-        raise KsegError(
-            f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so the log end is unknown: "
-            "run kseg recover first (or use --keep-active)"
-        )
-    snapshots = [name for name in log.names if name.endswith(SNAPSHOT)]
-    if rules.has_log_start and snapshots and segment_stem(log.end_offset) + SNAPSHOT not in snapshots:
-        raise KsegError(
-            f"{log.directory}: the last segment would be deleted too, but there is no producer snapshot at the log end "
-            f"({log.end_offset}), as after an unclean stop: run kseg recover first (or use --keep-active)"
-        )
 
 
 def _delete(plan: Plan, log: LogState, i: int, reason: str, request: RetentionRequest) -> None:

@@ -209,7 +209,14 @@ class Agreement:
                 else:
                     is_common = self._same_records()
                     yield from self._border(is_common)
-                    self._pass_apart(is_common)
+                    mine, other = a.batch, b.batch
+                    if self._before is not None and self._before[0] == mine:
+                        is_common = is_common or self._before[1]
+                    self._before, self._reached = (mine, is_common), mine.last
+                    if mine.last <= other.last:
+                        a.step()
+                    if other.last <= mine.last:
+                        b.step()
             yield from self._border(False)
             while not a.is_at_end:
                 self._pass_unmatched(a.part)
@@ -325,17 +332,6 @@ class Agreement:
                     Unmatched(a.batch, self._is_joined(a.batch)),
                 )
         return bool(common)
-
-    def _pass_apart(self, is_common: bool) -> None:
-        a, b = self._a, self._b
-        mine, other = a.batch, b.batch
-        if self._before is not None and self._before[0] == mine:
-            is_common = is_common or self._before[1]
-        self._before, self._reached = (mine, is_common), mine.last
-        if mine.last <= other.last:
-            a.step()
-        if other.last <= mine.last:
-            b.step()
 
 
 def _fitting(source: Source, part: SalvagedBatches, max_bytes: int, limit: int = LAST_OFFSET) -> SalvagedBatches | None:

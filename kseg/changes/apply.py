@@ -50,25 +50,23 @@ def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk:
     step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
     made = make_file(change.new(k), (), change.directory, disk, model, mtime_ns=step.mtime_ns)
     change.made[k] = made._replace(size=step.size)
-    _write(change, change.delta_path(k), delta_lines(deltas.delta_pieces(k, borrows)), disk)
+
+    def write(path: str, pieces: Iterable[Piece], model: str = "", mtime_ns: int | None = None) -> None:
+        """Creates and syncs a file; with a ``model``, owner, mode and attributes are copied as far as possible."""
+        fallback = os.path.dirname(path)
+        with disk.new_file(path, model or change.directory, fallback, attributes=model, mtime_ns=mtime_ns) as target:
+            write_pieces(pieces, change.directory, target, disk)
+
+    write(change.delta_path(k), delta_lines(deltas.delta_pieces(k, borrows)))
     if deltas.added_bytes(k, borrows):
-        _write(change, change.added(k), deltas.added(k, borrows), disk)
+        write(change.added(k), deltas.added(k, borrows))
     change.by_delta[k] = manifest.Stored(0, 0, "")
     if change.kept and step.before is not None:
         removed_ranges = deltas.removed_ranges[k]
         pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
-        _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
+        write(change.old(k), pieces, change.path(step.origin), step.before.mtime_ns)
         size = removed_ranges.size
         change.by_delta[k] = manifest.Stored(size, size, manifest.digest(change.old(k), 0, size))
-
-
-def _write(
-    change: Change, path: str, pieces: Iterable[Piece], disk: Disk, model: str = "", mtime_ns: int | None = None
-) -> None:
-    """Creates and syncs a file; with a ``model``, owner, mode and attributes are copied as far as possible."""
-    fallback = os.path.dirname(path)
-    with disk.new_file(path, model or change.directory, fallback, attributes=model, mtime_ns=mtime_ns) as target:
-        write_pieces(pieces, change.directory, target, disk)
 
 
 def _put_in_place(change: Change, k: int, now: FileState | None, disk: Disk) -> None:

@@ -10,15 +10,14 @@ from kseg.changes.content import deltas_of
 from kseg.changes.plan import CREATE, DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
 from kseg.stores import trees
 
-# Sums up several plans: operations, sizes, disk space, missing offsets.
-
 MAX_GAPS = 1000
 """Largest number of gaps that are kept one by one."""
 
 
 @dataclass(slots=True)
 class PlanTotals:
-    """Totals of several plans. ``at_once`` plans are applied concurrently, in unknown order.
+    """Sums up several plans: operations, sizes, disk space, missing offsets. ``at_once`` plans are applied concurrently,
+    in unknown order.
 
     ``peak_bytes``: the largest amount of disk space that the plans can need. ``left_bytes``: growth of the files after
     the last plan, below 0 if they shrank. ``grown_bytes``: growth by the plans that grow files; ``passing_bytes``: the

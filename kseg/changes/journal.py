@@ -37,12 +37,6 @@ from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offs
 from kseg.sidefiles.problems import problems_of
 from kseg.stores.no_follow import names_in, read_file, read_own
 
-# The clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it starts.
-#
-# It is removed before the first byte of a .log changes, and restored if no byte was changed. Source: Kafka's
-# CleanShutdownFileHandler and LogManager.
-
-
 OPEN, UNDOING = "open", "undoing"
 """States of a journal beside DONE and ABANDONED."""
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
@@ -267,7 +261,12 @@ def _plain(name: object) -> str:
 
 
 def remove_marker(directory: str, disk: Disk) -> None:
-    """Removes the marker, so that a broker recovers all logs when it starts. Raises OSError."""
+    """Removes the clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it
+    starts. Raises OSError.
+
+    It is removed before the first byte of a .log changes, and restored if no byte was changed. Source: Kafka's
+    CleanShutdownFileHandler and LogManager.
+    """
     path = os.path.join(directory, CLEAN_SHUTDOWN)
     if os.path.lexists(path):
         disk.unlink(path)

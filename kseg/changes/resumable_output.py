@@ -73,10 +73,6 @@ class ResumableOutput:
     def write_record(self) -> None:
         self.write_file(RECORD, json.dumps({"request": self._request, "done": self.done}).encode())
 
-    def remove_record(self) -> None:
-        self.disk.unlink(os.path.join(self.directory, RECORD))
-        self.disk.sync_directory(self.directory)
-
     def load(self, read: Callable[[], bytes]) -> None:
         """Reads the record of an interrupted run. Raises KsegError if it is of another request."""
         try:
@@ -93,7 +89,8 @@ class ResumableOutput:
     def close(self) -> None:
         """Marks the log directory as complete, and removes the record."""
         self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
-        self.remove_record()
+        self.disk.unlink(os.path.join(self.directory, RECORD))
+        self.disk.sync_directory(self.directory)
 
 
 class _StoreOutput(ResumableOutput):
@@ -120,7 +117,8 @@ class _StoreOutput(ResumableOutput):
     def write_file(self, name: str, content: bytes) -> None:
         self._store.write(name, content)
 
-    def remove_record(self) -> None:
+    def close(self) -> None:
+        self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
         self._store.remove(RECORD)
 
 

@@ -21,23 +21,12 @@ from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
+from kseg.recovery import options as recovery_options
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import Outcome, outcome_of, plan_partitions
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
-from kseg.recovery.options import (
-    EPOCHS_KEPT,
-    EPOCHS_REBUILT,
-    EPOCHS_REPAIRED,
-    BrokerStart,
-    Destination,
-    LogBounds,
-    RecoverOptions,
-    ReindexOptions,
-    TopicIds,
-    deleted_segments,
-    first_epoch_start,
-)
+from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, offset_of
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
@@ -386,7 +375,7 @@ class RecoveryPlanner(Planner):
         if error := self.failures.errors.get(directory):
             raise error
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
-        epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
+        epochs = recovery_options.EPOCHS_REBUILT if self._options.rebuilds_epochs else recovery_options.EPOCHS_KEPT
         root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
         self._write_broken_records([directory])
@@ -404,7 +393,7 @@ class RecoveryPlanner(Planner):
         if not self._options.is_salvage and trees.isdir(os.path.join(directory, METADATA_PARTITION)):
             if self._checks is not None and (why := self._checks.metadata_refusal(directory)):
                 raise BrokerRefusesError(why)
-        epochs = EPOCHS_REPAIRED if self._options.rebuilds_epochs else EPOCHS_KEPT
+        epochs = recovery_options.EPOCHS_REPAIRED if self._options.rebuilds_epochs else recovery_options.EPOCHS_KEPT
         ids = self._topic_ids(directory)
         tasks: list[tuple[str, BrokerStart]] = []
         for path in paths:
@@ -532,7 +521,7 @@ class RecoveryPlanner(Planner):
         bases = [file.base_offset or 0 for file in list_segments(directory) if file.kind == LOG]
         first_base, log_start = min(bases, default=0), start.log_start_offset
         if (is_renamed_directory(directory) and start.name) or (options.new_cluster is not None and not log_start):
-            log_start = max(first_epoch_start(directory), first_base)
+            log_start = max(recovery_options.first_epoch_start(directory), first_base)
         if options.undeletes:
             start, log_start, first_base = self._with_deleted(directory, start, log_start, first_base)
         if log_start != start.log_start_offset or is_renamed_directory(directory) or self._options.name is not None:
@@ -543,7 +532,7 @@ class RecoveryPlanner(Planner):
     def _with_deleted(
         self, path: str, start: BrokerStart, log_start: int, first_base: int
     ) -> tuple[BrokerStart, int, int]:
-        found = deleted_segments(path)
+        found = recovery_options.deleted_segments(path)
         for file, reason in found.skipped[:_MAX_LISTED]:
             self.reporter.warning(f"{file}: not restored: {reason}")
         if len(found.skipped) > _MAX_LISTED:
@@ -557,7 +546,8 @@ class RecoveryPlanner(Planner):
                 f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
                 "change the topic's settings before a broker starts"
             )
-        return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_REPAIRED)), log_start, first_base
+        epochs = max(start.epochs, recovery_options.EPOCHS_REPAIRED)
+        return replace(start, deleted=found, epochs=epochs), log_start, first_base
 
     def _plans(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
         """Plans partitions. An unreadable one, or in a salvage a refused one, is added to the failures.

@@ -35,8 +35,6 @@ from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
 
-# The retention of a partition: limits from options or settings, the segments that they delete, and the plan.
-
 # Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
 #
 # A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones.

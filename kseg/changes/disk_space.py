@@ -16,8 +16,8 @@ MAX_GAPS = 1000
 
 @dataclass(slots=True)
 class PlanTotals:
-    """Sums up several plans: operations, sizes, disk space, missing offsets. ``at_once`` plans are applied concurrently,
-    in unknown order.
+    """Sums up several plans: operations, sizes, disk space, missing offsets. ``at_once`` plans are applied at the same
+    time, in unknown order.
 
     ``peak_bytes``: the largest amount of disk space that the plans can need. ``left_bytes``: growth of the files after
     the last plan, below 0 if they shrank. ``grown_bytes``: growth by the plans that grow files; ``passing_bytes``: the

@@ -107,17 +107,12 @@ def _undo_last(path: str, is_single: bool, options: UndoOptions, state: driver.R
         change = undo_changes.last_change(path, options.quarantine)
         # The files of the log directory are restored with the partition.
         journal = undo_changes.sole_change(path, change.group)
-        if journal is None:
-            _undo_partition(path, change, options, state)
-            return
-    _undo_journal(journal, options, state)
-
-
-def _undo_partition(path: str, change: Change, options: UndoOptions, state: driver.RunState) -> None:
+    if journal is not None:
+        _undo_journal(journal, options, state)
+        return
     together = undo_changes.changes_of(path, change.group, options.quarantine) if change.group else [change]
     found = undo_changes.plan_all(together)
-    changes, root = [each for each, _ in found], log_directory_of(path)
-    marker = Plan(root)
+    changes, marker = [each for each, _ in found], Plan(log_directory_of(path))
     if marker.state_of(CLEAN_SHUTDOWN) is not None and any(change.changes_a_log for change in changes):
         marker.delete(CLEAN_SHUTDOWN, driver.CLEAN_SHUTDOWN_REASON)
         state.planned(marker)

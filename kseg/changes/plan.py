@@ -216,13 +216,11 @@ class Plan:
         action = CREATE if found is None else REPLACE
         before = found.state if found else None
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
-        origin, made_by = (found.origin, found.made_by) if found else ("", None)
-        self._add(
-            Step(
-                action, file, reason, before, size, "", content, tuple(removed), origin, made_by, source=source,
-                mtime_ns=mtime_ns, model=model,
-            )
+        step = Step(
+            action, file, reason, before, size, "", content, tuple(removed),
+            source=source, mtime_ns=mtime_ns, model=model,
         )  # fmt: skip
+        self._add(step, found)
         self._names[file] = PlannedFile(FileState(0, size, 0), made_by=len(self.steps) - 1)
 
     def outline(self, file: str, size: int, reason: str) -> None:

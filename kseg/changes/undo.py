@@ -7,8 +7,8 @@ import os
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes import journal as journaling
@@ -260,8 +260,7 @@ def purge(change: Change, disk: Disk | None = None) -> int:
 # The undo of one command's change of a log directory.
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirectoryUndo:
+class LogDirectoryUndo(NamedTuple):
     """The plan of an undo.
 
     ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``:

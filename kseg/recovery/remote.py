@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
@@ -35,8 +36,7 @@ from kseg.stores.windows import Buffers
 # Selects the contents of a rebuilt partition: pieces of remote segments, then local segments.
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedSegment:
+class UnusedSegment(NamedTuple):
     """A remote segment, or a part of one, that is not used."""
 
     path: str

@@ -12,6 +12,7 @@ from kseg.changes.driver.command import ChangeOptions, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, topic_partition_of
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at
+from kseg.formats.json_values import fields_of
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.logdir.server_properties import DEFAULTS, ServerProperties
@@ -58,8 +59,7 @@ class RetentionSegment(NamedTuple):
     file: SegmentFile = segment_file("")
 
 
-@dataclass(frozen=True, slots=True)
-class LogState:
+class LogState(NamedTuple):
     """The log when retention runs, as the broker has it; ``segments`` are sorted by base offset.
 
     ``names``: all files of the directory. ``damaged_at``: position of the first damage in the last segment after its
@@ -92,8 +92,7 @@ class Limits:
     deletes: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Deletions:
+class Deletions(NamedTuple):
     """``why``: the rule for each deleted segment, oldest first. ``rolls``: all are deleted, so an empty one is
     created."""
 
@@ -344,8 +343,7 @@ UNASKED_BYTES = 16 << 30
 """Records of a larger log are counted only on request: counting reads all batch headers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(NamedTuple):
     """The plan of one partition and its inputs."""
 
     log: LogState
@@ -493,10 +491,7 @@ def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
             "largestTimestampSource": "fileTime" if segment.largest_offset is None else "timeIndex",
             "recordOffset": deciding_record(segment),
             "isFuture": segment.largest_ms > request.now_ms,
-            "goesAt": None,
-            "goesAfterBytes": None,
-            "blockedBy": None,
-            "held": None,
+            **dict.fromkeys(("goesAt", "goesAfterBytes", "blockedBy", "held")),
         }
         if i < found.gone:
             rule = found.selection.why[i]
@@ -552,12 +547,10 @@ def partition_row(found: Retention, settings: PartitionLimits, counts: Counts) -
         "directory": found.log.directory,
         "segments": len(found.log.segments),
         "bytes": found.log.size,
-        "logStartOffset": found.log.log_start_offset,
-        "highWatermark": found.log.high_watermark,
+        **fields_of(found.log, "log_start_offset", "high_watermark"),
         "logEndOffset": found.log.end_offset,
         "cleanupPolicy": settings.policy,
-        "retentionMs": settings.limits.retention_ms,
-        "retentionBytes": settings.limits.retention_bytes,
+        **fields_of(settings.limits, "retention_ms", "retention_bytes"),
         "sources": {name: settings.sources[name] for name in (POLICY, RETENTION_MS, RETENTION_BYTES)},
         "now": found.request.now_ms,
         "goes": found.gone,

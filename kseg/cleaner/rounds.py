@@ -219,14 +219,14 @@ def map_keys(
 def _put(offset_map: OffsetMap, found: Hashes, window: Window, start: int) -> bool:
     """Adds keys of a window; returns False if the map is full. The map ends with the last batch whose keys are all in
     it, or with the last key."""
-    taken, keys = offset_map.put(found.hashes, found.offsets, found.keys), offset_map.keys
-    ends = window.lasts[: found.batches]
+    taken, end = offset_map.put(found.hashes, found.offsets, found.keys), -1
     if taken < found.keys:
-        ends = [end for end in ends if end < found.offsets[taken]]
-    if 0 < taken < found.keys:
-        ends.append(found.offsets[taken - 1])
-    if ends and max(ends) >= start:
-        keys.latest_offset = max(keys.latest_offset, *ends)
+        ends = [last for last in window.lasts if last < found.offsets[taken]]
+        end = max([*ends[-1:], *found.offsets[:taken][-1:]], default=-1)
+    elif found.batches:  # last offsets rise; the column is not read, as each message may be a part of its own
+        end = window[found.batches - 1].last_offset
+    if end >= start:
+        offset_map.keys.latest_offset = max(offset_map.keys.latest_offset, end)
     return taken == found.keys
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_record_batch
+from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_message_set, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.quarantine import staging
-from kseg.cleaner.log import CleanedTransactions, CleaningThreads, read_segments
+from kseg.cleaner.log import CleanedTransactions, CleaningThreads, Window, read_segments
 from kseg.cleaner.planner import Compactor
 from kseg.cleaner.rounds import OffsetMap, map_keys, memory_for
 from kseg.cleaner.settings import CleanerSettings
@@ -18,6 +18,7 @@ from kseg.kernel.records.building import seal
 from kseg.limits import FRAMES_PER_CALL
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.batches import RecordBatch
+from kseg.segment.survey import HeaderRows
 from kseg.stores.windows import Buffers
 from segment.reading import items_at
 
@@ -78,6 +79,15 @@ def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, wind
     finally:
         workers.close()
         offset_map.close()
+
+
+def test_columns_of_a_window_are_not_read_for_each_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of small messages would take the square of their number."""
+    reads, read = [], vars(HeaderRows)["lasts"].__get__
+    monkeypatch.setattr(Window, "lasts", property(lambda rows: reads.append(rows) or read(rows)), raising=False)
+    write_log(tmp_path / "t-0", [build_message_set(new_records([(b"%d" % i, b"")], i), 1, 1) for i in range(100)])
+    cleaned(tmp_path / "t-0", tmp_path / "out", 1)
+    assert 0 < len(reads) < 20
 
 
 def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from typing import Any
 
 from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import CREATE, Plan
@@ -49,13 +48,8 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     details["transactionalId"] = None if state is None else state.name
     if state is not None:
         texts.append(f"its transactional id is {state.name}")
-    if "ageMs" in details:  # the transaction is open at the end of the log
-        texts += _add_state(details, state, target)
-    return finding._replace(message="; ".join(texts), details=details)
-
-
-def _add_state(details: dict[str, Any], state: TransactionState | None, target: "RepairTarget") -> list[str]:
-    """Adds facts to the details of an open transaction. Returns sentences."""
+    if "ageMs" not in details:  # otherwise the transaction is open at the end of the log
+        return finding._replace(message="; ".join(texts), details=details)
     topic, partition = name = target.partition or (None, None)
     verdict = coordinators.verdict_of(details["producerEpoch"], state, name, details["ageMs"])
     details |= {
@@ -64,7 +58,6 @@ def _add_state(details: dict[str, Any], state: TransactionState | None, target: 
         "verdict": verdict,
         "abort": coordinators.abort_command(topic, partition, details["firstOffset"]) if verdict == HANGING else None,
     }
-    texts = []
     if state is not None and state.state is not None:
         timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
         texts.append(f"state {state.state}{timeout}")
@@ -80,7 +73,7 @@ def _add_state(details: dict[str, Any], state: TransactionState | None, target: 
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
         texts.append(coordinators.why_hanging(state, details["ageMs"]))
-    return texts
+    return finding._replace(message="; ".join(texts), details=details)
 
 
 Options = dict[str, str | None]
@@ -228,7 +221,7 @@ _OF_METADATA = frozenset({
 """Findings of the metadata log that a new snapshot repairs, where no other node has it."""
 _OF_SNAPSHOTS = frozenset({"bad-metadata-snapshot", "metadata-snapshot-mismatch"})
 _FOREIGN = "foreign-batches"
-_ORDER = ("undo", "recover", "reindex")
+_ORDER = {"undo": 0, "recover": 1, "reindex": 2}
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
 
 
@@ -247,10 +240,6 @@ class _Wanted:
         if "--mode" in self.options:
             self.options.pop("--full", None)  # salvage reads every segment
 
-    @property
-    def argv(self) -> list[str]:
-        return _argv(self.verb, self.options, self.target.path)
-
 
 class Repairs:
     """Adds the repair to each finding, and collects the commands that repair all findings."""
@@ -258,7 +247,8 @@ class Repairs:
     def __init__(self, server: ServerProperties | None = None) -> None:
         self._server = server
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
-        self._directory_of, self._target_at = cache(self._find_directory), cache(self._new_target)
+        self._directory_of = cache(self._find_directory)
+        self._targets: dict[str, RepairTarget] = {}
         self._root_at = cache(partial(TargetLogDirectory, server=server))
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
@@ -270,13 +260,12 @@ class Repairs:
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
         path = self._directory_of(file)
-        return None if path is None else self._target_at(path)
-
-    def _new_target(self, path: str) -> RepairTarget:
-        root = path
-        if self._is_partition(path):
-            root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
-        return RepairTarget(path, self._root_at(root))
+        if path is not None and path not in self._targets:
+            root = path
+            if self._is_partition(path):
+                root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
+            self._targets[path] = RepairTarget(path, self._root_at(root))
+        return None if path is None else self._targets[path]
 
     def _find_directory(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""
@@ -441,36 +430,36 @@ class Repairs:
         for need in self._needs.values():
             if (repairing := self._repairing(need)) is not None:
                 repairing.add({}, need.codes)
-        wanted = sorted(_without_lesser(self._loadable()), key=_step_order)
-        return list(_joined(wanted))
-
-    def _loadable(self) -> dict[tuple[str, str], _Wanted]:
-        """Returns the commands, with salvage where no other command loads the partition."""
-        found: dict[tuple[str, str], _Wanted] = {}
+        loading: dict[tuple[str, str], _Wanted] = {}  # with salvage where no other command loads the partition
         for (path, verb), one in self._wanted.items():
             if path in self._refused and verb in ("recover", "reindex") and not one.target.is_metadata:
                 options = one.options if verb == "recover" else {}
-                found.setdefault((path, "recover"), _Wanted(one.target, "recover")).add(options | _SALVAGE, one.codes)
+                salvage = loading.setdefault((path, "recover"), _Wanted(one.target, "recover"))
+                salvage.add(options | _SALVAGE, one.codes)
             else:
-                found[path, verb] = one
-        return found
+                loading[path, verb] = one
+        # A recovery includes a rebuild of the side files of the segments that it scans, with --full of all segments.
+        for path, verb in list(loading):
+            if verb == "reindex" and (recover := loading.get((path, "recover"))) is not None:
+                rebuilt = loading.pop((path, verb))
+                recover.add(
+                    _least_removing(rebuilt.target, recover.options | _FULL, is_decided=False)[0], rebuilt.codes
+                )
+        return list(_joined(loading.values()))
 
 
-def _step_order(wanted: _Wanted) -> tuple[bool, int]:
-    return wanted.target.partition is None, _ORDER.index(wanted.verb) if wanted.verb in _ORDER else len(_ORDER)
-
-
-def _joined(wanted: list[_Wanted]) -> Iterator[RepairStep]:
+def _joined(wanted: Iterable[_Wanted]) -> Iterator[RepairStep]:
     """Yields the commands in order. Those that differ only in their partition are joined if there are many."""
     groups: dict[tuple[object, ...], list[_Wanted]] = defaultdict(list)
-    for one in wanted:
+    for one in sorted(wanted, key=lambda one: (one.target.partition is None, _ORDER.get(one.verb, len(_ORDER)))):
         groups[one.target.partition is None, one.verb, *sorted(one.options.items())].append(one)
     for group in groups.values():
         size = 1 if len(group) <= MAX_STEPS else MAX_PATHS
         for start in range(0, len(group), size):
-            some = group[start : start + size]
+            first, *others = some = group[start : start + size]
+            argv = _argv(first.verb, first.options, first.target.path)
             codes = dict.fromkeys(code for one in some for code in one.codes)
-            yield RepairStep([*some[0].argv, *(one.argv[-1] for one in some[1:])], list(codes))
+            yield RepairStep([*argv, *(named_path(one.target.path) for one in others)], list(codes))
 
 
 def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:
@@ -494,18 +483,6 @@ def _least_removing(target: RepairTarget, options: Options, is_decided: bool) ->
 
 def _as_salvage(options: Options) -> Options:
     return {name: value for name, value in options.items() if name != "--full"} | _SALVAGE
-
-
-def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]:
-    """Yields the commands without those that a recovery includes: it rebuilds the side files of the segments that it
-    scans, with --full of all segments."""
-    for (path, verb), one in wanted.items():
-        recover = wanted.get((path, "recover"))
-        if verb == "reindex" and recover is not None:
-            recover.add(_least_removing(one.target, recover.options | _FULL, is_decided=False)[0], one.codes)
-        elif verb != "recover":
-            yield one
-    yield from (one for (_, verb), one in wanted.items() if verb == "recover")
 
 
 def _parsed(repair: str) -> tuple[str, Options]:

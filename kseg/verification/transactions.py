@@ -1,7 +1,6 @@
 """Checks producers and transactions: sequences, epochs, markers, open transactions, and their side files.
 
-The state of all producers is replayed while the batches are read; `TransactionIndexes` and `producer_snapshots` compare
-the files with it.
+`ProducerRule` replays the state of all producers while the batches are read, and compares the files with it.
 """
 
 import os
@@ -63,131 +62,6 @@ class _Held:
             partition.report.more(self._code, partition.name, self.more)
 
 
-class ProducerSnapshots:
-    """Checks the snapshots of a partition, each when the replay of ``states`` reaches its offset."""
-
-    def __init__(self, partition: Partition, states: ProducerStates) -> None:
-        self._partition = partition
-        self._report = partition.report
-        self._states = states
-        self._offsets = sorted(self._listed(), reverse=True)
-        self._count = len(self._offsets)
-        self._found = _Held("producer-snapshot-mismatch", _KEPT_SNAPSHOT_FINDINGS)
-
-    def _listed(self) -> set[int]:
-        if not self._partition.is_whole or "snapshot" not in self._partition.endings:
-            return set()
-        stems = (name.removesuffix(SNAPSHOT) for name in self._partition.names if name.endswith(SNAPSHOT))
-        return {int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdecimal()}
-
-    def _path(self, offset: int) -> str:
-        return os.path.join(self._partition.directory or "", segment_stem(offset) + SNAPSHOT)
-
-    @property
-    def next_offset(self) -> int | None:
-        """Offset of the next snapshot that the replay will reach, None if none is left."""
-        return self._offsets[-1] if self._offsets else None
-
-    def reached(self) -> None:
-        """Called when all batches below the next snapshot were replayed, or the log has ended."""
-        offset = self._offsets.pop()
-        # If no batch ends at its offset, batches are missing or the log was compacted.
-        self._judge(offset, is_known=self._states.next_offset in (offset, 0))
-
-    def _judge(self, offset: int, is_known: bool) -> None:
-        path = self._path(offset)
-        try:
-            # One byte more than a small file shows whether it is larger, without a query of its size.
-            small = first_bytes(path, _SMALL_BYTES + 1)
-            if len(small) <= _SMALL_BYTES:
-                self._judge_bytes(path, small, is_known)
-                return
-            with open_source(path) as source:
-                if source.size >= _TOO_LARGE_BYTES:
-                    text = f"no broker can read a snapshot of {source.size} bytes"
-                    self._report.add("producer-snapshot-damaged", path, text, 0, source.size)
-                else:
-                    self._judge_bytes(path, source.buffer, is_known)
-        except (OSError, PathError) as error:
-            reason = getattr(error, "strerror", None) or error
-            self._report.add("producer-snapshot-damaged", path, f"it cannot be read: {reason}")
-
-    def _judge_bytes(self, path: str, buffer: Sliceable, is_known: bool) -> None:
-        snapshot = producer_state.ProducerSnapshot(buffer)
-        if refusal := snapshot.kafka_refusal():
-            problem = next(iter(snapshot.problems()), None)
-            position, length = (problem.position, problem.length) if problem else (0, snapshot.size)
-            text = problem.message if problem else refusal
-            self._report.add("producer-snapshot-damaged", path, text, position, length)
-        elif is_known:
-            self._compare(path, snapshot, buffer)
-
-    def _compare(self, path: str, snapshot: producer_state.ProducerSnapshot, buffer: Sliceable) -> None:
-        if not self._states.is_complete or snapshot.readable_count > producer_state.MAX_PRODUCERS:
-            return
-        for number, entry, index in self._states.differing(snapshot, buffer):
-            if text := self._misfit(entry, index):
-                offset = entry.last_offset if entry.last_offset >= 0 else None
-                self._found.add(path, text, producer_state.HEADER_BYTES + number * ENTRY.size, None, offset)
-        if self._states.open_in_snapshot < self._states.state.open:
-            # Up to 2.3 a broker dropped transactions below the log start, too.
-            log_start = self._partition.broker.log_start_offset or 0
-            listed = {entry.producer_id for entry in snapshot}
-            for transaction in self._states.ongoing():
-                if transaction.producer_id not in listed and transaction.first_offset >= log_start:
-                    text = f"producer {transaction.producer_id}, which has a transaction open, is not in it"
-                    self._found.add(path, text, 0, None, transaction.first_offset)
-
-    def _misfit(self, entry: ProducerStateEntry, index: int) -> str | None:
-        """Returns the error of an entry that differs from the log; None if a broker may have written it."""
-        begins_later = self._partition.segments[0].base_offset != 0
-        if index < 0:
-            return None if begins_later else f"producer {entry.producer_id} has no batch below it"
-        wrong = ""
-        for marker_effect in (producer_state.MARKER_SETS_TIMESTAMP, producer_state.MARKER_IGNORED):
-            right = self._states.entry(index, marker_effect)
-            differing = _differing(entry, right, self._states.last_seen(index), begins_later)
-            if not differing:
-                return None
-            wrong = wrong or differing
-        return f"producer {entry.producer_id}: {wrong}"
-
-    def finish(self) -> None:
-        """Reports snapshots beyond the log end, and pending findings."""
-        if not self._count and not self._states.state.batches:
-            return  # neither snapshots nor producers
-        end = max((segment.next_offset or 0 for segment in self._partition.segments), default=0)
-        while self._offsets and self._offsets[-1] <= end:
-            self.reached()
-        self._beyond(end)
-        self._found.add_to(self._partition)
-        if not self._count:
-            self._missing()
-
-    def _beyond(self, end: int) -> None:
-        segments, high_watermark = self._partition.segments, self._partition.broker.high_watermark
-        if not self._offsets or not segments or self._partition.settings.is_live or segments[-1].has_grown():
-            return
-        if segments[-1].is_damaged or (high_watermark is not None and high_watermark > end):
-            return  # the lost end of the log is reported
-        for offset in reversed(self._offsets[-SHOWN_PER_FILE:]):
-            text = f"the log ends at offset {end}, it once had records up to {offset}"
-            details = {"logEndOffset": end, "offset": offset}
-            self._report.add("producer-snapshot-beyond-end", self._path(offset), text, offset=end, details=details)
-        self._report.more("producer-snapshot-beyond-end", self._partition.name, len(self._offsets) - SHOWN_PER_FILE)
-
-    def _missing(self) -> None:
-        """Reports a missing snapshot: a log with producers has one after its first roll or clean stop."""
-        broker = self._partition.broker
-        if self._partition.is_bare or (broker.was_clean is None and len(self._partition.segments) < 2):
-            return
-        text = f"batches with a producer id: {self._states.state.batches}"
-        details = {"batches": self._states.state.batches}
-        # After an unclean stop a broker replays the log; after a clean one it assumes that there are no producers.
-        severity = INFO if broker.was_clean is False else None
-        self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity, details=details)
-
-
 def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: int, begins_later: bool) -> str | None:
     """Returns the first wrong field, None if all are right.
 
@@ -222,24 +96,11 @@ _MAX_WRONG_ENTRIES = 10_000
 _WIDTH = TransactionIndex.LAYOUT.size
 
 
-class TransactionIndexes:
-    """Checks the .txnindex of each segment; ``states`` replays the batches."""
+class _IndexCheck:
+    """Checks the .txnindex of a segment that was read completely; ``states`` has replayed its batches."""
 
-    def __init__(self, partition: Partition, states: ProducerStates) -> None:
-        self._partition = partition
-        self._report = partition.report
-        self._states = states
-        self._has_indexes = any("txnindex" in ending for ending in partition.endings)
-        self._segment: CheckedSegment
-        self._path, self._severity = "", ERROR
-        self._is_live = self._knows_all = False
-        self._wrong = self._damaged = 0
-
-    def judge(self, segment: CheckedSegment, aborts: list[Abort]) -> None:
-        """Compares the file with the ABORT markers of the segment, which was read completely."""
-        partition, states = self._partition, self._states
-        if partition.directory is None or segment.path == "-" or not (aborts or self._has_indexes):
-            return
+    def __init__(self, partition: Partition, states: ProducerStates, segment: CheckedSegment) -> None:
+        self._partition, self._report = partition, partition.report
         self._segment, self._path = segment, segment.beside(TRANSACTION_INDEX)
         self._severity = WARNING if partition.broker.will_be_scanned(segment.next_offset) else ERROR
         self._is_live = partition.settings.is_live and segment.is_last
@@ -247,15 +108,18 @@ class TransactionIndexes:
         is_all = partition.is_whole and partition.segments[0].base_offset == 0
         self._knows_all = is_all and states.is_complete and not partition.is_compacted
         self._wrong = self._damaged = 0
-        if os.path.basename(self._path) not in partition.names:
+
+    def judge(self, aborts: list[Abort]) -> None:
+        """Compares the file with the ABORT markers of the segment."""
+        if os.path.basename(self._path) not in self._partition.names:
             needed = [abort for abort in aborts if abort.filled and abort.is_certain]
-            if needed and not partition.is_bare:
-                text = f"aborted transactions whose marker is in {segment.file.name}: {len(needed)}"
+            if needed and not self._partition.is_bare:
+                text = f"aborted transactions whose marker is in {self._segment.file.name}: {len(needed)}"
                 self._add("transaction-index-missing", text, needed[0].last_offset, {"count": len(needed)})
             return
         try:
             with open_source(self._path) as source:
-                self._judge_entries(TransactionIndex(source.buffer, segment.base_offset or 0), aborts)
+                self._judge_entries(TransactionIndex(source.buffer, self._segment.base_offset or 0), aborts)
         except PathError as error:
             self._add("transaction-index-damaged", f"it cannot be read: {error}")
 
@@ -355,12 +219,24 @@ class ProducerRule(Rule):
     def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
         self._states = ProducerStates((), partition.settings.now_ms, SHOWN_PER_FILE, partition.buffers.int64s)
-        self._indexes = TransactionIndexes(partition, self._states)
-        self._snapshots = ProducerSnapshots(partition, self._states)
+        self._snapshots = sorted(self._snapshot_offsets(), reverse=True)
+        """Offsets of the snapshots that the replay has not reached."""
+        self._has_snapshots = bool(self._snapshots)
+        self._mismatches = _Held("producer-snapshot-mismatch", _KEPT_SNAPSHOT_FINDINGS)
+        self._has_indexes = any("txnindex" in ending for ending in partition.endings)
         self._aborts: list[Abort] = []
         self._shown = [0] * kernel.KINDS
         self._gaps = _Held("producer-sequence-gap", _KEPT_FINDINGS)
         self._is_on_segment = False
+
+    def _snapshot_offsets(self) -> set[int]:
+        if not self.partition.is_whole or "snapshot" not in self.partition.endings:
+            return set()
+        stems = (name.removesuffix(SNAPSHOT) for name in self.partition.names if name.endswith(SNAPSHOT))
+        return {int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdecimal()}
+
+    def _snapshot_path(self, offset: int) -> str:
+        return os.path.join(self.partition.directory or "", segment_stem(offset) + SNAPSHOT)
 
     def begin(self, segment: CheckedSegment) -> None:
         # 0.7 has neither producers nor logical offsets.
@@ -376,14 +252,14 @@ class ProducerRule(Rule):
             return
         start = 0
         while True:
-            until = self._snapshots.next_offset
+            until = self._snapshots[-1] if self._snapshots else None
             start, events, aborts = self._states.replay(headers.rows, headers.count, start, until)
             for event in events:
                 self._event(segment, headers[event.row], event)
             self._aborts += aborts
             if start == headers.count:
                 return
-            self._snapshots.reached()
+            self._judge_snapshot()
 
     def _event(self, segment: CheckedSegment, batch: BatchRow, event: producer_state.Event) -> None:
         kind, _, a, b, c = event
@@ -432,7 +308,9 @@ class ProducerRule(Rule):
                 self._gaps.more += more
             else:
                 self.report.more(code, segment.path, more)
-        self._indexes.judge(segment, self._aborts)
+        is_local = self.partition.directory is not None and segment.path != "-"
+        if is_local and (self._aborts or self._has_indexes):
+            _IndexCheck(self.partition, self._states, segment).judge(self._aborts)
 
     def finish(self) -> None:
         if self.partition.settings.level == QUICK:
@@ -446,7 +324,7 @@ class ProducerRule(Rule):
             self.report.add("too-many-producers", self.partition.name, text, details=details)
         if self.partition.is_whole:
             self._open_transactions()
-            self._snapshots.finish()
+            self._finish_snapshots()
 
     def _open_transactions(self) -> None:
         bases = [segment.base_offset or 0 for segment in self.partition.segments]
@@ -456,7 +334,13 @@ class ProducerRule(Rule):
                 self.report.more("open-transaction", self.partition.name, more)
                 break
             segment = self.partition.segments[max(0, bisect_right(bases, transaction.first_offset) - 1)]
-            age = self._age_ms(transaction)
+            # The least age, by the clock of brokers (markers), else by that of producers. If records are older than an
+            # earlier marker, their timestamps are not from a clock.
+            age, state = 0, self._states.state
+            if transaction.first_marker >= 0:
+                age = int(state.newest_marker - transaction.first_marker)
+            elif 0 <= transaction.timestamp and state.newest_marker - CLOCKS_DIFFER_MS <= transaction.timestamp:
+                age = int(state.newest_data - transaction.timestamp)
             text = (
                 f"producer {transaction.producer_id} epoch {transaction.producer_epoch}, batches: {transaction.batches}"
             )
@@ -486,14 +370,97 @@ class ProducerRule(Rule):
             place = transaction.position, None, transaction.first_offset
             self.report.add(code, segment.path, text, *place, details=details)
 
-    def _age_ms(self, transaction: producer_state.OngoingTransaction) -> int:
-        """Returns its least age in ms: by the clock of brokers (markers), else by that of producers.
+    def _judge_snapshot(self) -> None:
+        """Checks the next snapshot when all batches below it were replayed, or the log has ended."""
+        offset = self._snapshots.pop()
+        path = self._snapshot_path(offset)
+        # If no batch ends at its offset, batches are missing or the log was compacted.
+        is_known = self._states.next_offset in (offset, 0)
+        try:
+            # One byte more than a small file shows whether it is larger, without a query of its size.
+            small = first_bytes(path, _SMALL_BYTES + 1)
+            if len(small) <= _SMALL_BYTES:
+                self._judge_bytes(path, small, is_known)
+                return
+            with open_source(path) as source:
+                if source.size >= _TOO_LARGE_BYTES:
+                    text = f"no broker can read a snapshot of {source.size} bytes"
+                    self.report.add("producer-snapshot-damaged", path, text, 0, source.size)
+                else:
+                    self._judge_bytes(path, source.buffer, is_known)
+        except (OSError, PathError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self.report.add("producer-snapshot-damaged", path, f"it cannot be read: {reason}")
 
-        If records are older than an earlier marker, their timestamps are not from a clock.
-        """
-        state = self._states.state
-        if transaction.first_marker >= 0:
-            return int(state.newest_marker - transaction.first_marker)
-        if 0 <= transaction.timestamp and state.newest_marker - CLOCKS_DIFFER_MS <= transaction.timestamp:
-            return int(state.newest_data - transaction.timestamp)
-        return 0
+    def _judge_bytes(self, path: str, buffer: Sliceable, is_known: bool) -> None:
+        snapshot = producer_state.ProducerSnapshot(buffer)
+        if refusal := snapshot.kafka_refusal():
+            problem = next(iter(snapshot.problems()), None)
+            position, length = (problem.position, problem.length) if problem else (0, snapshot.size)
+            text = problem.message if problem else refusal
+            self.report.add("producer-snapshot-damaged", path, text, position, length)
+        elif is_known:
+            self._compare(path, snapshot, buffer)
+
+    def _compare(self, path: str, snapshot: producer_state.ProducerSnapshot, buffer: Sliceable) -> None:
+        if not self._states.is_complete or snapshot.readable_count > producer_state.MAX_PRODUCERS:
+            return
+        for number, entry, index in self._states.differing(snapshot, buffer):
+            if text := self._misfit(entry, index):
+                offset = entry.last_offset if entry.last_offset >= 0 else None
+                self._mismatches.add(path, text, producer_state.HEADER_BYTES + number * ENTRY.size, None, offset)
+        if self._states.open_in_snapshot < self._states.state.open:
+            # Up to 2.3 a broker dropped transactions below the log start, too.
+            log_start = self.partition.broker.log_start_offset or 0
+            listed = {entry.producer_id for entry in snapshot}
+            for transaction in self._states.ongoing():
+                if transaction.producer_id not in listed and transaction.first_offset >= log_start:
+                    text = f"producer {transaction.producer_id}, which has a transaction open, is not in it"
+                    self._mismatches.add(path, text, 0, None, transaction.first_offset)
+
+    def _misfit(self, entry: ProducerStateEntry, index: int) -> str | None:
+        """Returns the error of an entry that differs from the log; None if a broker may have written it."""
+        begins_later = self.partition.segments[0].base_offset != 0
+        if index < 0:
+            return None if begins_later else f"producer {entry.producer_id} has no batch below it"
+        wrong = ""
+        for marker_effect in (producer_state.MARKER_SETS_TIMESTAMP, producer_state.MARKER_IGNORED):
+            right = self._states.entry(index, marker_effect)
+            differing = _differing(entry, right, self._states.last_seen(index), begins_later)
+            if not differing:
+                return None
+            wrong = wrong or differing
+        return f"producer {entry.producer_id}: {wrong}"
+
+    def _finish_snapshots(self) -> None:
+        """Reports snapshots beyond the log end, and pending findings."""
+        segments, high_watermark = self.partition.segments, self.partition.broker.high_watermark
+        if not self._has_snapshots and not self._states.state.batches:
+            return  # neither snapshots nor producers
+        end = max((segment.next_offset or 0 for segment in segments), default=0)
+        left = self._snapshots
+        while left and left[-1] <= end:
+            self._judge_snapshot()
+        is_final = left and segments and not (self.partition.settings.is_live or segments[-1].has_grown())
+        # Otherwise the lost end of the log is reported.
+        if is_final and not segments[-1].is_damaged and (high_watermark is None or high_watermark <= end):
+            for offset in reversed(left[-SHOWN_PER_FILE:]):
+                text = f"the log ends at offset {end}, it once had records up to {offset}"
+                details = {"logEndOffset": end, "offset": offset}
+                path = self._snapshot_path(offset)
+                self.report.add("producer-snapshot-beyond-end", path, text, offset=end, details=details)
+            self.report.more("producer-snapshot-beyond-end", self.partition.name, len(left) - SHOWN_PER_FILE)
+        self._mismatches.add_to(self.partition)
+        if not self._has_snapshots:
+            self._snapshot_missing()
+
+    def _snapshot_missing(self) -> None:
+        """Reports a missing snapshot: a log with producers has one after its first roll or clean stop."""
+        broker = self.partition.broker
+        if self.partition.is_bare or (broker.was_clean is None and len(self.partition.segments) < 2):
+            return
+        text = f"batches with a producer id: {self._states.state.batches}"
+        details = {"batches": self._states.state.batches}
+        # After an unclean stop a broker replays the log; after a clean one it assumes that there are no producers.
+        severity = INFO if broker.was_clean is False else None
+        self.report.add("producer-snapshot-missing", self.partition.name, text, severity=severity, details=details)

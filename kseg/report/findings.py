@@ -3,6 +3,7 @@
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,12 @@ def _segment(file: SegmentFile, max_anchors: int) -> dict[str, Any] | None:
 def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterator[tuple[int, int, int | None]]:
     """Yields (position, offset, timestamp) of the first batch and of batches in the index, by rising position. The
     timestamp is the largest of a v2 batch, that of a v1 message, None if there is none."""
-    positions = [0, *_indexed_positions(file, max_anchors)]
+    positions = [0]  # with those of the .index, evenly spread; none if there is no usable index
+    with suppress(KsegError, OSError), open_regular(index_path(file, INDEX)) as stream:
+        count = os.fstat(stream.fileno()).st_size // OFFSET_ENTRY.size
+        chosen = range(0, count, max(1, count // max_anchors))
+        entries = [read_at(stream.fileno(), OFFSET_ENTRY.size, i * OFFSET_ENTRY.size) for i in chosen]
+        positions += [OFFSET_ENTRY.unpack(data)[1] for data in entries if len(data) == OFFSET_ENTRY.size]
     last = -1
     for position in positions:
         if not last < position < size:
@@ -102,20 +108,6 @@ def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterat
             continue
         last = position
         yield position, offset, None if time is None or time < 0 else time
-
-
-def _indexed_positions(file: SegmentFile, max_anchors: int) -> list[int]:
-    """Returns positions of the .index, evenly spread; none if there is no usable index."""
-    try:
-        with open_regular(index_path(file, INDEX)) as stream:
-            count = os.fstat(stream.fileno()).st_size // OFFSET_ENTRY.size
-            step = max(1, count // max_anchors)
-            chosen = range(0, count, step)
-            entries = [read_at(stream.fileno(), OFFSET_ENTRY.size, i * OFFSET_ENTRY.size) for i in chosen]
-    except (KsegError, OSError):
-        return []
-    positions = (OFFSET_ENTRY.unpack(data)[1] for data in entries if len(data) == OFFSET_ENTRY.size)
-    return [position for position in positions if position > 0]
 
 
 def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
@@ -163,7 +155,12 @@ class FindingsPage(FindingsPrinter):
         self._hexes = self._left_out = 0
 
     def show(self, finding: Finding) -> None:
-        place = self._place(_holder(finding.file))
+        # The partition or log directory of the finding, or the directory that holds the file
+        file, holder = finding.file, os.path.dirname(finding.file) or "."
+        own = os.path.basename(os.path.abspath(file))
+        if os.path.isdir(file) and (parse_partition_name(own) or _parts(file) not in ([], [file])):
+            holder = file.rstrip("/") or file
+        place = self._place(holder)
         self._counts[place][finding.severity] += 1
         if finding.code in _TRANSACTIONS and finding.offset is not None:
             lowest = self._lowest_open.get(place)
@@ -207,9 +204,20 @@ class FindingsPage(FindingsPrinter):
         notes = [f"Level of the check: {self._level}."]
         notes += [f"Start: {on_one_line(start_text(start))}." for start in report.starts]
         notes += [f"Not checked: {on_one_line(failure)}" for failure in report.failures]
+        totals = report.totals
+        cards = [
+            Card.counted("errors", totals.errors, ERROR),
+            Card.counted("warnings", totals.warnings, WARNING),
+            Card.counted("infos", totals.infos, INFO),
+            Card.counted("directories", len(self._counts)),
+            Card.counted("files", totals.files),
+            Card("size", shown_bytes(totals.bytes)),
+            Card.counted("batches", totals.batches),
+            Card.counted("records", totals.records),
+        ]
         page = Page(
             "kseg verify", verdict, tone, [on_one_line(path) for path in self._paths],
-            _cards(report, self._counts), _next_steps(report), data, notes,
+            cards, _next_steps(report), data, notes,
         )  # fmt: skip
         self.progress.erase()
         self.sink.write(page_bytes(page))
@@ -241,14 +249,6 @@ class FindingsPage(FindingsPrinter):
                 row["strip"]["firstOpenOffset"] = self._lowest_open.get(place)
             found.append(row)
         return found
-
-
-def _holder(file: str) -> str:
-    """Returns the partition or log directory of a finding, or the directory that holds the file."""
-    own = os.path.basename(os.path.abspath(file))
-    if os.path.isdir(file) and (parse_partition_name(own) or _parts(file) not in ([], [file])):
-        return file.rstrip("/") or file
-    return os.path.dirname(file) or "."
 
 
 def _note(directory: str) -> str:
@@ -294,20 +294,6 @@ def _verdict(report: Report, counts: list[Counter[str]]) -> tuple[str, str]:
         text += ". Not everything could be checked"
         tone = ERROR
     return f"{text}.", tone
-
-
-def _cards(report: Report, counts: list[Counter[str]]) -> list[Card]:
-    totals = report.totals
-    return [
-        Card("errors", f"{totals.errors:,}", ERROR if totals.errors else ""),
-        Card("warnings", f"{totals.warnings:,}", WARNING if totals.warnings else ""),
-        Card("infos", f"{totals.infos:,}", INFO if totals.infos else ""),
-        Card("directories", f"{len(counts):,}"),
-        Card("files", f"{totals.files:,}"),
-        Card("size", shown_bytes(totals.bytes)),
-        Card("batches", f"{totals.batches:,}"),
-        Card("records", f"{totals.records:,}"),
-    ]
 
 
 def _next_steps(report: Report) -> list[NextStep]:

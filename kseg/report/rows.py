@@ -1,7 +1,7 @@
 """The HTML page, and the reports of commands that print rows: ``dump --summary``, ``--image``, ``retain --explain``,
 every plan.
 
-Such a command prints its JSON Lines into a `RowSink`; the page shows these rows.
+Such a command prints its JSON Lines into the sink of `html_report`; the page shows these rows.
 """
 
 import json
@@ -40,6 +40,11 @@ class Card:
     value: str
     tone: str = ""
 
+    @classmethod
+    def counted(cls, label: str, count: int, tone: str = "") -> "Card":
+        """Returns a card with a count; it has the ``tone`` if the count is not 0."""
+        return cls(label, f"{count:,}", tone if count else "")
+
 
 @dataclass(slots=True)
 class NextStep:
@@ -74,6 +79,8 @@ def page_bytes(page: Page) -> bytes:
     style = "".join((folder / name).read_text("utf-8") for name in _STYLES)
     script = "".join((folder / name).read_text("utf-8") for name in _SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'  # names of the script are its own
+    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+    style_digest, script_digest = (f"sha256-{digest}" for digest in digests)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((folder / "page.html").read_text("utf-8"))
     text = template.render(
@@ -82,16 +89,12 @@ def page_bytes(page: Page) -> bytes:
         made_at=shown_time(int(time.time() * 1000)),
         style=Markup(style),  # the package's own files
         script=Markup(script),
-        style_digest=_digest(style),
-        script_digest=_digest(script),
-        data=Markup(in_script(page.data)),
+        style_digest=style_digest,
+        script_digest=script_digest,
+        # JSON that is inert inside a script element: ASCII without markup
+        data=Markup(json.dumps(_exact(page.data), separators=(",", ":")).translate(_ESCAPES)),
     )
     return text.encode("utf-8", "replace")
-
-
-def in_script(data: Any) -> str:
-    """Returns JSON that is inert inside a script element: ASCII without markup."""
-    return json.dumps(_exact(data), separators=(",", ":")).translate(_ESCAPES)
 
 
 def _exact(value: Any) -> Any:
@@ -103,39 +106,26 @@ def _exact(value: Any) -> Any:
     return str(value) if isinstance(value, int) and abs(value) > _LARGEST_EXACT else value
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
-
-
 SUMMARY, IMAGE, RETENTION, PLAN = "summary", "image", "retention", "plan"
 Row = dict[str, Any]
 
 
-class RowSink(MemorySink):
-    """Keeps the JSON Lines that are written, as objects."""
-
-    def rows(self) -> list[Row]:
-        self.flush()
-        return [json.loads(line) for line in self.data.splitlines() if line]
-
-
 @contextmanager
 def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iterator[Sink]:
-    """Yields a sink for JSON Lines, and writes the page to ``sink`` at the end. ``kind``: that of `page_of`."""
-    rows = RowSink()
-    yield rows
-    sink.write(page_bytes(page_of(kind, title, paths, rows.rows())))
+    """Yields a sink for the JSON Lines of a command, and writes the page of these rows to ``sink`` at the end.
+    ``kind``: SUMMARY, IMAGE, RETENTION, PLAN."""
+    printed = MemorySink()
+    yield printed
+    printed.flush()
+    rows = [json.loads(line) for line in printed.data.splitlines() if line]
+    make = {SUMMARY: _summary, IMAGE: _image, RETENTION: _retention, PLAN: _plan}[kind]
+    names, data = [on_one_line(path) for path in paths], {"kind": kind, "rows": rows}
+    verdict, tone, cards = make(rows)
+    sink.write(page_bytes(Page(title, verdict, tone, names, cards, [], data)))
     sink.flush()
 
 
-def page_of(kind: str, title: str, paths: Sequence[str], rows: list[Row]) -> Page:
-    """Returns the page of a command's rows. ``kind``: SUMMARY, IMAGE, RETENTION, PLAN."""
-    make = {SUMMARY: _summary, IMAGE: _image, RETENTION: _retention, PLAN: _plan}[kind]
-    verdict, tone, cards, steps = make(rows)
-    return Page(title, verdict, tone, [on_one_line(path) for path in paths], cards, steps, {"kind": kind, "rows": rows})
-
-
-Made = tuple[str, str, list[Card], list[NextStep]]
+Made = tuple[str, str, list[Card]]
 
 
 def _summary(rows: list[Row]) -> Made:
@@ -150,15 +140,15 @@ def _summary(rows: list[Row]) -> Made:
     if broken:
         verdict += f", {plural(broken, 'batch', 'batches')} with wrong checksums or records"
     cards = [
-        Card("partitions", f"{len(found):,}"),
+        Card.counted("partitions", len(found)),
         Card("size", shown_bytes(total["bytes"])),
-        Card("batches", f"{total['batches']:,}"),
-        Card("records", f"{total['records']:,}"),
+        Card.counted("batches", total["batches"]),
+        Card.counted("records", total["records"]),
         Card("damaged", shown_bytes(damaged), "error" if damaged else ""),
-        Card("broken batches", f"{broken:,}", "error" if broken else ""),
-        Card("batches of v0 and v1", f"{old:,}", "info" if old else ""),
+        Card.counted("broken batches", broken, "error"),
+        Card.counted("batches of v0 and v1", old, "info"),
     ]
-    return f"{verdict}.", "error" if damaged or broken else "good", cards, []
+    return f"{verdict}.", "error" if damaged or broken else "good", cards
 
 
 def _image(rows: list[Row]) -> Made:
@@ -167,12 +157,12 @@ def _image(rows: list[Row]) -> Made:
     changes = Counter(row["change"] for row in rows if row["type"] == "imageChange")
     cards = [Card(f"records {change}", f"{count:,}") for change, count in sorted(changes.items())]
     for head in heads:
-        cards += [Card("offset", f"{head['offset']:,}"), Card("epoch", f"{head['epoch']:,}"),
+        cards += [Card.counted("offset", head['offset']), Card.counted("epoch", head['epoch']),
                   Card("metadata.version", head["metadataVersion"] or "unknown")]  # fmt: skip
     tables = (row for row in rows if row["type"] == "imageTable")
     topics = ", ".join(row["title"] for row in tables if row["columns"][0]["title"] == "TOPIC")
     verdict = plural(changes.total(), "record differs", "records differ", ",") if changes else topics or "No topics"
-    return "; ".join(ends) or verdict, "error" if ends else "good", cards, []
+    return "; ".join(ends) or verdict, "error" if ends else "good", cards
 
 
 def _retention(rows: list[Row]) -> Made:
@@ -180,16 +170,16 @@ def _retention(rows: list[Row]) -> Made:
     before, after = (sum(row[name] for row in partitions) for name in ("bytes", "bytesAfter"))
     goes = sum(row["goes"] for row in partitions)
     cards = [
-        Card("partitions", f"{len(partitions):,}"),
-        Card("segments", f"{sum(row['segments'] for row in partitions):,}"),
-        Card("to be deleted", f"{goes:,}", "warning" if goes else ""),
+        Card.counted("partitions", len(partitions)),
+        Card.counted("segments", sum(row["segments"] for row in partitions)),
+        Card.counted("to be deleted", goes, "warning"),
         Card("size now", shown_bytes(before)),
         Card("size after", shown_bytes(after)),
     ]
     if not goes:
-        return "Retention deletes nothing now.", "good", cards, []
+        return "Retention deletes nothing now.", "good", cards
     verdict = f"Retention deletes {plural(goes, 'segment', 'segments')}, {shown_bytes(before - after)}."
-    return verdict, "warning", cards, []
+    return verdict, "warning", cards
 
 
 def _plan(rows: list[Row]) -> Made:
@@ -201,17 +191,17 @@ def _plan(rows: list[Row]) -> Made:
     removed, missing = total.get("removedRecords", 0), total.get("missingOffsets", 0)
     compacted = sum(row["records"] - row["kept"] for row in rows if row["type"] == "compaction")
     cards = [
-        Card("directories", f"{total.get('directories', 0):,}"),
-        Card("file operations", f"{len(actions):,}"),
-        *([Card("damaged ranges", f"{damaged:,}", "error")] if damaged else []),
-        *([Card("missing offsets", f"{missing:,}", "error")] if missing else []),
+        Card.counted("directories", total.get("directories", 0)),
+        Card.counted("file operations", len(actions)),
+        *([Card.counted("damaged ranges", damaged, "error")] if damaged else []),
+        *([Card.counted("missing offsets", missing, "error")] if missing else []),
         Card("records removed", f"{removed + compacted:,}", "error" if removed else ""),
         Card("bytes removed", shown_bytes(total.get("removedBytes", 0))),
         Card("bytes written", shown_bytes(total.get("newBytes", 0))),
         Card("disk space needed", shown_bytes(total.get("peakBytes", 0))),
     ]
     if not actions:
-        return "Nothing would change.", "good", cards, []
+        return "Nothing would change.", "good", cards
     parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
     verdict = f"{plural(len(actions), 'file operation', 'file operations', ',')} would be done: {parts}."
     if compacted:
@@ -223,4 +213,4 @@ def _plan(rows: list[Row]) -> Made:
     ]
     if any(harm):
         verdict = f"{', '.join(filter(None, harm))}. {verdict}"
-    return verdict, "error" if removed or any(harm) else "info", cards, []
+    return verdict, "error" if removed or any(harm) else "info", cards

@@ -10,20 +10,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.report.rows import Card, Page, RowSink, in_script, page_bytes
+from kseg.output.sink import MemorySink
+from kseg.report.rows import PLAN, Card, Page, html_report, page_bytes
 from report.browser import axe, dom_of, needs_browser
-
-# The rows that a report is made of.
-
-
-def test_rows_are_complete_at_any_time() -> None:
-    """The sink writes in large pieces: what it still holds belongs to the rows."""
-    sink = RowSink()
-    sink.write(b'{"type":"summary","files":1}\n')
-    assert sink.rows() == [{"type": "summary", "files": 1}]
-    sink.write(b'{"type":"summary","files":2}\n')
-    assert [row["files"] for row in sink.rows()] == [1, 2]
-
 
 EVIL = "<img src=x onerror=document.title='ran'>-0"
 CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -42,6 +31,14 @@ def data_of(page: str) -> dict[str, object]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
     assert found is not None
     return json.loads(found[1])
+
+
+def test_rows_are_complete() -> None:
+    """The sink writes in large pieces: what it still holds belongs to the rows."""
+    sink = MemorySink()
+    with html_report(sink, PLAN, "kseg undo", ["a-0"]) as rows:
+        rows.write(b'{"type":"leftOut","intactRecords":1}\n')
+    assert data_of(sink.data.decode())["rows"] == [{"type": "leftOut", "intactRecords": 1}]
 
 
 @pytest.fixture
@@ -167,9 +164,11 @@ def test_text_has_the_color_of_the_scheme(page: Path, dark: bool, color: str) ->
 
 
 def test_data_in_a_script_is_inert_and_exact() -> None:
-    text = in_script({"a": "</script><!--\u2028\x00&", "b": [(1 << 63) - 1, 5, True]})
-    assert not re.search(r"[<>&\x80-\U0010ffff]", text)
-    assert json.loads(text) == {"a": "</script><!--\u2028\x00&", "b": [str((1 << 63) - 1), 5, True]}
+    data = {"a": "</script><!--\u2028\x00&", "b": [(1 << 63) - 1, 5, True]}
+    found = re.search(r'id="data">(.*)</script>', page_bytes(Page("", "", "", [], [], [], data)).decode())
+    assert found is not None
+    assert not re.search(r"[<>&\x80-\U0010ffff]", found[1])
+    assert json.loads(found[1]) == {"a": "</script><!--\u2028\x00&", "b": [str((1 << 63) - 1), 5, True]}
 
 
 def test_the_template_escapes() -> None:

@@ -154,8 +154,8 @@ def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[i
     max_bytes = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
     while end - start > 2 * least:
         size = max(min(max_bytes, (end - start) // (2 * jobs)), least)
-        found = next_frame(extent, start + size, end)
-        if not start < found < end:
+        found = next_frame(extent, start + size, end, min(start + 2 * size, end))  # not through all of a damaged rest
+        if found < 0:
             break
         yield start, found
         start = found

@@ -45,83 +45,23 @@ TRANSACTIONAL = "transactions: aborted records would look like others ({} batche
 HORIZONS, TIMESTAMPS = "delete horizons ({} batches)", "timestamps ({} batches)"
 ZSTD = "zstd compression ({} batches; --codec)"
 _LOSSES = (HEADERS, PRODUCERS, CONTROL, TRANSACTIONAL, HORIZONS, TIMESTAMPS, ZSTD)
+"""What a conversion loses, and the number of places."""
 
 
-class Losses:
-    """``counts`` by the texts above: what a conversion loses."""
-
-    def __init__(self, request: ConvertOptions) -> None:
-        self.counts: Counter[str] = Counter()
-        self._magic = 2 if request.magic is None else request.magic
-        self._committed_only, self._has_codec = request.read_committed, request.codec is not None
-
-    def __bool__(self) -> bool:
-        return bool(self.counts)
-
-    def add(self, batch: Batch) -> None:
-        """Counts losses in the header of a batch."""
-        if self._magic == MAGIC_V2:
-            return
-        if self._magic == 0 and batch.magic > 0 and batch.max_timestamp >= 0:
-            self.counts[TIMESTAMPS] += 1
-        if not isinstance(batch, RecordBatch):
-            return
-        header = batch.header
-        if header.is_control:
-            self.counts[CONTROL] += not self._committed_only
-            return
-        self.counts[PRODUCERS] += header.producer_id >= 0
-        self.counts[TRANSACTIONAL] += header.is_transactional and not self._committed_only
-        self.counts[HORIZONS] += header.delete_horizon_ms is not None
-        self.counts[ZSTD] += header.codec == compression.ZSTD and not self._has_codec
-        self.counts = +self.counts
-
-    def add_timestamps(self, rows: Rows) -> None:
-        """As `add`, for uncompressed messages of v1."""
-        if self._magic == 0:
-            times = rows.rows[layout.ROW_TIMESTAMP : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
-            self.counts[TIMESTAMPS] += sum(time >= 0 for time in times)
-            self.counts = +self.counts
-
-    def add_rows(self, rows: Rows) -> None:
-        """Counts losses in records."""
-        if self._magic < MAGIC_V2:
-            counts = rows.rows[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
-            if any(counts):
-                self.counts[HEADERS] += len(counts) - counts.count(0)
-
-    def sentence(self) -> str:
-        """Returns all losses as text."""
-        return ", ".join(text.format(self.counts[text]) for text in _LOSSES if self.counts[text])
+def losses_text(losses: Counter[str]) -> str:
+    """Returns all losses as text."""
+    return ", ".join(text.format(losses[text]) for text in _LOSSES if losses[text])
 
 
 # Reads uniform uncompressed batches many at a time: in formats before v2 each uncompressed message is a batch, and one
 # Python call for each would take a hundred times as long as processing its bytes.
 
 
-class UniformRows(NamedTuple):
-    """Uncompressed batches of one ``magic``: their ``frames`` (rows FRAME_*) and records.
-
-    ``append_time`` in ms, None for CreateTime.
-    """
-
-    frames: memoryview
-    rows: Rows
-    magic: int
-    append_time: int | None
-
-    @property
-    def data(self) -> Any:
-        """All their bytes."""
-        last = len(self.frames) - layout.FRAME_WIDTH
-        end = self.frames[last + layout.FRAME_POSITION] + self.frames[last + layout.FRAME_SIZE]
-        return self.rows.payload[self.frames[layout.FRAME_POSITION] : end]
-
-
 def uniform_rows(
     collector: Collector, buffer: Sliceable, frames: memoryview, stop: int, scratch: Scratch
-) -> Iterator[UniformRows]:
-    """Yields the records of the next uniform frames up to ``stop``. The collector is then at the frame behind them.
+) -> Iterator[tuple[memoryview, Rows]]:
+    """Yields the next uniform frames up to ``stop`` (rows FRAME_*), with their records; the collector has their format
+    and timestamp type, and is then at the frame behind them.
 
     Raises DamageError if the bytes have changed since they were checked.
     """
@@ -131,8 +71,7 @@ def uniform_rows(
         status = collector.collect(buffer, frames, stop, ALL, scratch.rows, scratch.headers)
         if collector.row_count:
             read = frames[first * layout.FRAME_WIDTH : collector.frame * layout.FRAME_WIDTH]
-            rows = Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
-            yield UniformRows(read, rows, collector.magic, collector.time if collector.kind == APPEND_TIME else None)
+            yield read, Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
             collector.row_count = collector.header_count = 0
         elif status == layout.MORE_HEADERS and len(scratch.headers) < max_headers:
             scratch.headers = int64s(max_headers)
@@ -241,12 +180,14 @@ class Converter:
 
     def add(self, batch: Batch, next_offset: int) -> Iterator[Build]:
         """Converts one valid batch, whose offsets must not be below ``next_offset``."""
-        if isinstance(batch, Message07):
-            yield from self._add_07(batch)
-        elif isinstance(batch, RecordBatch):
+        if isinstance(batch, RecordBatch):
             yield from self._add_v2(batch)
-        else:
+        elif not isinstance(batch, Message07):
             yield from self._add_legacy(batch, next_offset)
+        else:
+            magic, codec = 2 if self._magic is None else self._magic, batch.header.codec
+            self._check(batch)
+            yield from self._group(magic, BatchFields(self._target(codec, magic)), self._numbered(batch), not codec)
 
     def can_take(self, magic: int) -> bool:
         """Whether `take` gives the same result as `add` for uncompressed batches of a format."""
@@ -255,27 +196,32 @@ class Converter:
             target == 1 and (request.batch_bytes is not None or self._target(0, target).codec == NONE)
         )
 
-    def take(self, found: UniformRows) -> Iterator[Build]:
-        """Converts many valid batches."""
-        if found.magic == 1:
-            self._found.losses.add_timestamps(found.rows)
-        request, magic = self._request, found.magic if self._magic is None else self._magic
-        if found.magic == magic and self._is_kept(0) and request.batch_bytes is None:
+    def take(self, frames: memoryview, rows: Rows, collector: Collector) -> Iterator[Build]:
+        """Converts many valid batches, of `uniform_rows`."""
+        request, magic = self._request, collector.magic if self._magic is None else self._magic
+        if collector.magic == 1 and magic == 0:
+            times = rows.rows[layout.ROW_TIMESTAMP : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+            self._found.losses.update(TIMESTAMPS for time in times if time >= 0)
+        if collector.magic == magic and self._is_kept(0) and request.batch_bytes is None:
             yield from self.flush()
-            yield partial(bytes, bytes(found.data)), len(found.data)
+            last = frames[-layout.FRAME_WIDTH :]
+            end = last[layout.FRAME_POSITION] + last[layout.FRAME_SIZE]
+            data = bytes(rows.payload[frames[layout.FRAME_POSITION] : end])
+            yield partial(bytes, data), len(data)
             return
-        fields = BatchFields(self._target(0, magic), append_time=found.append_time if magic else None)
+        append_time = collector.time if collector.kind == APPEND_TIME else None
+        fields = BatchFields(self._target(0, magic), append_time=append_time if magic else None)
         if magic == MAGIC_V2 and fields.target.codec == NONE and request.batch_bytes is None:
             yield from self.flush()
             self._found.has_changed = True
-            rows, batches = found.rows, bytearray()
+            batches = bytearray()
             lengthen(batches, max_bytes(rows.rows, rows.count))
-            attributes = LOG_APPEND_TIME * (found.append_time is not None)
+            attributes = LOG_APPEND_TIME * (append_time is not None)
             size = single_batches(rows.payload, rows.rows, rows.headers, rows.count, attributes, batches)
             del batches[size:]
             yield partial(bytes, batches), len(batches)
             return
-        yield from self._group(magic, fields, self._counted(iter([found.rows])), found.magic < MAGIC_V2)
+        yield from self._group(magic, fields, self._counted(iter([rows])), collector.magic < MAGIC_V2)
 
     @property
     def only_recodes(self) -> bool:
@@ -309,10 +255,30 @@ class Converter:
         target = self._wanted_target
         return target is None or (target.codec == codec and not (self._request.has_level and codec))
 
+    def _count_losses(self, batch: Message | RecordBatch) -> None:
+        """Counts what the wanted format cannot hold of a batch's header."""
+        magic, has_codec = self._magic, self._request.codec is not None
+        if magic in (None, MAGIC_V2):
+            return
+        lost = {TIMESTAMPS: magic == 0 and batch.magic > 0 and batch.max_timestamp >= 0}
+        if isinstance(batch, RecordBatch):
+            header, is_shown = batch.header, not self._request.read_committed
+            lost |= (
+                {CONTROL: is_shown}
+                if header.is_control
+                else {
+                    PRODUCERS: header.producer_id >= 0,
+                    TRANSACTIONAL: header.is_transactional and is_shown,
+                    HORIZONS: header.delete_horizon_ms is not None,
+                    ZSTD: header.codec == compression.ZSTD and not has_codec,
+                }
+            )
+        self._found.losses.update(text for text, is_lost in lost.items() if is_lost)
+
     # v2
 
     def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
-        self._found.losses.add(batch)
+        self._count_losses(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
         if header.codec >= len(CODEC_NAMES):
             raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
@@ -344,7 +310,7 @@ class Converter:
 
     def _add_legacy(self, batch: Any, next_offset: int) -> Iterator[Build]:
         _check_offsets(batch, next_offset)
-        self._found.losses.add(batch)
+        self._count_losses(batch)
         codec, magic = batch.header.codec, batch.magic if self._magic is None else self._magic
         if batch.magic == magic and self._is_kept(codec) and self._request.batch_bytes is None:
             yield from self.flush()
@@ -356,20 +322,22 @@ class Converter:
 
     # 0.7
 
-    def _add_07(self, batch: Message07) -> Iterator[Build]:
-        magic, codec = 2 if self._magic is None else self._magic, batch.header.codec
-        self._check(batch)
-        yield from self._group(magic, BatchFields(self._target(codec, magic)), self._numbered(batch), not codec)
-
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
+        """Yields the records with their new offsets, and with a header of their position if that is wanted."""
+        key, value = self._request.position_key, b"%d" % batch.base_offset
         for rows in batch.rows():
-            found = rows
-            if self._request.position_key is not None:
-                found = _with_header(rows, self._request.position_key, b"%d" % batch.base_offset)
-            for at in range(layout.ROW_OFFSET, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
-                found.rows[at] = self._next_offset
+            payload, headers = rows.payload, rows.headers
+            if key is not None:
+                size, headers = len(payload), int64s(layout.HEADER_WIDTH)
+                headers[layout.HEADER_KEY], headers[layout.HEADER_KEY_SIZE] = size, len(key)
+                headers[layout.HEADER_VALUE], headers[layout.HEADER_VALUE_SIZE] = size + len(key), len(value)
+                payload = b"".join((payload[:], key, value))
+            for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
+                rows.rows[at + layout.ROW_OFFSET] = self._next_offset
                 self._next_offset += 1
-            yield found
+                if key is not None:
+                    rows.rows[at + layout.ROW_HEADERS], rows.rows[at + layout.ROW_HEADER_COUNT] = 0, 1
+            yield Rows(payload, rows.rows, headers, rows.count)
 
     # All
 
@@ -389,8 +357,12 @@ class Converter:
             yield from self.flush()
 
     def _counted(self, batches: Iterator[Rows]) -> Iterator[Rows]:
+        """Yields the records, and counts those with headers if the wanted format has none."""
         for rows in batches:
-            self._found.losses.add_rows(rows)
+            if self._magic in (0, 1):
+                column = rows.rows[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+                if any(column):
+                    self._found.losses[HEADERS] += len(column) - column.count(0)
             yield rows
 
     @staticmethod
@@ -417,23 +389,13 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
         raise Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
 
 
-def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
-    """Returns the same records with one header each."""
-    size, headers = len(rows.payload), int64s(layout.HEADER_WIDTH)
-    headers[layout.HEADER_KEY], headers[layout.HEADER_KEY_SIZE] = size, len(key)
-    headers[layout.HEADER_VALUE], headers[layout.HEADER_VALUE_SIZE] = size + len(key), len(value)
-    for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
-        rows.rows[at + layout.ROW_HEADERS], rows.rows[at + layout.ROW_HEADER_COUNT] = 0, 1
-    return Rows(b"".join((rows.payload[:], key, value)), rows.rows, headers, rows.count)
-
-
 RECODED_BYTES = 2 << 20
 """Size of a run (`SegmentReader`), and of the batches in one task: large enough that threads cost little overhead."""
 
 
 @dataclass(slots=True)
 class Converted:
-    """The result of a conversion.
+    """The result of a conversion. ``losses``: number of places by the texts above.
 
     ``skipped``: damage that was skipped, by file; ``left_out``: number of batches that no read_committed consumer sees;
     ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``next_offset``: the offset
@@ -442,7 +404,7 @@ class Converted:
     sizes of the written files; ``carried``: names of side files that stay unchanged.
     """
 
-    losses: Losses
+    losses: Counter[str] = field(default_factory=Counter)
     segments: list[WrittenSegment] = field(default_factory=list)
     skipped: list[tuple[str, Damage]] = field(default_factory=list)
     left_out: int = 0
@@ -500,7 +462,7 @@ def finished(name: str, files: list[SegmentFile], request: ConvertOptions, found
     found.gaps.sort()
     if found.losses and not request.is_lossy:
         raise LossError(
-            f"{name}: message format v{request.magic} cannot hold all of it: {found.losses.sentence()}; "
+            f"{name}: message format v{request.magic} cannot hold all of it: {losses_text(found.losses)}; "
             "--lossy leaves that out; nothing was written"
         )
     bases = [file.base_offset if file.kind == LOG else None for file in files]
@@ -524,7 +486,7 @@ class _Conversion:
         self._files, self._request, self._folder = files, request, folder
         self._pipeline = pipeline
         self._scratch = Scratch(request.max_batch_bytes)
-        self.found = Converted(Losses(request))
+        self.found = Converted()
         self._converter = Converter(request, self.found)
         self._writer: LogWriter | None = None
         self._file = ""
@@ -607,8 +569,8 @@ class _Conversion:
             return first
         buffer, frames, _, stop = reader.window(run, first)
         collector = Collector(first, self.found.next_offset)
-        for found in uniform_rows(collector, buffer, frames, stop, self._scratch):
-            self._submit(self._converter.take(found))
+        for read, rows in uniform_rows(collector, buffer, frames, stop, self._scratch):
+            self._submit(self._converter.take(read, rows, collector))
         self.found.batches += collector.frame - first
         self.found.next_offset = collector.next_offset
         return collector.frame
@@ -618,10 +580,12 @@ class _Conversion:
         if not batch.is_valid:
             self._refuse(batch, batch.problems[0])
             return
-        if self._is_left_out(batch):
-            self.found.left_out += 1
-            self._leave_gap(batch)
-            return
+        if (transactions := self._transactions) is not None:
+            end = transactions.last_stable_offset
+            if transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end):
+                self.found.left_out += 1
+                self._leave_gap(batch)
+                return
         if (impossible := self._impossible(batch)) is not None:
             self._refuse(batch, impossible)
             return
@@ -667,13 +631,6 @@ class _Conversion:
             base = gaps.pop()[0]
         gaps.append((base, batch.last_offset))
         self.found.next_offset = batch.next_offset
-
-    def _is_left_out(self, batch: Batch) -> bool:
-        transactions = self._transactions
-        if transactions is None:
-            return False
-        end = transactions.last_stable_offset
-        return transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end)
 
     def _refuse(self, batch: Batch, problem: Problem) -> None:
         self._skip(Damage(problem.code, batch.position, batch.size, problem.message))
@@ -763,15 +720,14 @@ def joined(
     name: str, files: list[SegmentFile], request: ConvertOptions, converted: list[Converted]
 ) -> Converted | None:
     """Returns the partition of these segments; None if they depend on each other. Raises LossError."""
-    whole = Converted(Losses(request))
+    whole = Converted()
     for file, found in zip(files, converted, strict=True):
         if whole.ends_in_damage or whole.next_offset > (file.base_offset or 0):
             return None
         firsts = {first for first, _ in found.gaps}
         if any(last + 1 in firsts for _, last in whole.gaps):  # a gap continues into this segment
             return None
-        whole.losses.counts.update(found.losses.counts)
-        for each in ("segments", "skipped", "gaps", "left_out", "batches", "old_bytes"):
+        for each in ("losses", "segments", "skipped", "gaps", "left_out", "batches", "old_bytes"):
             setattr(whole, each, getattr(whole, each) + getattr(found, each))
         whole.next_offset, whole.ends_in_damage = found.next_offset, found.ends_in_damage
         whole.has_changed |= found.has_changed

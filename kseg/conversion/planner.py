@@ -23,7 +23,7 @@ from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.changes.quarantine import staging
 from kseg.conversion.options import ConvertOptions
-from kseg.conversion.partition import Converted, convert_segments
+from kseg.conversion.partition import Converted, convert_segments, losses_text
 from kseg.conversion.rows_writer import known_gaps, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
@@ -245,7 +245,7 @@ def report_losses(name: str, found: Converted, messages: Messages) -> None:
     if found.left_out:
         messages.warning(f"{name}: {found.left_out} batches left out that a read_committed consumer does not see")
     if found.losses:
-        messages.warning(f"{name}: lost: {found.losses.sentence()}")
+        messages.warning(f"{name}: lost: {losses_text(found.losses)}")
     messages.detail(f"{name}: {found.batches} batches, {found.old_bytes} bytes before, {found.new_bytes} after")
 
 

@@ -86,7 +86,7 @@ def outcome(source: Path, folder: Path, asked: dict[str, Any]) -> Any:
     except (DamageError, LossError, UnsupportedError) as error:
         return type(error), str(error).replace(str(folder), "")
     return (
-        files(folder, ".log", ".index", ".timeindex", ".snapshot"), found.losses.counts, found.gaps, found.skipped,
+        files(folder, ".log", ".index", ".timeindex", ".snapshot"), found.losses, found.gaps, found.skipped,
         found.batches, found.left_out, found.is_same_log, found.has_same_segments,
     )  # fmt: skip
 

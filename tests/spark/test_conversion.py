@@ -51,7 +51,7 @@ def outcome(source: Path, folder: Path, cluster: Cluster | None, **asked: Any) -
     if asked.get("segment_bytes") or source.name.startswith("0.7"):
         written = {name: (data, False) for name, (data, _) in written.items()}
     return (
-        written, found.files, found.carried, found.losses.counts, found.skipped, found.left_out, found.gaps,
+        written, found.files, found.carried, found.losses, found.skipped, found.left_out, found.gaps,
         found.batches, found.old_bytes, found.is_same_log, found.has_same_segments, [s.sizes for s in found.segments],
     )  # fmt: skip
 

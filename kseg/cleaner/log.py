@@ -45,7 +45,7 @@ from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores import trees
-from kseg.stores.source import Source, check_readable, open_source
+from kseg.stores.source import check_readable, open_source
 from kseg.stores.windows import Buffers, Windows
 
 
@@ -238,7 +238,13 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
                     yield window
                 position = found.position
                 if position < source.size:
-                    window = _large_batch(source, position)
+                    reader = SegmentReader(source, scratch=Scratch())
+                    run = reader.frame_at(position)  # a single intact batch, larger than a window
+                    if run is None:
+                        raise DamagedError(path, position)
+                    batch = reader.batch(run, 0)
+                    rows = headers_of(batch.data, [(0, batch.size)]).rows
+                    window = Window(rows, 1, memoryview(batch.data), position, path)
                     last_offset = _last_offset(window, last_offset)
                     yield window
                     position += len(window.data)
@@ -259,16 +265,6 @@ def _last_offset(window: Window, before: int) -> int:
             raise window.damage(i, "offsets do not rise")
         before = last
     return int(before)
-
-
-def _large_batch(source: Source, position: int) -> Window:
-    """Reads the single intact batch at a position, larger than a window. Raises DamagedError if it is not intact."""
-    reader = SegmentReader(source, scratch=Scratch())
-    run = reader.frame_at(position)
-    if run is None:
-        raise DamagedError(source.path, position)
-    batch = reader.batch(run, 0)
-    return Window(headers_of(batch.data, [(0, batch.size)]).rows, 1, memoryview(batch.data), position, source.path)
 
 
 # Batches that the kernel leaves to Python: gzip, snappy, and all that it fails to decompress.
@@ -414,42 +410,37 @@ class CleanedTransactions:
         if not any(found & (fields.TRANSACTIONAL | fields.CONTROL) for found in attributes):
             return []
         columns = attributes, headers.lasts, headers.producer_ids, headers.markers, headers.records
-        return [self._judge(*row) for row in zip(*columns, strict=True)]
+        return [int(self._is_discardable(*row)) for row in zip(*columns, strict=True)]
 
-    def _judge(self, attributes: int, last_offset: int, producer: int, marker: int, records: int) -> int:
+    def _is_discardable(self, attributes: int, last_offset: int, producer: int, marker: int, records: int) -> bool:
         if not attributes & (fields.TRANSACTIONAL | fields.CONTROL):
-            return 0
-        self._consume(last_offset)
-        if attributes & fields.CONTROL:
-            return int(self._end(producer, marker, records))
-        if producer in self._aborted:
-            self._observed.add(producer)
-            return 1
-        self._committed.add(producer)
-        return 0
-
-    def _end(self, producer: int, marker: int, count: int) -> bool:
-        if count == 0:
-            return True
-        if marker == ABORT:
-            transaction = self._aborted.pop(producer, None)
-            if transaction is not None and producer in self._observed:
-                self._observed.discard(producer)
-                self.kept.append(transaction)
-                return False
-            return True
-        if marker == COMMIT:
-            is_open = producer in self._committed
-            self._committed.discard(producer)
-            return not is_open
-        return False
-
-    def _consume(self, offset: int) -> None:
-        while self._queue and self._queue[0][0] <= offset:
+            return False
+        while self._queue and self._queue[0][0] <= last_offset:
             transaction = heapq.heappop(self._queue)[2]
             if transaction.producer_id not in self._aborted:
                 self._aborted[transaction.producer_id] = transaction
                 self._observed.discard(transaction.producer_id)
+        if attributes & fields.CONTROL:
+            return self._end(producer, marker, records)
+        is_aborted = producer in self._aborted
+        (self._observed if is_aborted else self._committed).add(producer)
+        return is_aborted
+
+    def _end(self, producer: int, marker: int, count: int) -> bool:
+        """Ends a transaction. Returns whether its marker is removable."""
+        if count == 0:
+            return True
+        if marker == ABORT:
+            transaction = self._aborted.pop(producer, None)
+            if transaction is None or producer not in self._observed:
+                return True
+            self._observed.discard(producer)
+            self.kept.append(transaction)
+        elif marker == COMMIT and producer not in self._committed:
+            return True
+        elif marker == COMMIT:
+            self._committed.discard(producer)
+        return False
 
 
 def as_verdicts(numbers: list[int], count: int) -> memoryview:
@@ -770,8 +761,7 @@ def _record_sizes(window: Window, i: int, limit_bytes: int, buffers: RecordBuffe
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(NamedTuple):
     """``ratio``: the dirty share of the bytes that a round would read; ``is_due``: whether a round would begin now.
 
     ``stops``: the reasons why the partition, or its last part, is not cleaned. The first four fields are None if the

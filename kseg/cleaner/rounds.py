@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, cast
 
 from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import (
@@ -146,11 +146,10 @@ class OffsetMap:
 
 
 class Hashes(NamedTuple):
-    """Hashes of ``keys`` keys in record order; the window's first ``batches`` batches are complete with them."""
+    """Hashes of keys in record order; the window's first ``batches`` batches are complete with them."""
 
     hashes: memoryview
     offsets: memoryview
-    keys: int
     batches: int
 
 
@@ -158,13 +157,19 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
     """Returns the keys of offsets ``least`` and above, in parts. Raises DamagedError."""
     reader, found = key_map.KeyReader(secret, least), []
     opened: Any = None
+
+    def take(count: int, batches: int) -> None:
+        hashes, offsets = int64s(2 * count), int64s(count)
+        hashes[:], offsets[:] = buffers.hashes[: 2 * count], buffers.offsets[:count]
+        found.append(Hashes(hashes, offsets, batches))
+
     while True:
         status = reader.read(
             window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
             buffers.expansion, opened,
         )  # fmt: skip
         i, opened = reader.frame, opened if reader.is_open else None
-        found.append(_copied(buffers, reader.keys, i))
+        take(reader.keys, i)
         reader.keys = 0
         if status == layout.DONE:
             return found
@@ -174,16 +179,9 @@ def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, 
             for rows in opened.rows():
                 if rows.count > len(buffers.offsets):
                     buffers.widen(rows.count)
-                count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
-                found.append(_copied(buffers, count, i))
+                take(reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets), i)
             reader.go_to(i + 1)
             opened = None
-
-
-def _copied(buffers: RecordBuffers, count: int, batches: int) -> Hashes:
-    hashes, offsets = int64s(2 * count), int64s(count)
-    hashes[:], offsets[:] = buffers.hashes[: 2 * count], buffers.offsets[:count]
-    return Hashes(hashes, offsets, count, batches)
 
 
 # The map of the dirty part of a log (Cleaner.buildOffsetMap).
@@ -219,15 +217,16 @@ def map_keys(
 def _put(offset_map: OffsetMap, found: Hashes, window: Window, start: int) -> bool:
     """Adds keys of a window; returns False if the map is full. The map ends with the last batch whose keys are all in
     it, or with the last key."""
-    taken, end = offset_map.put(found.hashes, found.offsets, found.keys), -1
-    if taken < found.keys:
+    keys, end = len(found.offsets), -1
+    taken = offset_map.put(found.hashes, found.offsets, keys)
+    if taken < keys:
         ends = [last for last in window.lasts if last < found.offsets[taken]]
         end = max([*ends[-1:], *found.offsets[:taken][-1:]], default=-1)
     elif found.batches:  # last offsets rise; the column is not read, as each message may be a part of its own
         end = window[found.batches - 1].last_offset
     if end >= start:
         offset_map.keys.latest_offset = max(offset_map.keys.latest_offset, end)
-    return taken == found.keys
+    return taken == keys
 
 
 # Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto).
@@ -314,108 +313,95 @@ def _offset_of(rows: Rows, row: int) -> int:
 # The batches of one window, filtered to the records that survive cleaning (Cleaner.cleanInto); thread-safe.
 
 
-class _WindowFilter:
-    """Filters one window. ``pieces``: the new batches; ``counts``: of the window.
+class Filtered(NamedTuple):
+    """The new batches of a window, and what became of its records."""
+
+    pieces: list[bytes]
+    counts: Counts
+
+
+def filter_window(
+    offset_map: OffsetMap,
+    settings: CleanerSettings,
+    keeps_tombstones: bool,
+    verdicts: memoryview,
+    buffers: RecordBuffers,
+    window: Window,
+) -> Filtered:
+    """Filters one window. Raises DamagedError.
 
     ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept.
     """
+    pieces, counts, opened = list[bytes](), Counts(), cast(Any, None)
+    survivors = kernel.Survivors(offset_map.keys, counts)
+    survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
+    survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons
+    survivors.keeps_tombstones = keeps_tombstones
 
-    def __init__(
-        self,
-        offset_map: OffsetMap,
-        settings: CleanerSettings,
-        keeps_tombstones: bool,
-        window: Window,
-        verdicts: memoryview,
-        buffers: RecordBuffers,
-    ) -> None:
-        self._map, self._settings, self._keeps_tombstones = offset_map, settings, keeps_tombstones
-        self._window, self._verdicts, self._buffers = window, verdicts, buffers
-        self.pieces: list[bytes] = []
-        self.counts = Counts()
-        self._survivors = survivors = kernel.Survivors(offset_map.keys, self.counts)
-        survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
-        survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons
-        survivors.keeps_tombstones = keeps_tombstones
+    def flush() -> None:
+        if survivors.size:
+            with memoryview(buffers.out) as out:
+                pieces.append(bytes(out[: survivors.size]))
+            survivors.size = 0
 
-    def run(self) -> Self:
-        """Raises DamagedError."""
-        window, buffers, survivors = self._window, self._buffers, self._survivors
-        opened: Any = None
-        while True:
-            status = survivors.write(
-                window.data, window.rows, window.count, self._verdicts, buffers.rows, buffers.keep, buffers.out,
-                buffers.expansion, opened,
-            )  # fmt: skip
-            i, opened = survivors.frame, None
-            if status == layout.NEEDS_PACKING:
-                self._pack(i)
-            elif status == layout.FULL:
-                self._flush()
-                if survivors.needed > len(buffers.out):
-                    buffers.out = bytearray(2 * survivors.needed)
-            elif status == layout.MORE_ROWS:
-                buffers.widen(survivors.needed)
-            elif status == layout.DONE:
-                self._flush()
-                return self
-            else:
-                opened = open_batch(window, i, buffers)
-                if isinstance(opened, Message):
-                    self._flush()
-                    self._filter_message(i, opened)
-                    survivors.go_to(i + 1)
-                    opened = None
-
-    def _pack(self, i: int) -> None:
-        """Compresses the records written by the kernel, and completes their batch header."""
-        out, survivors = self._buffers.out, self._survivors
-        start, attributes = survivors.size + HEADER_BYTES, survivors.attributes
-        with memoryview(out) as whole:
-            area = compress(target_of(attributes & CODEC), whole[start : start + survivors.area_size])
-        end = start + len(area)
-        if end > len(out):
-            out.extend(bytes(end - len(out)))
-        out[start:end] = area
-        seal(
-            out, survivors.size, end, self._window.batch(i), attributes, survivors.base_timestamp,
-            survivors.max_timestamp, survivors.kept,
-        )  # fmt: skip
-        survivors.size = end
-        survivors.go_to(i + 1)
-
-    def _flush(self) -> None:
-        if self._survivors.size:
-            with memoryview(self._buffers.out) as out:
-                self.pieces.append(bytes(out[: self._survivors.size]))
-            self._survivors.size = 0
-
-    def _filter_message(self, i: int, message: Message) -> None:
-        settings = self._settings
-        ends_log = settings.includes_active and bool(self._verdicts[i] & kernel.KEEP_EMPTY)
-        horizon_ms = settings.now_ms + settings.delete_retention_ms
-        data, kept = rebuilt(message, self._keeps, horizon_ms, settings.keeps_format, ends_log)
-        counts = self.counts
-        counts.kept += kept
-        if data == message.data:
-            counts.copied += 1
-        elif data:
-            counts.rewritten += 1
-        else:
-            counts.dropped += 1
-        if data:
-            self.pieces.append(data)
-
-    def _keeps(self, rows: Rows) -> bytes:
+    def keeps(rows: Rows) -> bytes:
         """Returns a byte per v0 or v1 record, 1 if it survives, else 0 (Cleaner.shouldRetainRecord)."""
-        buffers = self._buffers
         if rows.count > len(buffers.keep):
             buffers.widen(rows.count)
-        judge_rows(
-            self._map.keys, rows.payload, rows.rows, rows.count, self._keeps_tombstones, buffers.keep,
-            self.counts,
-        )  # fmt: skip
+        judge_rows(offset_map.keys, rows.payload, rows.rows, rows.count, keeps_tombstones, buffers.keep, counts)
         return bytes(memoryview(buffers.keep)[: rows.count])
+
+    while True:
+        status = survivors.write(
+            window.data, window.rows, window.count, verdicts, buffers.rows, buffers.keep, buffers.out,
+            buffers.expansion, opened,
+        )  # fmt: skip
+        i, opened = survivors.frame, None
+        if status == layout.NEEDS_PACKING:
+            _pack(survivors, buffers.out, window.batch(i))
+        elif status == layout.FULL:
+            flush()
+            if survivors.needed > len(buffers.out):
+                buffers.out = bytearray(2 * survivors.needed)
+        elif status == layout.MORE_ROWS:
+            buffers.widen(survivors.needed)
+        elif status == layout.DONE:
+            flush()
+            return Filtered(pieces, counts)
+        else:
+            opened = open_batch(window, i, buffers)
+            if isinstance(opened, Message):
+                flush()
+                ends_log = settings.includes_active and bool(verdicts[i] & kernel.KEEP_EMPTY)
+                horizon_ms = settings.now_ms + settings.delete_retention_ms
+                data, kept = rebuilt(opened, keeps, horizon_ms, settings.keeps_format, ends_log)
+                counts.kept += kept
+                if data == opened.data:
+                    counts.copied += 1
+                elif data:
+                    counts.rewritten += 1
+                else:
+                    counts.dropped += 1
+                if data:
+                    pieces.append(data)
+                survivors.go_to(i + 1)
+                opened = None
+
+
+def _pack(survivors: kernel.Survivors, out: bytearray, old: memoryview) -> None:
+    """Compresses the records written by the kernel, and completes their batch header from that of the old batch."""
+    start, attributes = survivors.size + HEADER_BYTES, survivors.attributes
+    with memoryview(out) as whole:
+        area = compress(target_of(attributes & CODEC), whole[start : start + survivors.area_size])
+    end = start + len(area)
+    if end > len(out):
+        out.extend(bytes(end - len(out)))
+    out[start:end] = area
+    seal(
+        out, survivors.size, end, old, attributes, survivors.base_timestamp, survivors.max_timestamp, survivors.kept
+    )  # fmt: skip
+    survivors.size = end
+    survivors.go_to(survivors.frame + 1)
 
 
 # A round.
@@ -478,10 +464,18 @@ class Round:
 
     def groups(self) -> Iterator[CleanedGroup]:
         """Yields new segments, oldest first. Raises DamagedError, UnsupportedError, OSError."""
-        transactions, advance, jobs = CleanedTransactions(), self._watched(), self._settings.jobs
+        transactions, watcher, end = CleanedTransactions(), self._watcher, self._range.end
+        if watcher is not None:
+            read_twice = segments_between(self._segments, self._range.start, end)
+            whole = segments_between(self._segments, 0, end)
+            watcher.total = sum(segment.size for segment in [*read_twice, *whole])
+        advance: Callable[[int], None] = (lambda _: None) if watcher is None else watcher.advance
         for segment in self._with_aborted:
             segment.aborted()  # now: the caller may replace files while groups are made
-        with closing(CleaningThreads(jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
+        with (
+            closing(CleaningThreads(self._settings.jobs)) as workers,
+            closing(self._map(workers, advance)) as offset_map,
+        ):
             for group in self.grouped():
                 folder = self._make_folder() if self._make_folder else None
                 yield self.clean(group, folder, offset_map, workers, transactions, advance)
@@ -521,15 +515,6 @@ class Round:
         """Returns the groups of segments that are cleaned into one, once ``end`` is known."""
         return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
 
-    def _watched(self) -> Callable[[int], None]:
-        watcher = self._watcher
-        if watcher is None:
-            return lambda _: None
-        dirty = segments_between(self._segments, self._range.start, self._range.end)
-        whole = segments_between(self._segments, 0, self._range.end)
-        watcher.total = sum(segment.size for segment in [*dirty, *whole])
-        return watcher.advance
-
     def clean(
         self,
         group: list[CleanerSegment],
@@ -548,8 +533,14 @@ class Round:
         try:
             for source in group:
                 transactions.add(self.aborted_in(source))
-                keeps_tombstones = source.mtime_ms > self._legacy_horizon_ms
-                filtering = partial(self._filtering, offset_map, keeps_tombstones, transactions)
+
+                def filtering(
+                    window: Window, keeps_tombstones: bool = source.mtime_ms > self._legacy_horizon_ms
+                ) -> Callable[[RecordBuffers, Window], Filtered]:
+                    """Windows come in the order of the segment; any thread may filter them."""
+                    verdicts = self._verdicts(window, keeps_tombstones, transactions)
+                    return partial(filter_window, offset_map, self._settings, keeps_tombstones, verdicts)
+
                 for found in workers.each(source.path, self._buffers, filtering, advance):
                     counts.add(found.counts)
                     for piece in found.pieces:
@@ -566,15 +557,6 @@ class Round:
             writer.close()
         segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
         return CleanedGroup(group, segment, Counter(counts.as_dict()))
-
-    def _filtering(
-        self, offset_map: OffsetMap, keeps_tombstones: bool, transactions: CleanedTransactions, window: Window
-    ) -> Callable[[RecordBuffers, Window], _WindowFilter]:
-        """Returns the filter of a window; windows come in the order of the segment, any thread may run the filter."""
-        verdicts = self._verdicts(window, keeps_tombstones, transactions)
-        return lambda buffers, kept: _WindowFilter(
-            offset_map, self._settings, keeps_tombstones, kept, verdicts, buffers
-        ).run()
 
     def _verdicts(self, window: Window, keeps_markers: bool, transactions: CleanedTransactions) -> memoryview:
         """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""

@@ -55,7 +55,7 @@ def _ask(url: str) -> None:
     place = trees.find(url)
     try:
         if place is not None:
-            place.node()
+            place.tree.node(place.inner)
     except OSError as error:
         raise PathError(error.strerror or str(error)) from error
 
@@ -71,8 +71,6 @@ def _names(directory: str, pattern: str) -> list[str]:
 
 Folder = tuple[list[StoredObject], list[str]]
 """Objects, and names of folders."""
-Pending = list[str | StoredObject]
-"""Names of folders, and objects."""
 
 
 class Objects(ABC):
@@ -107,7 +105,7 @@ class Objects(ABC):
 
         Folders are read one after another, without recursion; those that cannot contain the prefix are not.
         """
-        pending: Pending = [os.path.dirname(prefix)]
+        pending: list[str | StoredObject] = [os.path.dirname(prefix)]
         while pending:
             at = pending.pop()
             if isinstance(at, StoredObject):

@@ -497,9 +497,8 @@ def check_readable(path: str) -> None:
 
     For callers that would take unreadable bytes for damage.
     """
-    with open_source(path) as source:
-        with errors_at(path):
-            found = unreadable_ranges(source.extent, source.size)
+    with open_source(path) as source, errors_at(path):
+        found = unreadable_ranges(source.extent, source.size)
     if found:
         raise unreadable_error(path, found)
 

@@ -141,9 +141,6 @@ class MountedPath(NamedTuple):
     inner: str
     path: str
 
-    def node(self) -> Node | None:
-        return self.tree.node(self.inner)
-
     def required(self) -> Node:
         found = self.tree.node(self.inner)
         if found is None:
@@ -303,7 +300,7 @@ def _asked(system: Callable[[str], bool], kind: int | None, path: str) -> bool:
     if place is None:
         return system(path)
     try:
-        found = place.node()
+        found = place.tree.node(place.inner)
     except OSError:
         return False
     return found is not None and (kind is None or found.kind == kind)

@@ -207,7 +207,10 @@ class WebHdfs(WebHDFS):
         except requests.exceptions.SSLError:
             raise OSError(f"{server}: its certificate or TLS is refused") from None
         except requests.ConnectionError as error:
-            if _is_unreachable(error):
+            from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+
+            cause = getattr(error.args[0] if error.args else None, "reason", None)
+            if isinstance(cause, NewConnectionError | ConnectTimeoutError):
                 raise UnreachableError(f"{server}: no connection") from None
             raise TemporaryError(f"{server}: {type(error).__name__}") from None
         except requests.Timeout:
@@ -235,14 +238,6 @@ class NewFile(io.BufferedRandom):
             self._system.create(self._path, self)
         finally:
             super().close()
-
-
-def _is_unreachable(error: Exception) -> bool:
-    """Whether no connection was made."""
-    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
-
-    cause = getattr(error.args[0] if error.args else None, "reason", None)
-    return isinstance(cause, NewConnectionError | ConnectTimeoutError)
 
 
 def _error_of(answer: Any, server: str) -> OSError:

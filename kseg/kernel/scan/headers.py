@@ -288,29 +288,21 @@ def count_batch(row, at, chain):
             chain.records += count
     elif count < 0 and magic != MAGIC_V2:  # a compressed message that was not opened
         chain.records += 1
-    if magic == 0:
-        chain.v0 += 1
-    elif magic == 1:
-        chain.v1 += 1
-    else:
-        chain.v2 += 1
-    if attributes & CODEC:
-        chain.compressed += 1
+    chain.v0 += magic == 0
+    chain.v1 += magic == 1
+    chain.v2 += magic == MAGIC_V2
+    chain.compressed += (attributes & CODEC) != 0
     if magic == MAGIC_V2:
         chain.transactional += (attributes & TRANSACTIONAL) != 0
         chain.control += (attributes & CONTROL) != 0
         chain.with_horizon += (attributes & DELETE_HORIZON) != 0
-        if row[at + BATCH_PRODUCER_ID] >= 0:
-            chain.with_producer += 1
-        if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
-            chain.sparse += 1
+        chain.with_producer += row[at + BATCH_PRODUCER_ID] >= 0
+        chain.sparse += count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET])
         if not attributes & DELETE_HORIZON and count > 0:
             least(chain, row[at + BATCH_BASE_TIMESTAMP])
-    elif row[at + BATCH_STATE] & RECORDS_RIGHT and 0 < count <= difference(
-        row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
-    ):
-        # A compressed message set that was opened and has no problem.
-        chain.sparse += 1
+    elif row[at + BATCH_STATE] & RECORDS_RIGHT and count > 0:
+        # A message, or a compressed message set that was opened and has no problem.
+        chain.sparse += count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET])
     if magic == 1:
         least(chain, largest)
     if largest > chain.largest_timestamp:

@@ -206,8 +206,7 @@ def compare(
         index = table.slots[find(table, be64(p, at))] - 1
         if index >= 0:
             e = index * ENTRY_WIDTH
-            if table.entries[e + TXN_FIRST] >= 0:
-                table.differing_open += 1
+            table.differing_open += table.entries[e + TXN_FIRST] >= 0
             if is_same(p, at, table, e):
                 continue
         found[to + DIFFERING_NUMBER] = i
@@ -265,8 +264,7 @@ def replay_data(rows, i, table, index):
             entries[e + TXN_POSITION] = rows[at + BATCH_POSITION]
             entries[e + TXN_MARKER] = -1
         entries[e + TXN_BATCHES] += 1
-        if rows[at + BATCH_COUNT] > 0:
-            entries[e + TXN_FILLED] += 1
+        entries[e + TXN_FILLED] += rows[at + BATCH_COUNT] > 0
 
 
 def replay_marker(rows, i, table, index):
@@ -304,10 +302,8 @@ def replay_marker(rows, i, table, index):
         table.abort_rows[row + ABORT_IS_CERTAIN] = first >= table.after_hole and first >= table.after_damage
         table.aborts += 1
     if entries[e + TXN_FIRST] >= 0:
-        if rows[at + BATCH_MARKER] == ABORT_MARKER:
-            table.aborted += 1
-        else:
-            table.committed += 1
+        table.aborted += rows[at + BATCH_MARKER] == ABORT_MARKER
+        table.committed += rows[at + BATCH_MARKER] != ABORT_MARKER
         if table.first_ended < 0 or entries[e + TXN_FIRST] < table.first_ended:
             table.first_ended = entries[e + TXN_FIRST]
         before, behind = entries[e + TXN_BEFORE], entries[e + TXN_BEHIND]

@@ -140,8 +140,7 @@ def header_keys(tally: Int64sOut) -> list[tuple[bytes, int, int, int]]:
 def count_size(tally, which, size):
     at: cython.Py_ssize_t = SIZES + which * SIZE_WIDTH
     e: cython.int = 0
-    if size < 0:
-        size = 0
+    size = max(size, 0)
     if tally[at + SIZE_COUNT] == 0 or size < tally[at + SIZE_LEAST]:
         tally[at + SIZE_LEAST] = size
     if size > tally[at + SIZE_LARGEST]:
@@ -190,19 +189,16 @@ def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset
         size += key_size
         count_size(tally, KEY_SIZES, key_size)
         add_hash(keys, hash_of(p, key, key_size))
-        if key_size == 0:
-            tally[EMPTY_KEYS] += 1
+        tally[EMPTY_KEYS] += key_size == 0
         if key_size > tally[LARGEST_KEYS + (LARGEST_SHOWN - 1) * LARGEST_WIDTH]:
             put_largest(tally, LARGEST_KEYS, key_size, offset)
     if value_size < 0:
         tally[NULL_VALUES] += 1
-        if key_size >= 0:
-            tally[TOMBSTONES] += 1
+        tally[TOMBSTONES] += key_size >= 0
     else:
         size += value_size
         count_size(tally, VALUE_SIZES, value_size)
-        if value_size == 0:
-            tally[EMPTY_VALUES] += 1
+        tally[EMPTY_VALUES] += value_size == 0
     if size > tally[LARGEST_RECORDS + (LARGEST_SHOWN - 1) * LARGEST_WIDTH]:
         put_largest(tally, LARGEST_RECORDS, size, offset)
 
@@ -262,9 +258,7 @@ def count_headers(p, headers, first, count, tally):
     at: cython.Py_ssize_t = first * HEADER_WIDTH
     total: cython.longlong = 0
     for _ in range(count):
-        size = headers[at + HEADER_KEY_SIZE]
-        if headers[at + HEADER_VALUE_SIZE] > 0:
-            size += headers[at + HEADER_VALUE_SIZE]
+        size = headers[at + HEADER_KEY_SIZE] + max(headers[at + HEADER_VALUE_SIZE], 0)
         count_name(p, headers[at + HEADER_KEY], headers[at + HEADER_KEY_SIZE], size, tally)
         total += size
         at += HEADER_WIDTH
@@ -315,24 +309,18 @@ def count_batch(p, at, size, magic, tally, producers):
         codec = p[at + LEGACY_FLAGS] & CODEC
         form = magic
         if magic == 1:
-            if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME:
-                tally[APPEND_TIME_BATCHES] += 1
+            tally[APPEND_TIME_BATCHES] += (p[at + LEGACY_FLAGS] & LOG_APPEND_TIME) != 0
             count_timestamp(tally, WITH_BASE_TIMESTAMP, be64(p, at + V1_TIMESTAMP))
     else:
         form = 2
         attributes = p[at + V2_FLAGS]
         codec = attributes & CODEC
-        if attributes & LOG_APPEND_TIME:
-            tally[APPEND_TIME_BATCHES] += 1
-        if attributes & TRANSACTIONAL:
-            tally[TRANSACTIONAL_BATCHES] += 1
-        if attributes & CONTROL:
-            tally[CONTROL_BATCHES] += 1
-        if attributes & DELETE_HORIZON:
-            tally[WITH_DELETE_HORIZON] += 1
-        if be32(p, at + V2_COUNT) == 0:
-            tally[HEADER_ONLY] += 1
-        elif be32(p, at + V2_COUNT) > 0 and not attributes & DELETE_HORIZON:
+        tally[APPEND_TIME_BATCHES] += (attributes & LOG_APPEND_TIME) != 0
+        tally[TRANSACTIONAL_BATCHES] += (attributes & TRANSACTIONAL) != 0
+        tally[CONTROL_BATCHES] += (attributes & CONTROL) != 0
+        tally[WITH_DELETE_HORIZON] += (attributes & DELETE_HORIZON) != 0
+        tally[HEADER_ONLY] += be32(p, at + V2_COUNT) == 0
+        if be32(p, at + V2_COUNT) > 0 and not attributes & DELETE_HORIZON:
             count_timestamp(tally, WITH_BASE_TIMESTAMP, be64(p, at + V2_BASE_TIMESTAMP))
         producer = be64(p, at + V2_PRODUCER_ID)
         if producer >= 0:

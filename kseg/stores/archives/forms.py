@@ -51,15 +51,12 @@ def form_of(head: bytes) -> str | None:
         return ZIP
     if is_tar_header(head[:BLOCK_BYTES]):
         return TAR
-    return packing_name(head) or (REDPANDA if _is_redpanda(head) else None)
-
-
-def _is_redpanda(head: bytes) -> bool:
-    if head[:4] == bytes(4) or not 0 < int.from_bytes(head[16:17]) < 64:
-        return False  # a Kafka segment begins with zeros
+    name = packing_name(head)
+    if name is not None or head[:4] == bytes(4) or not 0 < int.from_bytes(head[16:17]) < 64:
+        return name  # a Kafka segment begins with zeros
     from kseg.stores.redpanda import is_header
 
-    return is_header(head)
+    return REDPANDA if is_header(head) else None
 
 
 def is_skippable(head: bytes) -> bool:

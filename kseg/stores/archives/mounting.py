@@ -69,7 +69,7 @@ def _mount_object(path: str, spool: Spool, made: ExitStack) -> None:
     """Mounts an object of a mounted store in ``made`` if it is packed or an archive."""
     with _failures_of(path):
         place = trees.find(path)
-        node = None if place is None or place.tree.is_archive else place.node()
+        node = None if place is None or place.tree.is_archive else place.tree.node(place.inner)
         if place is not None and node is not None and node.kind == FILE:
             with open_source(path) as source:
                 source.need(0, HEAD_BYTES)

@@ -14,31 +14,12 @@ from kseg.formats.compression import codec_name
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES, LOG, LOG_07, SWAP
-from kseg.logdir.log_directory import (
-    METADATA_PARTITION,
-    BrokerState,
-    LogDirectory,
-    assigned_state,
-    directory_around,
-    is_moved,
-    read_log_directory,
-    state_by_name,
-)
+from kseg.logdir import log_directory
+from kseg.logdir.log_directory import BrokerState, LogDirectory
 from kseg.runtime.process_pool import Put, Work, in_processes, shared_numbers
+from kseg.segment import files as segment_files
 from kseg.segment import paths
-from kseg.segment.files import (
-    LOG_DIRECTORY_FILES,
-    OWN_PREFIX,
-    REMOTE_INDEX_CACHE,
-    SegmentFile,
-    holds_segments,
-    is_remote_segment_name,
-    own_partitions,
-    parse_partition_name,
-    regular_and_other_names,
-    segment_file,
-    segments_among,
-)
+from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, SegmentFile, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.paths import DEPTH
 from kseg.segment.survey import QUICK, HeaderRows
@@ -131,45 +112,84 @@ class DirectoryCheck:
         Raises PathError if the directory itself cannot be read.
         """
         name = os.path.basename(os.path.abspath(path))
-        files, others = regular_and_other_names(path)
-        if (is_named or _is_log_directory(path, files, others)) and self.if_log_directory(path, files, others):
+        files, others = segment_files.regular_and_other_names(path)
+        # One that the user did not name is a log directory by its own files, or by the contents of partitions.
+        partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
+        names = (segment_files.regular_and_other_names(each)[0] for each in partitions if trees.isdir(each))
+        is_likely = is_named or LOG_DIRECTORY_FILES & set(files) or any(map(_has_names_of_kafka, names))
+        if is_likely and self.if_log_directory(path, files, others):
             return True
         below = [os.path.join(path, name) for name in sorted(others) if _is_directory_of_others(path, name)]
         is_partition = parse_partition_name(name) is not None and not below and (is_named or _has_names_of_kafka(files))
-        if holds_segments(path) or is_partition:
-            log_directory = directory_around(path)
-            if log_directory is not None:
-                log_directory.server = self.settings.server
-            for outcome in self._outcomes([Task(path, _state(log_directory, name))]):
+        if segment_files.holds_segments(path) or is_partition:
+            directory = log_directory.directory_around(path)
+            if directory is not None:
+                directory.server = self.settings.server
+            for outcome in self._outcomes([Task(path, _state(directory, name))]):
                 if outcome.failure is not None:
                     raise PathError(outcome.failure)
             return True
-        found = self._loose(path, files, is_named)
-        for directory in below if depth > 0 else ():
+        # In a directory that the user did not name, only files with names like those of segments count.
+        logs = self._loose_files(path, [name for name in files if is_named or paths.named_like_segment(name)])
+        found = bool(logs)
+        if logs or is_named:
+            found |= self._side_files(path, {name.partition(".")[0] for name in logs})
+        for lower in below if depth > 0 else ():
             try:
-                found |= self.inside(directory, depth - 1)
+                found |= self.inside(lower, depth - 1)
             except PathError as error:
                 self.report.failures.append(str(error))
         return found
 
     def if_log_directory(self, path: str, files: list[str], others: list[str]) -> bool:
-        """Checks a directory with these names if it is a log directory. Returns whether it is one. Raises PathError."""
+        """Checks a directory with these names if it is a log directory: its partitions, and its own files unless topics
+        were chosen. Returns whether it is one. Raises PathError."""
         if not (LOG_DIRECTORY_FILES & set(files)) and not any(map(parse_partition_name, others)):
             return False
-        partitions, directory = own_partitions(path), read_log_directory(path)
+        report, settings, wanted = self.report, self.settings, self.settings.remote
+        partitions, directory = segment_files.own_partitions(path), log_directory.read_log_directory(path)
         if directory is not None:
-            directory.server = self.settings.server
-        if not partitions and (directory is None or holds_segments(path)):
+            directory.server = settings.server
+        if not partitions and (directory is None or segment_files.holds_segments(path)):
             return False
-        if self.settings.remote.topics:
+        if wanted.topics:
             names = ((part, parse_partition_name(os.path.basename(part))) for part in partitions)
-            partitions = [part for part, name in names if name is not None and self.settings.remote.wants(name[0])]
+            partitions = [part for part, name in names if name is not None and wanted.wants(name[0])]
             if not partitions:
                 raise PathError(f"{path}: no partition of a topic that --topic names")
-        self._log_directory(directory, partitions)
-        if not self.settings.remote.topics:
-            self._other_entries(path, files, others)
+        if directory is not None and not wanted.topics:
+            log_directories.judge_entries(directory, report, settings.level)
+        topic_ids: dict[str, str | None] = {}
+        extents: dict[str, tuple[int, int]] = {}
+        for outcome in self._partitions(tasks_of(directory, partitions)):
+            if outcome.failure is not None:
+                report.failures.append(outcome.failure)
+            name = os.path.basename(outcome.directory)
+            is_served = not log_directory.is_moved(name) and name != log_directory.METADATA_PARTITION
+            if is_served and outcome.failure is None:
+                topic_ids[name] = outcome.topic_id
+                if outcome.extent is not None:
+                    extents[name] = outcome.extent
+        if wanted.topics:
+            return True
+        if directory is not None:
+            report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
+            known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
+            log_directories.judge_topic_ids(directory, known, report)
+            if segment_files.REMOTE_INDEX_CACHE in directory.directories:
+                self._side_files(os.path.join(directory.path, segment_files.REMOTE_INDEX_CACHE))
+        self._other_entries(path, files, others)
         return True
+
+    def _partitions(self, tasks: list[Task]) -> Iterator[CheckedPartition]:
+        """Checks the partitions of a log directory, the rest of them in other processes if it is worth their cost."""
+        outcomes, began = self._outcomes(tasks), time.monotonic()
+        may_share = self.uses_processes and self.checker is None and self.settings.jobs > 1
+        for done in range(len(tasks)):
+            left = len(tasks) - done
+            if may_share and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
+                outcomes, may_share = judge_in_processes(tasks[done:], self.settings, self.report), False
+            yield next(outcomes)
 
     def _outcomes(self, tasks: list[Task]) -> Iterator[CheckedPartition]:
         if self.checker is not None:
@@ -183,7 +203,7 @@ class DirectoryCheck:
         self._loose_files(path, names)
         inside = DirectoryCheck(self.settings, self.report)
         for name in sorted(others):
-            is_known = parse_partition_name(name) is not None or name == REMOTE_INDEX_CACHE
+            is_known = parse_partition_name(name) is not None or name == segment_files.REMOTE_INDEX_CACHE
             if not is_known and _is_directory_of_others(path, name):
                 inside.inside(os.path.join(path, name), DEPTH - 1)
             elif not name.startswith(OWN_PREFIX) and (
@@ -191,16 +211,6 @@ class DirectoryCheck:
             ):
                 unread = os.path.join(path, name)
                 add_unread(unread, why_no_file(unread), self.report)
-
-    def _loose(self, path: str, files: list[str], is_named: bool) -> bool:
-        """Checks files of a directory that is neither a partition nor a log directory. Returns whether any is Kafka's.
-
-        In a directory that the user did not name, only files with names like those of segments count.
-        """
-        logs = self._loose_files(path, [name for name in files if is_named or paths.named_like_segment(name)])
-        if not logs and not is_named:
-            return False
-        return self._side_files(path, {name.partition(".")[0] for name in logs}) or bool(logs)
 
     def _loose_files(self, directory: str, names: Iterable[str]) -> list[str]:
         """Like `judge_misnamed_files`, outside of a partition."""
@@ -222,51 +232,11 @@ class DirectoryCheck:
                     self.report.failures.append(str(error))
         return bool(files)
 
-    def _log_directory(self, directory: LogDirectory | None, partitions: list[str]) -> None:
-        """Checks the ``partitions`` of a log directory, and its own files unless topics were chosen. ``directory``:
-        None if it has no files of its own."""
-        report, settings = self.report, self.settings
-        is_whole = directory is not None and not settings.remote.topics
-        if directory is not None and is_whole:
-            log_directories.judge_entries(directory, report, settings.level)
-        tasks = tasks_of(directory, partitions)
-        topic_ids: dict[str, str | None] = {}
-        extents: dict[str, tuple[int, int]] = {}
-        outcomes, began = self._outcomes(tasks), time.monotonic()
-        may_share = self.uses_processes and self.checker is None and settings.jobs > 1
-        for done in range(len(tasks)):
-            left = len(tasks) - done
-            if may_share and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
-                outcomes, may_share = judge_in_processes(tasks[done:], settings, report), False
-            outcome = next(outcomes)
-            if outcome.failure is not None:
-                report.failures.append(outcome.failure)
-            name = os.path.basename(outcome.directory)
-            if not is_moved(name) and name != METADATA_PARTITION and outcome.failure is None:
-                topic_ids[name] = outcome.topic_id
-                if outcome.extent is not None:
-                    extents[name] = outcome.extent
-        if directory is not None and is_whole:
-            report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
-            known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
-            log_directories.judge_topic_ids(directory, known, report)
-            if REMOTE_INDEX_CACHE in directory.directories:
-                self._side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE))
-
 
 def _is_directory_of_others(path: str, name: str) -> bool:
     """Whether a name is that of a directory, not a link, that kseg has not created."""
     inside = os.path.join(path, name)
     return not name.startswith(OWN_PREFIX) and trees.isdir(inside) and not trees.islink(inside)
-
-
-def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
-    """Whether a directory that the user did not name is a log directory: by its own files, or by the contents of
-    partitions. Raises PathError."""
-    partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
-    return bool(LOG_DIRECTORY_FILES & set(files)) or any(
-        _has_names_of_kafka(regular_and_other_names(partition)[0]) for partition in partitions if trees.isdir(partition)
-    )
 
 
 def _has_names_of_kafka(files: list[str]) -> bool:
@@ -277,12 +247,12 @@ def judge_partition(
     directory: str, settings: CheckSettings, report: Report, broker: BrokerState, buffers: Buffers
 ) -> Partition:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
-    files_in, others = regular_and_other_names(directory)
+    files_in, others = segment_files.regular_and_other_names(directory)
     names = frozenset(files_in)
     own_name = os.path.basename(directory)
     if own_name in ("", ".", ".."):
         own_name = os.path.basename(os.path.abspath(directory))
-    listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
+    listed = segment_files.segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
     files = [file for file in listed if file.kind != CHECKPOINT]
     topic, number = parse_partition_name(own_name) or (None, None)
     partition = Partition(
@@ -331,7 +301,16 @@ class Census(Rule):
 
     def as_object(self) -> dict[str, Any]:
         """Returns the facts, after all findings of the partition."""
+        from kseg.kernel.state.tally import CODECS
+        from kseg.segment.summary import FORMATS
+
         segments, totals = self.partition.segments, self.report.totals
+        numbers, forms = iter(self._forms.tolist()), []
+        for column, (batches, size) in enumerate(zip(numbers, numbers, strict=True)):
+            if batches:
+                form, codec = divmod(column, CODECS)
+                row = {"format": FORMATS[form], "compression": codec_name(codec), "batches": batches, "bytes": size}
+                forms.append(row)
         return {
             "type": "partition",
             "path": name_value(self.partition.name),
@@ -339,7 +318,7 @@ class Census(Rule):
             "bytes": sum(segment.size for segment in segments),
             "batches": sum(segment.batches for segment in segments),
             "records": sum(segment.records for segment in segments),
-            "forms": self._form_objects(),
+            "forms": forms,
             "damagedBytes": self._damaged_bytes,
             "leastBaseTimestamp": min((s.least_timestamp for s in segments if s.least_timestamp >= 0), default=None),
             "maxTimestamp": max((s.largest_timestamp for s in segments if s.largest_timestamp >= 0), default=None),
@@ -347,19 +326,6 @@ class Census(Rule):
             "warnings": totals.warnings - self._before[1],
             "cleaner": self._cleaner(),
         }
-
-    def _form_objects(self) -> list[dict[str, Any]]:
-        from kseg.kernel.state.tally import CODECS
-        from kseg.segment.summary import FORMATS
-
-        found = []
-        numbers = iter(self._forms.tolist())
-        for column, (batches, size) in enumerate(zip(numbers, numbers, strict=True)):
-            if batches:
-                form, codec = divmod(column, CODECS)
-                row = {"format": FORMATS[form], "compression": codec_name(codec), "batches": batches, "bytes": size}
-                found.append(row)
-        return found
 
     def _cleaner(self) -> dict[str, Any] | None:
         partition, broker = self.partition, self.partition.broker
@@ -398,7 +364,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
             continue
         if is_file_of_kafka:
             add_unread(path, why_no_file(path), partition.report)
-    if not partition.segments and not is_moved(partition.own_name):
+    if not partition.segments and not log_directory.is_moved(partition.own_name):
         _add_missing(partition, found)
 
 
@@ -407,7 +373,9 @@ def _add_missing(partition: Partition, found: list[str]) -> None:
     names = partition.names
     if not partition.broker.is_known and names and not found and not any(map(side_file, names)):
         return  # a directory of other files with the name of a partition
-    if any(name.endswith((".log.swap", CHECKPOINT)) for name in names) or any(map(is_remote_segment_name, found)):
+    if any(name.endswith((".log.swap", CHECKPOINT)) for name in names) or any(
+        map(segment_files.is_remote_segment_name, found)
+    ):
         return
     known = [
         f"{name} {offset}"
@@ -463,7 +431,7 @@ def _judge_packed(partition: Partition, file: SegmentFile) -> None:
                     report.add("packed-segment", path, packed(source) or "")
                 report.totals.not_judged += 1
                 return
-            named = segment_file(path)
+            named = segment_files.segment_file(path)
             kind, base_offset = named.kind if named.is_segment else LOG, named.base_offset
             if base_offset is None:
                 with open_source(path) as source:
@@ -479,7 +447,7 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
     """Returns a file with batches as a segment, and a compressed file as a segment without a kind. Returns None for
     other files. Raises PathError."""
     with open_source(path) as source:
-        named = segment_file(path)
+        named = segment_files.segment_file(path)
         if paths.named_like_segment(name):
             paths.refuse_empty_pack(path)
         if packed(source) is not None:
@@ -548,9 +516,9 @@ def _is_worth_more(seconds: float, done: int, left: int) -> bool:
 
 def _state(directory: LogDirectory | None, name: str) -> BrokerState:
     if directory is not None:
-        return assigned_state(directory, name)
+        return log_directory.assigned_state(directory, name)
     parsed = parse_partition_name(name)
-    return state_by_name(parsed[0] if parsed else None)
+    return log_directory.state_by_name(parsed[0] if parsed else None)
 
 
 def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:

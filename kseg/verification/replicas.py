@@ -119,9 +119,9 @@ class Replica:
         return self._chain.sparse > 0
 
     @property
-    def span_end(self) -> int:
-        """Position after the last batch of the span."""
-        return self._headers.end
+    def span_left(self) -> int:
+        """Bytes from the batch to the end of the span."""
+        return self._headers.end - self.batch.position
 
     def read(self, size: int, start: int = 0) -> bytes:
         """Returns bytes from the batch on."""
@@ -244,7 +244,8 @@ class ReplicaComparison:
         while not (a.is_at_end or b.is_at_end):
             self._add_damage()
             ours, theirs = a.batch, b.batch
-            if _shape_of(ours) == _shape_of(theirs) and self._same_bytes():
+            bounds = (ours.first_offset, ours.last_offset, ours.size)
+            if bounds == (theirs.first_offset, theirs.last_offset, theirs.size) and self._same_bytes():
                 continue
             if 0 <= ours.last_offset < theirs.first_offset:
                 self._only_batch(True)
@@ -266,7 +267,7 @@ class ReplicaComparison:
     def _same_bytes(self) -> bool:
         """Skips batches that are equal on both sides, if the next one is. Returns whether it is."""
         a, b = self._sides[True], self._sides[False]
-        left = min(a.span_end - a.batch.position, b.span_end - b.batch.position)
+        left = min(a.span_left, b.span_left)
         length = equal_bytes(a.read, b.read, left, WINDOW_BYTES if self._were_same else a.batch.size)
         count = a.batches_within(length)
         self._were_same = length == left
@@ -323,10 +324,17 @@ class ReplicaComparison:
             kind, first, last, count, fields = compared.event(i)
             if i or first not in firsts:
                 self._end_ranges()
-            if kind == kernel.DIFFERENT:
-                self._differ(first, last, count, fields)
-            else:
+            if kind != kernel.DIFFERENT:
                 self._only(kind == kernel.ONLY_A, first, last, count)
+                continue
+            found.diverge_at = first if found.diverge_at is None else found.diverge_at
+            found.different += count
+            if self._diverged is not None and self._differing == fields:
+                self._diverged = self._diverged._replace(last=last, records=self._diverged.records + count)
+                continue
+            self._end_ranges()
+            self._differing, self._other_position = fields, (b.path, b.batch.position)
+            self._diverged = _Range(first, last, count, a.path, a.batch.position)
         if not compared.is_open:
             self._end_ranges()
         found.same += compared.same
@@ -349,18 +357,6 @@ class ReplicaComparison:
         elif not lacking.was_damaged or 0 <= lacking.batch.first_offset <= last:
             self._lacking[not is_here].add(_Range(first, last, count, side.path, side.batch.position))
 
-    def _differ(self, first: int, last: int, count: int, fields: int) -> None:
-        if self.found.diverge_at is None:
-            self.found.diverge_at = first
-        self.found.different += count
-        if self._diverged is not None and self._differing == fields:
-            self._diverged = self._diverged._replace(last=last, records=self._diverged.records + count)
-            return
-        self._end_ranges()
-        a, b = self._sides[True], self._sides[False]
-        self._differing, self._other_position = fields, (b.path, b.batch.position)
-        self._diverged = _Range(first, last, count, a.path, a.batch.position)
-
     def _end_ranges(self, excepted: bool | None = None) -> None:
         """Ends the current ranges. ``excepted``: the side whose range of lacking records may continue."""
         for side, lacking in self._lacking.items():
@@ -370,9 +366,10 @@ class ReplicaComparison:
             return
         found, self._diverged = self._diverged, None
         names = [name for bit, name in enumerate(kernel.FIELD_NAMES) if self._differing >> bit & 1]
+        listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
         path, position = self._other_position
-        text = f"{where}: {_listed(names)} of {_records(found.records)} differ from {path} at position {position}"
+        text = f"{where}: {listed} of {_records(found.records)} differ from {path} at position {position}"
         details = {"firstOffset": found.first, "lastOffset": found.last, "count": found.records, "other": path}
         self._report.add("replicas-diverge", found.file, text, found.position, None, found.first, details=details)
 
@@ -415,20 +412,12 @@ class ReplicaComparison:
                 self._report.add("replica-ends-earlier", path, text, offset=side.last_offset + 1)
 
 
-def _shape_of(batch: BatchRow) -> tuple[int, int, int]:
-    return batch.first_offset, batch.last_offset, batch.size
-
-
 def _records(count: int) -> str:
     return plural(count, "record", "records")
 
 
 def _records_are(count: int, place: str) -> str:
     return f"{_records(count)} {place} {'is' if count == 1 else 'are'}"
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def compare_path(
@@ -454,7 +443,11 @@ def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]
         if trees.isdir(against) and not list_segments(against) and trees.exists(inside):
             against = inside
         return [(path, against)]
-    mine, others = _named(path, _partitions(path, wants), against, _partitions(against, wants))
+    parts, other_parts = _partitions(path, wants), _partitions(against, wants)
+    mine, others = ({os.path.basename(part): part for part in some} for some in (parts, other_parts))
+    if len(mine) < len(parts) or len(others) < len(other_parts):  # several have one name
+        mine = {os.path.relpath(part, path): part for part in parts}
+        others = {os.path.relpath(part, against): part for part in other_parts}
     if not mine.keys() & others.keys():
         raise PathError(f"{path} and {against} have no partition in common")
     for name in mine.keys() ^ others.keys():
@@ -472,14 +465,6 @@ def _partitions(path: str, wants: Callable[[str], bool]) -> list[str]:
     return [part for part in parts if (name := parse_partition_name(os.path.basename(part))) and wants(name[0])]
 
 
-def _named(path: str, mine: list[str], against: str, others: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the partitions of both by their names; by their relative paths if several have one name."""
-    by_name = tuple({os.path.basename(part): part for part in parts} for parts in (mine, others))
-    if len(by_name[0]) == len(mine) and len(by_name[1]) == len(others):
-        return by_name[0], by_name[1]
-    return {os.path.relpath(p, path): p for p in mine}, {os.path.relpath(p, against): p for p in others}
-
-
 def _opened(path: str, settings: CheckSettings, stack: ExitStack) -> Replica:
     """Opens one side, which the stack closes. Raises PathError if it is neither a segment nor a partition."""
     files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
@@ -495,11 +480,7 @@ def _is_compacted(path: str) -> bool:
     """Whether the log is known to be compacted: by its topic, or by the cleaner's checkpoint of the log directory."""
     directory = os.path.abspath(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
     name = parse_partition_name(os.path.basename(directory))
-    if name is None:
-        return False
-    if name[0] in COMPACTED_TOPICS:
-        return True
-    return name in _cleaned(os.path.dirname(directory))
+    return name is not None and (name[0] in COMPACTED_TOPICS or name in _cleaned(os.path.dirname(directory)))
 
 
 @lru_cache(maxsize=2)

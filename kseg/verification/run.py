@@ -23,7 +23,7 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import is_disk_error
 from kseg.verification.partition import CheckSettings, add_archive
-from kseg.verification.report import CheckReporter, Comparison, Finding, Report, Totals, effect_of
+from kseg.verification.report import CheckReporter, Comparison, Finding, Report, effect_of
 from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
@@ -255,10 +255,6 @@ class VerifyOptions:
             may_fork=may_fork,
         )
 
-    def fails(self, totals: Totals) -> bool:
-        """Whether findings of the severity ``fail_on`` or above were found."""
-        return totals.errors > 0 or (self.fail_on == WARNING and totals.warnings > 0)
-
 
 def verify(
     options: VerifyOptions,
@@ -287,4 +283,5 @@ def verify(
         raise
     report = check.finish()
     reporter.finish(report)
-    return max(KsegError.exit_status if report.failures else 0, int(options.fails(report.totals)))
+    fails = report.totals.errors or (options.fail_on == WARNING and report.totals.warnings)
+    return max(KsegError.exit_status if report.failures else 0, int(bool(fails)))

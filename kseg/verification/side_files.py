@@ -66,19 +66,8 @@ class LeftoverRule(Rule):
         partition = self.partition
         if partition.topic is None:
             return
-        odd = [name for name in partition.odd_names if not _is_usual(name)]
-        if not odd:
-            return
-        self._names(sorted(odd))
-        if not partition.own_name.endswith("-delete"):
-            self._leftovers(sorted(name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)))
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.partition.name, name)
-
-    def _names(self, names: list[str]) -> None:
-        unknown = []
-        for name in names:
+        unknown, odd = [], sorted(name for name in partition.odd_names if not _is_usual(name))
+        for name in odd:
             stem = name.partition(".")[0]
             if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
                 text = f"a broker reads the name {name} up to its first dot as an offset"
@@ -90,7 +79,12 @@ class LeftoverRule(Rule):
                 unknown.append(name)
         if unknown:
             text = f"files that no broker knows: {some(unknown)}"
-            self.report.add("unknown-file", self.partition.name, text)
+            self.report.add("unknown-file", partition.name, text)
+        if not partition.own_name.endswith("-delete"):
+            self._leftovers([name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.partition.name, name)
 
     def _leftovers(self, names: list[str]) -> None:
         names = [name for name in names if not name.endswith(".checkpoint.deleted")]
@@ -113,7 +107,17 @@ class LeftoverRule(Rule):
     def _swaps(self, names: list[str]) -> list[_Extent]:
         """Reports .swap files that a start renames. Returns their extents."""
         logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
-        self._side_swaps([name for name in names if not name.endswith(".log.swap")], {log.base for log in logs})
+        placed = {log.base for log in logs}
+        for name in names:
+            side = side_file(self._path(name))
+            # An index without a .log.swap is checked against the old .log.
+            if not name.endswith(".log.swap") and side is not None and side.base_offset not in placed:
+                text = f"a start renames it to {name.removesuffix('.swap')}"
+                self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
+                try:
+                    judge_side_file(partition_for_file(self.partition), side)
+                except PathError as error:
+                    add_unread_for(side.path, error, self.report)
         if not logs:
             return []
         lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
@@ -137,20 +141,6 @@ class LeftoverRule(Rule):
                         "leftover-holds-data", segment.path, text, offset=first, severity=ERROR, details=lost
                     )
         return logs
-
-    def _side_swaps(self, names: list[str], placed: set[int]) -> None:
-        """Reports .swap files of indexes without a .log.swap, which a start renames; checks them against the old
-        .log."""
-        for name in names:
-            side = side_file(self._path(name))
-            if side is None or side.base_offset in placed:
-                continue
-            text = f"a start renames it to {name.removesuffix('.swap')}"
-            self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
-            try:
-                judge_side_file(partition_for_file(self.partition), side)
-            except PathError as error:
-                add_unread_for(side.path, error, self.report)
 
     def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
         """Reports if a start removes records that no other file has."""
@@ -237,7 +227,18 @@ _OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
 def judge_side_file(partition: Partition, side: SideFile) -> None:
     """Checks one side file of any kind. Raises PathError if it cannot be opened."""
     if side.kind in SUFFIXES:
-        _judge_index(partition, side)
+        rule, log = IndexRule(partition, {side.kind: side.path}), side.beside(suffixes.LOG)
+        if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
+            judge_segments(partition, [segment_files.segment_file(log)], [rule])
+            return
+        with open_source(side.path) as source:
+            size = source.size
+        file = SegmentFile(log, suffixes.LOG, side.leftover, side.base_offset, None, partition.topic, partition.number)
+        segment = CheckedSegment(file, 0, True)
+        partition.settings = replace(partition.settings, level=QUICK)
+        rule.begin(segment)
+        rule.end(segment)
+        _count(partition, size)
         return
     code, count = _CODES[side.kind], 0
     with open_source(side.path) as source:
@@ -255,22 +256,6 @@ def judge_side_file(partition: Partition, side: SideFile) -> None:
             first, behind = source.unreadable[0][0], source.unreadable[-1][1]
             partition.report.add("unreadable-bytes", side.path, named(source.unreadable), first, behind - first)
         _count(partition, source.size)
-
-
-def _judge_index(partition: Partition, side: SideFile) -> None:
-    rule = IndexRule(partition, {side.kind: side.path})
-    log = side.beside(suffixes.LOG)
-    if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
-        judge_segments(partition, [segment_files.segment_file(log)], [rule])
-        return
-    with open_source(side.path) as source:
-        size = source.size
-    file = SegmentFile(log, suffixes.LOG, side.leftover, side.base_offset, None, partition.topic, partition.number)
-    segment = CheckedSegment(file, 0, True)
-    partition.settings = replace(partition.settings, level=QUICK)
-    rule.begin(segment)
-    rule.end(segment)
-    _count(partition, size)
 
 
 def _count(partition: Partition, size: int) -> None:
@@ -373,14 +358,10 @@ class CheckpointRule(Rule):
                 self.report.add(
                     code, partition.name, f"{name} is {offset}, the log ends at {end}", offset=offset, details=details
                 )
-        if broker.log_start_offset is not None and broker.log_start_offset <= end:
-            self._below(broker.log_start_offset)
-
-    def _below(self, start: int) -> None:
-        """Reports segments below the log start offset."""
-        segments = self.partition.segments
-        below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
-        if below:
+        start = broker.log_start_offset
+        if start is None or start > end:
+            return
+        if below := [before for before, after in pairwise(partition.segments) if (after.base_offset or 0) <= start]:
             records = sum(before.records for before in below)
             text = f"the log start offset is {start}; segments below it: {len(below)}"
             details = {"startOffset": start, "segments": len(below), "removedRecords": records}
@@ -435,17 +416,16 @@ class EpochRule(Rule):
             start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)
             for i in range(self._state.found):
                 at = i * kernel.CHANGE_WIDTH
-                self._change(_Run(*self._changes[at : at + kernel.CHANGE_WIDTH].tolist()))
-
-    def _change(self, run: _Run) -> None:
-        if run.epoch < 0:
-            # A broker clears the file when it appends a message without epoch.
-            self._runs.clear()
-        elif (not self._runs or run.epoch > self._runs[-1].epoch) and len(self._runs) < _MAX_EPOCHS:
-            self._runs.append(run)
+                run = _Run(*self._changes[at : at + kernel.CHANGE_WIDTH].tolist())
+                if run.epoch < 0:
+                    # A broker clears the file when it appends a message without epoch.
+                    self._runs.clear()
+                elif (not self._runs or run.epoch > self._runs[-1].epoch) and len(self._runs) < _MAX_EPOCHS:
+                    self._runs.append(run)
 
     def finish(self) -> None:
-        if not self._is_on or not any(segment.file.kind == suffixes.LOG for segment in self.partition.segments):
+        segments = self.partition.segments
+        if not self._is_on or not any(segment.file.kind == suffixes.LOG for segment in segments):
             return
         if LEADER_EPOCHS not in self.partition.names:
             if not self.partition.is_bare:
@@ -462,7 +442,13 @@ class EpochRule(Rule):
         if is_readable and not entries:
             self._missing("it has no entries")
         elif is_readable:
-            self._beyond_end(entries)
+            last, end = segments[-1], max((segment.next_offset or 0 for segment in segments), default=0)
+            beyond = [entry for entry in entries if entry.start_offset > end]
+            is_known = not last.is_damaged and not self.partition.settings.is_live
+            for entry in beyond if beyond and is_known and not last.has_grown() else ():
+                text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
+                details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
+                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
             self._compare(entries)
 
     def _missing(self, reason: str) -> None:
@@ -486,18 +472,6 @@ class EpochRule(Rule):
                 self.report.add("leader-epochs-damaged", self._path, item.message, item.position, item.length)
                 return entries, False
         return entries, True
-
-    def _beyond_end(self, entries: Sequence[EpochEntry]) -> None:
-        segments = self.partition.segments
-        end = max((segment.next_offset or 0 for segment in segments), default=0)
-        if segments[-1].is_damaged or self.partition.settings.is_live:
-            return
-        beyond = [entry for entry in entries if entry.start_offset > end]
-        if beyond and not segments[-1].has_grown():
-            for entry in beyond:
-                text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
-                details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
-                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
 
     def _compare(self, entries: Sequence[EpochEntry]) -> None:
         starts = {entry.epoch: entry.start_offset for entry in entries}

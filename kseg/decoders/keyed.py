@@ -20,13 +20,19 @@ KIP-848, KIP-890, KIP-932, KIP-1071.
 
 import base64
 import struct
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
-from kseg.decoders.schemas import ASSIGNMENT, CONSUMER_OFFSETS, SHARE_GROUP_STATE, SUBSCRIPTION, TRANSACTION_STATE
+from kseg.decoders.schemas import (
+    ASSIGNMENT,
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    SUBSCRIPTION,
+    TRANSACTION_STATE,
+    Topic,
+)
 from kseg.formats import java_text
 from kseg.formats.json_values import bytes_value
 from kseg.formats.program import Program, Switch, coordinator_program
@@ -38,21 +44,10 @@ _VERSION = struct.Struct(">h")
 
 
 class CoordinatorDecoder:
-    """Decodes the records of one coordinator; `refine` (record type, value fields) may change the fields in place.
+    """Decodes the records of one coordinator; `switch`: messages within bytes of the members of a group."""
 
-    `switch` is the kernel's description of the same messages.
-    """
-
-    def __init__(
-        self,
-        keys: Mapping[int, MessageSchema],
-        values: Mapping[int, MessageSchema],
-        refine: Callable[[int, dict[str, Any]], None] | None = None,
-        switch: Switch | None = None,
-    ):
-        self._keys = keys
-        self._values = values
-        self._refine = refine
+    def __init__(self, topic: Topic, switch: Switch | None = None):
+        self._keys, self._values = topic
         self._switch = switch
 
     @cached_property
@@ -95,9 +90,16 @@ class CoordinatorDecoder:
         version = _prefix(value, "value")
         if not message.lowest <= version <= message.highest:
             raise MessageError(f"Found an unknown record version {version} for {record_type} type")
-        fields = _message(message, value, version, "value")
-        if self._refine is not None:
-            self._refine(record_type, fields)
+        fields, switch = _message(message, value, version, "value"), self._switch
+        if switch is None or record_type != switch.record_type or fields[switch.field] != switch.text:
+            return {"version": str(version), "data": fields}
+        for member in fields["members"]:
+            for name, inner in switch.messages.items():
+                data = base64.b64decode(member[name])
+                # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
+                if len(data) >= _VERSION.size:
+                    with suppress(MessageError):
+                        member[name] = inner.read(data, _VERSION.unpack_from(data)[0], _VERSION.size)[0]
         return {"version": str(version), "data": fields}
 
 
@@ -123,78 +125,31 @@ def _skipped(key: bytes | None, value: bytes | None, offset: int, error: str) ->
     return Decoded(text, None, undecodable_json(key, text), undecodable_json(value, text))
 
 
-GROUP_METADATA = 2
-CONSUMER_PROTOCOL = "consumer"
-PROTOCOLS = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
-
-
-def _expand_members(record_type: int, fields: dict[str, Any]) -> None:
-    if record_type != GROUP_METADATA or fields["protocolType"] != CONSUMER_PROTOCOL:
-        return
-    for member in fields["members"]:
-        for name, message in PROTOCOLS.items():
-            data = base64.b64decode(member[name])
-            # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
-            if len(data) >= _VERSION.size:
-                with suppress(MessageError):
-                    member[name] = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size)[0]
-
-
-class _Topic(NamedTuple):
-    """``text`` is filled from the fields of key and value."""
-
-    key: MessageSchema
-    value: MessageSchema
-    has_version: bool
-    text: str
-
-
-_TOPICS = {
-    "offset-syncs": _Topic(
-        MessageSchema("OffsetSyncKey", "topic:str, partition:i32", flexible=None),
-        MessageSchema("OffsetSyncValue", "upstreamOffset:i64, downstreamOffset:i64", flexible=None),
-        has_version=False,
-        text="OffsetSync{{topicPartition={topic}-{partition}, upstreamOffset={upstreamOffset}, "
-        "downstreamOffset={downstreamOffset}}}",
-    ),
-    "checkpoints": _Topic(
-        MessageSchema("CheckpointKey", "group:str, topic:str, partition:i32", flexible=None),
-        MessageSchema("CheckpointValue", "upstreamOffset:i64, downstreamOffset:i64, metadata:str", flexible=None),
-        has_version=True,
-        text="Checkpoint{{consumerGroupId={group}, topicPartition={topic}-{partition}, "
-        "upstreamOffset={upstreamOffset}, downstreamOffset={downstreamOffset}, metadata={metadata}}}",
-    ),
-    "heartbeats": _Topic(
-        MessageSchema("HeartbeatKey", "sourceClusterAlias:str, targetClusterAlias:str", flexible=None),
-        MessageSchema("HeartbeatValue", "timestamp:i64", flexible=None),
-        has_version=True,
-        text="Heartbeat{{sourceClusterAlias={sourceClusterAlias}, targetClusterAlias={targetClusterAlias}, "
-        "timestamp={timestamp}}}",
-    ),
-}
-
-
 class MirrorMakerDecoder:
-    """Decodes one topic of MirrorMaker 2: ``"offset-syncs"``, ``"checkpoints"`` or ``"heartbeats"``."""
+    """Decodes one topic of MirrorMaker 2, by the fields of keys and values. ``has_version``: an i16 version 0 precedes
+    the fields of a value; ``text`` is that of the object called ``name``, filled from all fields.
+    """
 
-    def __init__(self, name: str) -> None:
-        self._topic = _TOPICS[name]
-        self._is_reserved_name = name != "heartbeats"
+    def __init__(self, name: str, key: str, value: str, text: str, has_version: bool = True) -> None:
+        self._key = MessageSchema(f"{name}Key", key, flexible=None)
+        self._value = MessageSchema(f"{name}Value", value, flexible=None)
+        self._text, self._has_version = f"{name}{{{{{text}}}}}", has_version
+        self._is_reserved_name = name != "Heartbeat"
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """Decodes one record; see `kseg.decoders.decoded.Decoder`."""
         try:
-            key_fields = _filling(self._topic.key, key)
+            key_fields = _filling(self._key, key)
             if value is None:
                 return Decoded(json_text(key_fields), TOMBSTONE, key_fields, None)
-            fields = shown = _filling(self._topic.value, value, _VERSION.size * self._topic.has_version)
+            fields = shown = _filling(self._value, value, _VERSION.size * self._has_version)
         except MessageError as error:
             if not self._is_reserved_name:
                 return Decoded(_text(key), _text(value), bytes_value(key), bytes_value(value))
             return _skipped(key, value, offset, str(error))
-        if self._topic.has_version:
+        if self._has_version:
             shown = {"version": "0", "data": fields}
-        return Decoded(None, self._topic.text.format(**key_fields, **fields), key_fields, shown)
+        return Decoded(None, self._text.format(**key_fields, **fields), key_fields, shown)
 
 
 def _filling(message: MessageSchema, data: bytes | None, start: int = 0) -> dict[str, Any]:
@@ -213,11 +168,34 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else java_text.decode(data)
 
 
+_MIRROR_MAKER = {
+    "offset-syncs": MirrorMakerDecoder(
+        "OffsetSync",
+        "topic:str, partition:i32",
+        "upstreamOffset:i64, downstreamOffset:i64",
+        "topicPartition={topic}-{partition}, upstreamOffset={upstreamOffset}, downstreamOffset={downstreamOffset}",
+        has_version=False,
+    ),
+    "checkpoints": MirrorMakerDecoder(
+        "Checkpoint",
+        "group:str, topic:str, partition:i32",
+        "upstreamOffset:i64, downstreamOffset:i64, metadata:str",
+        "consumerGroupId={group}, topicPartition={topic}-{partition}, upstreamOffset={upstreamOffset}, "
+        "downstreamOffset={downstreamOffset}, metadata={metadata}",
+    ),
+    "heartbeats": MirrorMakerDecoder(
+        "Heartbeat",
+        "sourceClusterAlias:str, targetClusterAlias:str",
+        "timestamp:i64",
+        "sourceClusterAlias={sourceClusterAlias}, targetClusterAlias={targetClusterAlias}, timestamp={timestamp}",
+    ),
+}
+
+
 def decoder(name: str) -> CoordinatorDecoder | MirrorMakerDecoder:
     """Returns a decoder of `kseg.decoders.decoder`. Raises KeyError."""
-    if name in _TOPICS:
-        return MirrorMakerDecoder(name)
     if name == "offsets":
-        switch = Switch(GROUP_METADATA, "protocolType", CONSUMER_PROTOCOL, PROTOCOLS)
-        return CoordinatorDecoder(*CONSUMER_OFFSETS, _expand_members, switch)
-    return CoordinatorDecoder(*{"transaction-log": TRANSACTION_STATE, "share-group-state": SHARE_GROUP_STATE}[name])
+        protocols = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
+        return CoordinatorDecoder(CONSUMER_OFFSETS, Switch(2, "protocolType", "consumer", protocols))
+    coordinators = {"transaction-log": TRANSACTION_STATE, "share-group-state": SHARE_GROUP_STATE}
+    return CoordinatorDecoder(coordinators[name]) if name in coordinators else _MIRROR_MAKER[name]

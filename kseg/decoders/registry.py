@@ -104,7 +104,8 @@ class Schemas:
             return None
 
     def _referenced(self, schema: Schema) -> Sequence[str]:
-        """Returns the texts of all schemas that a schema uses, each behind those that it uses itself."""
+        """Returns the texts of all schemas that a schema uses, each behind those that it uses itself. The context of
+        the using schema comes first."""
         found: dict[Schema, None] = {}
         entered: set[Schema] = set()
 
@@ -113,21 +114,16 @@ class Schemas:
             if len(entered) > _MAX_REFERENCES:
                 raise AvroError("the schema uses too many others")
             for _, subject, version in each.references:
-                if (used := self._version(each, subject, version)) not in entered:
+                places = (_context(each.subject) + subject, version), (subject, version)
+                used = self._versions.get(places[0]) or self._versions.get(places[1])
+                if used is None:
+                    raise AvroError(f"it uses version {version} of {subject[:100]}, which is missing")
+                if used not in entered:
                     enter(used)
             found[each] = None
 
         enter(schema)
         return [each.text for each in found if each is not schema]
-
-    def _version(self, user: Schema, subject: str, version: int) -> Schema:
-        """Returns a version of a subject in the context of the schema that uses it."""
-        found = self._versions.get((_context(user.subject) + subject, version)) or self._versions.get(
-            (subject, version)
-        )
-        if found is None:
-            raise AvroError(f"it uses version {version} of {subject[:100]}, which is missing")
-        return found
 
     # Reading
 
@@ -149,13 +145,12 @@ class Schemas:
         if is_damaged:
             self._warn(f"{self._place}: is damaged: schemas may be missing")
 
-    def read_folder(self, names: Sequence[str]) -> None:
-        """Adds the files of these names. Raises PathError."""
-        for name in names:
+    def read_folder(self, names: Sequence[tuple[str, str, str]]) -> None:
+        """Adds the files of these names, each with its stem and suffix. Raises PathError."""
+        for name, stem, suffix in names:
             path = os.path.join(self._place, name)
             with errors_at(path):
                 text = trees.read_regular(path, _MAX_SCHEMA_BYTES).decode("utf-8", "replace")
-            stem, suffix = os.path.splitext(name)
             schema = Schema("", _KINDS[suffix], text)
             self._add(int(stem) if stem.isdecimal() else stem.lower(), schema)
             self._add(_guid(schema), schema)
@@ -219,7 +214,8 @@ def schemas_at(path: str, warn: Callable[[str], None]) -> Schemas:
     with errors_at(path):
         names = trees.listdir(path) if trees.isdir(path) else []
     found = Schemas(path, warn)
-    if files := sorted(name for name in names if _is_schema_file(*os.path.splitext(name))):
+    parts = sorted((name, *os.path.splitext(name)) for name in names)
+    if files := [part for part in parts if part[2] in _KINDS and (part[1].isdecimal() or len(part[1]) == 36)]:
         found.read_folder(files)
         return found
     place = os.path.join(path, PARTITION) if PARTITION in names else path
@@ -228,10 +224,6 @@ def schemas_at(path: str, warn: Callable[[str], None]) -> Schemas:
         raise PathError(f"{path}: neither a partition with schemas, nor a folder of ID.avsc files")
     found.read_partition(segments)
     return found
-
-
-def _is_schema_file(stem: str, suffix: str) -> bool:
-    return suffix in _KINDS and (stem.isdecimal() or len(stem) == 36)
 
 
 def place_beside(file: SegmentFile) -> str | None:

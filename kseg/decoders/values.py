@@ -23,6 +23,7 @@ import json
 import re
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -78,13 +79,12 @@ class ValuesDecoder:
     def __init__(self, key_format: str = "utf8", value_format: str = "utf8", schemas: Schemas | None = None) -> None:
         self.schemas = schemas
         self._names = key_format, value_format
-        formats = {"avro": _AvroFormat(schemas)} if schemas is not None else {}
-        self._formats: list[Format | _AvroFormat] = [formats.get(name) or load(name) for name in self._names]
+        self._formats = [load(name) for name in self._names]
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """Decodes one record. The formats auto, confluent and avro look for a schema in ``headers``."""
         shown = [
-            _shown(form, data, headers, header)
+            None if data is None else self._shown(form, data, headers, header)
             for form, data, header in zip(self._formats, (key, value), SCHEMA_HEADERS, strict=True)
         ]
         marks: dict[str, Any] = {}
@@ -95,6 +95,22 @@ class ValuesDecoder:
                 marks[f"{part}Format"] = name
         (key_text, key_value), (text, value_shown) = ((None, None) if each is None else each[:2] for each in shown)
         return Decoded(key_text, text, key_value, value_shown, marks or None)
+
+    def _shown(self, form: Format, data: bytes, headers: Headers, schema_header: bytes) -> Shown:
+        try:
+            if isinstance(form, _UserFunction):
+                return form(data, headers)
+            if form is _avro and self.schemas is not None:
+                written = written_with(data, headers, schema_header)
+                return (None if written is None else _by_schema(self.schemas, written)) or _utf8(data)
+            if form in (_auto, _confluent) and (found := _by_header(data, headers, schema_header)) is not None:
+                return _with_schema(found.schema, data)
+            return form(data)
+        except UnfitError as error:
+            shown = "0x" + data[:_SHOWN_BYTES].hex() if data else "nothing"
+            if len(data) > _SHOWN_BYTES:
+                shown += f"... of {len(data)} bytes"
+            return Shown(f"<{error}: {shown}>", undecodable_json(data, str(error)))
 
 
 def by_schemas(
@@ -139,30 +155,10 @@ def load(name: str) -> Format:
     if name in CLASSES:
         return CLASSES[name]
     if ":" in name:
-        return _user_function(name)
+        return _UserFunction(name)
     if "." in name:
         raise FormatError(f"{name}: no class that kseg has an equivalent of; module:callable names a Python function")
     raise FormatError(f"{name}: no format; there are {', '.join(FORMATS)} and module:callable")
-
-
-def _shown(form: "Format | _AvroFormat", data: bytes | None, headers: Headers, schema_header: bytes) -> Shown | None:
-    if data is None:
-        return None
-    try:
-        if isinstance(form, _UserFunction):
-            return form(data, headers)
-        if isinstance(form, _AvroFormat):
-            return form.shown(data, written_with(data, headers, schema_header))
-        if form in (_auto, _confluent) and (found := _by_header(data, headers, schema_header)) is not None:
-            return _with_schema(found.schema, data)
-        return form(data)
-    except UnfitError as error:
-        return Shown(f"<{error}: {_abridged(data)}>", undecodable_json(data, str(error)))
-
-
-def _abridged(data: bytes) -> str:
-    shown = "0x" + data[:_SHOWN_BYTES].hex() if data else "nothing"
-    return shown if len(data) <= _SHOWN_BYTES else f"{shown}... of {len(data)} bytes"
 
 
 def _base64_object(data: bytes) -> dict[str, str]:
@@ -342,39 +338,50 @@ def _confluent(data: bytes) -> Shown:
     return _with_schema(found.schema, found.payload)
 
 
-class _AvroFormat:
-    """The format avro: documents where the schema is known and the payload matches it, else text."""
+def _by_schema(schemas: Schemas, found: SchemaPayload) -> Shown | None:
+    """Returns a payload decoded with its schema; None if that is not known or the payload does not match."""
+    kind, payload = schemas.kind(found.name), found.payload
+    shown: Shown | None = None
+    try:
+        if kind == AVRO and (reader := schemas.reader(found.name)) is not None:
+            shown = _document(reader(payload))
+        elif kind == JSON_SCHEMA:
+            shown = _json(payload)
+        elif kind == PROTOBUF and "messageIndexes" in found.schema:
+            shown = _with_schema(found.schema, payload)
+        elif kind == PROTOBUF and (indexes := _message_indexes(payload)) is not None:
+            shown = _with_schema({**found.schema, "messageIndexes": indexes[0]}, payload[indexes[1] :])
+    except (AvroError, UnfitError):
+        return None
+    return None if shown is None else shown._replace(schema=found.name)
 
-    def __init__(self, schemas: Schemas) -> None:
-        self._schemas = schemas
 
-    def shown(self, data: bytes, written: SchemaPayload | None) -> Shown:
-        return (None if written is None else self._decoded(written)) or _utf8(data)
-
-    def _decoded(self, found: SchemaPayload) -> Shown | None:
-        kind, payload = self._schemas.kind(found.name), found.payload
-        shown: Shown | None = None
-        try:
-            if kind == AVRO and (reader := self._schemas.reader(found.name)) is not None:
-                shown = _document(reader(payload))
-            elif kind == JSON_SCHEMA:
-                shown = _json(payload)
-            elif kind == PROTOBUF and "messageIndexes" in found.schema:
-                shown = _with_schema(found.schema, payload)
-            elif kind == PROTOBUF and (indexes := _message_indexes(payload)) is not None:
-                shown = _with_schema({**found.schema, "messageIndexes": indexes[0]}, payload[indexes[1] :])
-        except (AvroError, UnfitError):
-            return None
-        return None if shown is None else shown._replace(schema=found.name)
+def _avro(data: bytes) -> Shown:
+    """The format avro without schemas; with them `ValuesDecoder` decodes what they describe."""
+    return _utf8(data)
 
 
 class _UserFunction:
-    """A user's function as a format; ``headers`` are passed only if it has a parameter of that name."""
+    """A user's function as a format, from a ``module:callable``; ``headers`` are passed only if it has a parameter of
+    that name. Raises FormatError."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self._name = name
-        self._function = function
-        self._takes_headers = _takes_headers(function)
+    def __init__(self, name: str) -> None:
+        import inspect
+
+        module_name, _, path = name.partition(":")
+        try:
+            function: Any = import_module(module_name)
+            for part in path.split("."):
+                function = getattr(function, part)
+        except Exception as error:  # importing a module runs arbitrary code
+            raise FormatError(f"{name}: {_error_text(error)} (modules are looked for on PYTHONPATH)") from error
+        if not callable(function):
+            raise FormatError(f"{name}: is not callable")
+        found = None
+        with suppress(TypeError, ValueError):  # some built-in functions have no signature
+            found = inspect.signature(function).parameters.get("headers")
+        self._name, self._function = name, function
+        self._takes_headers = found is not None and found.kind in (found.KEYWORD_ONLY, found.POSITIONAL_OR_KEYWORD)
 
     def __call__(self, data: bytes, headers: Headers = ()) -> Shown:
         more = {"headers": [tuple(header) for header in headers]} if self._takes_headers else {}
@@ -382,29 +389,6 @@ class _UserFunction:
             return _result(self._function(data, **more))
         except Exception as error:  # one unreadable record must not end the dump
             raise UnfitError(f"{self._name}: {_error_text(error)}") from error
-
-
-def _takes_headers(function: Callable[..., Any]) -> bool:
-    import inspect
-
-    try:
-        found = inspect.signature(function).parameters.get("headers")
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return False
-    return found is not None and found.kind in (found.KEYWORD_ONLY, found.POSITIONAL_OR_KEYWORD)
-
-
-def _user_function(name: str) -> Format:
-    module_name, _, path = name.partition(":")
-    try:
-        function: Any = import_module(module_name)
-        for part in path.split("."):
-            function = getattr(function, part)
-    except Exception as error:  # importing a module runs arbitrary code
-        raise FormatError(f"{name}: {_error_text(error)} (modules are looked for on PYTHONPATH)") from error
-    if not callable(function):
-        raise FormatError(f"{name}: is not callable")
-    return _UserFunction(name, function)
 
 
 def _result(result: Any) -> Shown:
@@ -439,9 +423,8 @@ FORMATS: dict[str, Format] = {
     "bytes": _bytes,
     "void": _void,
     "confluent": _confluent,
-    "avro": _utf8,
+    "avro": _avro,
 }
-"""avro stands for itself here: it needs schemas."""
 
 _DECODERS: dict[str, Format] = {
     "Default": _bytes,

@@ -204,17 +204,14 @@ class _Partition:
 
     @cached_property
     def _marks(self) -> _Entries:
-        return _by_offset(self._read_snapshots())
-
-    def _read_snapshots(self) -> Iterator[tuple[int, ProducerStateEntry]]:
-        """Yields the last batches of producers by offset, from the newest readable snapshots."""
-        seen, left = set[tuple[int, ...]](), _MAX_SNAPSHOT_BYTES
+        """Returns the last batches of producers by offset, from the newest readable snapshots."""
+        found, seen, left = list[tuple[int, ProducerStateEntry]](), set[tuple[int, ...]](), _MAX_SNAPSHOT_BYTES
         for name in sorted((name for name in self._names if name.endswith(SNAPSHOT)), reverse=True):
             path = os.path.join(self._directory, name)
             with suppress(PathError, OSError), open_source(path) as source:
                 left -= source.size
                 if left < 0:
-                    return
+                    break
                 items = list(read_producer_snapshot(bytes(source.buffer[: source.size])))
                 entries = [] if problems_of(items) else entries_of(items)
                 self._listed[segment_file(name).base_offset or 0] = {
@@ -223,7 +220,8 @@ class _Partition:
                 for entry in entries:
                     if entry.has_batch and entry.last_sequence >= 0 and entry[:5] not in seen:
                         seen.add(entry[:5])
-                        yield entry.last_offset, entry
+                        found.append((entry.last_offset, entry))
+        return _by_offset(found)
 
     @cached_property
     def _epochs(self) -> list[tuple[int, int]]:

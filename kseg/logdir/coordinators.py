@@ -8,6 +8,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ def transaction_states(log_directory: str) -> dict[int, TransactionState]:
     The id of an expired producer is known until the log cleaner removes its record.
     """
     try:
-        logs = [list_segments(path) for _, path in _partitions_in(log_directory, TOPIC)]
+        logs = [list_segments(path) for _, path in partitions_in(log_directory, TOPIC)]
     except (KsegError, OSError):
         return {}
     found: dict[int, tuple[str, bytes]] = {}
@@ -86,7 +87,7 @@ def transaction_states(log_directory: str) -> dict[int, TransactionState]:
     return {producer_id: _state(*record) for producer_id, record in found.items()}
 
 
-def _partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
+def partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
     """Yields the partitions, of one topic if it is given, with their paths; no renamed ones. Raises PathError."""
     for path in list_partitions(log_directory):
         name = os.path.basename(path)
@@ -275,7 +276,7 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
     """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets, or
     more than MAX_BYTES."""
     try:
-        partitions = [list_segments(path) for _, path in _partitions_in(log_directory, OFFSETS_TOPIC)]
+        partitions = [list_segments(path) for _, path in partitions_in(log_directory, OFFSETS_TOPIC)]
     except (KsegError, OSError):
         return None
     found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
@@ -319,56 +320,6 @@ def waiting_groups(
     return sorted(of_topic, key=lambda each: (-each.offset, each.group))
 
 
-# Looks up the topic ids, log start and log end offsets of the partitions in log directories.
-
-_METADATA_BYTES = 4096
-
-
-class Partitions:
-    """Partitions by topic and number, without renamed ones (-delete, -future, -stray)."""
-
-    def __init__(self, scratch: Scratch) -> None:
-        self._scratch = scratch
-        self._paths: dict[Partition, str] = {}
-        self._extents: dict[Partition, tuple[int, int] | None] = {}
-        self._log_starts: dict[str, dict[Partition, int]] = {}
-        self._topic_ids: dict[Partition, str | None] = {}
-
-    def add(self, directory: str) -> None:
-        """Adds the partitions of a log directory. Raises PathError if it cannot be listed."""
-        for place, path in _partitions_in(directory):
-            self._paths.setdefault(place, path)
-
-    def extent(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Returns the log start offset and the offset after the last intact batch; None if the partition is unknown or
-        has no segment.
-
-        Raises PathError if its last segment cannot be read.
-        """
-        place = topic, partition
-        if place not in self._extents:
-            self._extents[place] = None  # so that a read error is reported only once
-            if place in self._paths and (found := log_extent(self._paths[place], self._scratch)) is not None:
-                directory = os.path.dirname(self._paths[place])
-                if directory not in self._log_starts:
-                    self._log_starts[directory] = checkpoint_offsets(os.path.join(directory, LOG_STARTS))
-                self._extents[place] = max(found[0], self._log_starts[directory].get(place, 0)), found[1]
-        return self._extents[place]
-
-    def topic_id(self, topic: str, partition: int) -> str | None:
-        """Returns the id in partition.metadata; None if the partition is unknown or has no valid file."""
-        place = topic, partition
-        if place in self._paths and place not in self._topic_ids:
-            self._topic_ids[place] = topic_id_at(self._paths[place])
-        return self._topic_ids.get(place)
-
-    def topic_ids(self, topic: str) -> dict[int, str]:
-        """Returns the ids in the valid partition.metadata files of a topic, by partition number."""
-        numbers = [number for name, number in self._paths if name == topic]
-        found = {number: self.topic_id(topic, number) for number in numbers}
-        return {number: topic_id for number, topic_id in found.items() if topic_id is not None}
-
-
 # Lists the committed offsets of consumer groups, each with the lag of its group.
 
 Commit = dict[str, Any]
@@ -388,9 +339,11 @@ class CommitTable:
     """
 
     def __init__(self, scratch: Scratch, warn: Callable[[str], None]) -> None:
-        self._warn = warn
-        self._partitions = Partitions(scratch)
+        self._scratch, self._warn = scratch, warn
         self._directories: set[str] = set()
+        self._paths: dict[Partition, str] = {}
+        self._extents: dict[Partition, tuple[int, int] | None] = {}
+        self._log_starts, self._topic_id_at = cache(checkpoint_offsets), cache(topic_id_at)
         self._replay = CommittedOffsets()
         self._place: str | None = None
         self._found: dict[tuple[str, str, int], CommittedOffset] = {}
@@ -404,7 +357,8 @@ class CommitTable:
             return
         self._directories.add(directory)
         try:
-            self._partitions.add(directory)
+            for place, path in partitions_in(directory):
+                self._paths.setdefault(place, path)
         except KsegError as error:
             self._warn(f"{error}; its log ends are not known")
 
@@ -444,18 +398,24 @@ class CommitTable:
         self._replay = CommittedOffsets()
 
     def _extent(self, found: CommittedOffset) -> tuple[int, int] | None:
-        """Returns the log start and end of the partition. A topic recreated under the same name has another id and does
-        not count.
+        """Returns the log start offset and the offset after the last intact batch of the partition; None if they are
+        unknown. A topic recreated under the same name has another id and does not count.
         """
         place, topic_id = (found["topic"], found["partition"]), found["topicId"]
-        here = self._partitions.topic_id(*place) if topic_id is not None else None
-        if here is not None and here != topic_id:
+        path = self._paths.get(place)
+        if path and topic_id is not None and self._topic_id_at(path) not in (None, topic_id):
             return None
-        try:
-            return self._partitions.extent(*place)
-        except KsegError as error:
-            self._warn(f"{error}; the log end is not known")
-            return None
+        if place not in self._extents:
+            self._extents[place] = None  # so that a read error is reported only once
+            try:
+                extent = log_extent(path, self._scratch) if path else None
+            except KsegError as error:
+                self._warn(f"{error}; the log end is not known")
+                return None
+            if path and extent is not None:
+                starts = self._log_starts(os.path.join(os.path.dirname(path), LOG_STARTS))
+                self._extents[place] = max(extent[0], starts.get(place, 0)), extent[1]
+        return self._extents[place]
 
     def _row(self, found: CommittedOffset) -> Commit:
         extent = self._extent(found)
@@ -469,7 +429,7 @@ def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
     try:
         with open_regular(os.path.join(path, PARTITION_METADATA)) as file:
-            return topic_id_in(file.read(_METADATA_BYTES))
+            return topic_id_in(file.read(4096))
     except OSError:
         return None
 

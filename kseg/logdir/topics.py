@@ -261,11 +261,8 @@ class Interval(NamedTuple):
     source: str = ""
 
 
-class _Distances(NamedTuple):
-    """Distances in bytes from the batch of an entry: to that of the next entry, and to the batch before that one."""
-
-    to_entry: int
-    to_batch_before: int
+_Distances = tuple[int, int]
+"""Distances in bytes from the batch of an entry: to that of the next entry, and to the batch before that one."""
 
 
 class FilesOnDisk:
@@ -325,8 +322,8 @@ def interval_of(files: FilesOnDisk, given_bytes: int | None = None, source: str 
 def _roundest(distances: list[_Distances]) -> int:
     """An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
     batches and followers leave longer distances, too."""
-    below = min(each.to_entry for each in distances)
-    least = max(each.to_batch_before for each in distances)
+    below = min(to_entry for to_entry, _ in distances)
+    least = max(to_batch_before for _, to_batch_before in distances)
     is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(distances) >= MIN_ENTRIES
     if below > DEFAULT_INTERVAL_BYTES and not is_larger:
         return DEFAULT_INTERVAL_BYTES
@@ -361,7 +358,7 @@ def _distances(files: FilesOnDisk, name: str) -> list[_Distances]:
             before, at = at, at + ENTRY_OVERHEAD + size
         if at != len(data):
             return []
-        found.append(_Distances(len(data), before))
+        found.append((len(data), before))
         last = position
     return found
 

@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 from kseg.changes.journal import TopicPartition
 from kseg.errors import PathError, errors_at
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.indexing import EpochState
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.logdir.coordinators import Partitions
+from kseg.logdir.coordinators import partitions_in, topic_id_at
 from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.topics import Topics
 from kseg.options import values
@@ -52,6 +51,7 @@ class TopicIds:
         self.given = given
         self._by_metadata = by_metadata
         self._root = root
+        self._found: dict[str, dict[int, str]] = {}
 
     @cached_property
     def is_kraft(self) -> bool:
@@ -64,10 +64,8 @@ class TopicIds:
         return trees.isdir(os.path.join(self._root, f"{segment_files.METADATA_TOPIC}-0"))
 
     @cached_property
-    def _partitions(self) -> Partitions:
-        partitions = Partitions(Scratch())
-        partitions.add(self._root)
-        return partitions
+    def _paths(self) -> dict[TopicPartition, str]:
+        return dict(partitions_in(self._root))
 
     def find(self, topic: str) -> tuple[str, str] | None:
         """Returns an id and its source; None if no partition has one, or if they disagree."""
@@ -75,7 +73,10 @@ class TopicIds:
             return given, "as it is given"
         if (known := self._by_metadata(topic)) is not None:
             return known, f"as in {segment_files.METADATA_TOPIC}-0"
-        found = self._partitions.topic_ids(topic)
+        if topic not in self._found:
+            read = {place[1]: topic_id_at(path) for place, path in self._paths.items() if place[0] == topic}
+            self._found[topic] = {number: topic_id for number, topic_id in read.items() if topic_id is not None}
+        found = self._found[topic]
         ids = set(found.values())
         return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
 

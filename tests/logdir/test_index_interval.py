@@ -160,4 +160,4 @@ def test_indexes_that_do_not_fit(place: str) -> None:
 )  # fmt: skip
 def test_the_roundest_size_that_fits(gaps: list[tuple[int, int]], size: int) -> None:
     """Distances to the next entry, which are above the interval, and to the batch before it, which are not."""
-    assert topics._roundest([topics._Distances(*gap) for gap in gaps]) == size
+    assert topics._roundest(gaps) == size

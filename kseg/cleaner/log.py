@@ -2,6 +2,7 @@
 
 import heapq
 import os
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -152,28 +153,21 @@ def group_segments(
     groups: list[list[CleanerSegment]] = []
     for i, segment in enumerate(segments):
         last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1
-        if groups and _fits(groups[-1], segment, last_offset, settings):
-            groups[-1].append(segment)
+        together = [*(groups[-1] if groups else ()), segment]
+        index_bytes = max(
+            sum(part.sizes.get(suffix, 0) // width * width for part in together)  # whole entries
+            for suffix, width in ((INDEX, fields.OFFSET_ENTRY_BYTES), (TIME_INDEX, fields.TIME_ENTRY_BYTES))
+        )
+        if (
+            groups
+            and sum(part.size for part in together) <= settings.segment_bytes
+            and index_bytes <= settings.index_bytes
+            and (segment.size == 0 or last_offset - together[0].base_offset <= LARGEST_DELTA)
+        ):
+            groups[-1] = together
         else:
             groups.append([segment])
     return groups
-
-
-def _fits(
-    group: Sequence[CleanerSegment], segment: CleanerSegment, last_offset: int, settings: CleanerSettings
-) -> bool:
-    together = [*group, segment]
-    return (
-        sum(part.size for part in together) <= settings.segment_bytes
-        and _entry_bytes(together, INDEX, fields.OFFSET_ENTRY_BYTES) <= settings.index_bytes
-        and _entry_bytes(together, TIME_INDEX, fields.TIME_ENTRY_BYTES) <= settings.index_bytes
-        and (segment.size == 0 or last_offset - group[0].base_offset <= LARGEST_DELTA)
-    )
-
-
-def _entry_bytes(group: Sequence[CleanerSegment], suffix: str, width: int) -> int:
-    """Returns the size of all whole entries, of ``width`` bytes each, in an index of the segments."""
-    return sum(part.sizes.get(suffix, 0) // width * width for part in group)
 
 
 # Reads a segment for cleaning: windows of checked batches, decompressed, processed in several threads.
@@ -445,11 +439,7 @@ class CleanedTransactions:
 
 def as_verdicts(numbers: list[int], count: int) -> memoryview:
     """Converts numbers to the int64 column that the kernel takes."""
-    found = int64s(max(count, 1))
-    for i, number in enumerate(numbers):
-        if number:
-            found[i] = number
-    return found
+    return memoryview(array("q", numbers or [0] * max(count, 1)))
 
 
 # Traces: the state that later segments need, from a segment's headers, so that segments can be cleaned independently.

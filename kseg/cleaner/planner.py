@@ -108,14 +108,13 @@ def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSetting
     here = largest if frees_each else total
     if settings.until_clean and not frees_each:
         here += largest  # the next round begins before the files of the previous one are removed
-    grows = not settings.keeps_format and any(map(_is_legacy, segments))
+    grows = False
+    for segment in () if settings.keeps_format else segments:
+        with open_regular(segment.path) as stream:
+            head = stream.read(ENTRY_MAGIC + 1)
+        if grows := len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2:
+            break
     return round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total
-
-
-def _is_legacy(segment: CleanerSegment) -> bool:
-    with open_regular(segment.path) as stream:
-        head = stream.read(ENTRY_MAGIC + 1)
-    return len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2
 
 
 _WARNING_SHARE = 4
@@ -139,7 +138,7 @@ class SpaceCheck:
         """Whether the space is enough for so many bytes of new files here, and of old ones elsewhere. ``is_counted``:
         they were computed by a pass over the log. Raises KsegError if they were, and the space is not enough."""
         free = free_bytes(self._output or self._directory)
-        lack = self._lack(here, elsewhere, free)
+        lack = self.lack(here, elsewhere, free)
         if lack and is_counted:
             raise KsegError(f"{self._directory}: {lack}; nothing was changed")
         if lack:
@@ -152,12 +151,7 @@ class SpaceCheck:
             self._reporter.detail(line)
         return True
 
-    def warn_if_refused(self, here: int, elsewhere: int) -> None:
-        """Warns, after a dry run, if the compaction would be refused."""
-        if lack := self._lack(here, elsewhere, free_bytes(self._directory)):
-            self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
-
-    def _lack(self, here: int, elsewhere: int, free: int) -> str:
+    def lack(self, here: int, elsewhere: int, free: int) -> str:
         """Returns why the space is not enough, "" if it is."""
         if here + MARGIN_BYTES > free:
             each = ""
@@ -263,7 +257,11 @@ class Compactor:
             for group in self._round(found, producers):
                 if self._commits_each:
                     yield self._plan([group])
-                    self._mark_committed(group)
+                    self._has_committed = True
+                    if self._staging is not None and group.segment.paths:  # its files are in the partition now
+                        self._staging.remove(os.path.dirname(group.segment.path))
+                        stem = os.path.join(self._directory, segment_stem(group.segment.base_offset))
+                        group.segment.paths = {suffix: stem + suffix for suffix in group.segment.paths}
             known = known._replace(cleaner_offset=result.end)
             if result.is_whole or not settings.until_clean or self._staging is None or self._large:
                 break
@@ -365,17 +363,6 @@ class Compactor:
         if group.is_copy and not staged:
             os.unlink(group.segment.path)
             group.segment.paths[LOG] = group.sources[0].path
-
-    def _mark_committed(self, group: CleanedGroup) -> None:
-        """Updates the segment after its new files have been moved into the partition."""
-        self._has_committed = True
-        staging, segment = self._staging, group.segment
-        if staging is not None and segment.paths:
-            staging.remove(os.path.dirname(segment.path))
-            segment.paths = {
-                suffix: os.path.join(self._directory, segment_stem(segment.base_offset) + suffix)
-                for suffix in segment.paths
-            }
 
     def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
         """Returns groups from the original segments to those of the last round."""
@@ -537,12 +524,6 @@ class CompactionPlanner(Planner):
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         self._topics.check(directory)
-        for path in self._selected(directory):
-            with self.attempt(path):
-                yield from self._plans(path, known)
-
-    def _selected(self, directory: str) -> list[str]:
-        """Returns the partitions of a log directory to clean, and reports those that are refused or left alone."""
         selected, refused, left = [], Counter[tuple[str, str, str]](), Counter[str]()
         paths = own_partitions(directory)
         self._topics.warn_if_none(directory, paths, self.reporter.warning)
@@ -563,7 +544,9 @@ class CompactionPlanner(Planner):
             self.reporter.error(f"{directory}: {partitions} of {found[0]} refused: {_against(*found)}")
             self.failures.refused()
         warn_left_alone(directory, left, self.reporter.warning)
-        return selected
+        for path in selected:
+            with self.attempt(path):
+                yield from self._plans(path, known)
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
@@ -575,15 +558,28 @@ class CompactionPlanner(Planner):
         return plan
 
     def _plans(self, directory: str, known: Known) -> Iterator[Plan]:
-        settings, began, is_dry = self._settings(directory), time.monotonic(), self._change.is_dry
+        asked: Mapping[str, float | None] = {
+            **{name: getattr(self._options, name) for name in TOPIC_NAMES},
+            "interval_bytes": self._intervals.of(directory),
+        }
+        lookup, server = self._topics.lookup(directory), self._options.server
+        settings, shown = settings_for(self._base, asked, lookup, server, self._limits_records)
+        self.reporter.detail(f"{directory}: {shown}")
+        began, is_dry, partition = time.monotonic(), self._change.is_dry, topic_partition_of(directory)
         with ExitStack() as stack:
             stage = None if is_dry else stack.enter_context(staging(directory, self._change.output))
             space = SpaceCheck(directory, self._change, self.reporter)
             progress = stack.enter_context(self.reporter.progress())
             progress.at(directory)
+            checkpoints = BrokerState()
+            if partition is not None:
+                root = os.path.dirname(os.path.abspath(directory))
+                offsets = (checkpoint_entries(root, name, known).get(partition) for name in self.root_names)
+                cleaner, start, watermark = offsets
+                checkpoints = BrokerState(cleaner_offset=cleaner, log_start_offset=start, high_watermark=watermark)
             compactor = Compactor(
-                directory, self._checkpoints(directory, known), settings, stage, space.commits_each, progress,
-                space.has_space, self._remote_rounds or Round, self._remote_rounds is not None,
+                directory, checkpoints, settings, stage, space.commits_each, progress, space.has_space,
+                self._remote_rounds or Round, self._remote_rounds is not None,
             )  # fmt: skip
             if self._remote_rounds is None:
                 self.reporter.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
@@ -605,30 +601,13 @@ class CompactionPlanner(Planner):
                 raise KsegError(f"{directory}: {text_of(error)}; nothing was changed") from error
             if not has_plan and self._change.output:
                 yield Plan(directory)  # a copy is wanted in any case
-        partition = topic_partition_of(directory)
         if partition is not None and compactor.result.end is not None:
             self._ends[partition] = compactor.result.end
         if is_dry and compactor.result.rounds:
-            space.warn_if_refused(compactor.result.peak_bytes, compactor.result.replaced_bytes)
+            peak, replaced = compactor.result.peak_bytes, compactor.result.replaced_bytes
+            if lack := space.lack(peak, replaced, free_bytes(directory)):
+                self.reporter.warning(f"{directory}: it would be refused: {lack}")
         self._report(compactor.result, time.monotonic() - began)
-
-    def _checkpoints(self, directory: str, known: Known) -> BrokerState:
-        """Returns the offsets that the log directory's checkpoints have for the partition."""
-        partition, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
-        if partition is None:
-            return BrokerState()
-        cleaner, start, watermark = (checkpoint_entries(root, name, known).get(partition) for name in self.root_names)
-        return BrokerState(cleaner_offset=cleaner, log_start_offset=start, high_watermark=watermark)
-
-    def _settings(self, directory: str) -> CleanerSettings:
-        asked: Mapping[str, float | None] = {
-            **{name: getattr(self._options, name) for name in TOPIC_NAMES},
-            "interval_bytes": self._intervals.of(directory),
-        }
-        lookup, server = self._topics.lookup(directory), self._options.server
-        settings, shown = settings_for(self._base, asked, lookup, server, self._limits_records)
-        self.reporter.detail(f"{directory}: {shown}")
-        return settings
 
     def _report(self, result: Compaction, seconds: float) -> None:
         if result.found is None:

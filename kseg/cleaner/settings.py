@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -60,30 +61,17 @@ _MIN_BYTES = 16 << 20
 def default_memory_bytes() -> int:
     """Returns a quarter of the memory that can be allocated without swapping, within the control group's limit; at
     least 16 MiB."""
-    found = [free for free in (_of_machine(), _of_group(*_CGROUP_2), _of_group(*_CGROUP_1)) if free is not None]
+    found = list[int]()
+    with suppress(OSError, ValueError, IndexError), open("/proc/meminfo", encoding="ascii") as stream:
+        found += [int(line.split()[1]) << 10 for line in stream if line.startswith("MemAvailable:")]
+    if not found:  # not Linux: half of the memory is a good enough estimate
+        with suppress(ValueError, OSError, AttributeError):
+            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    for limit_path, usage_path in (_CGROUP_2, _CGROUP_1):
+        with suppress(OSError, ValueError):  # no such control group, or no limit ("max")
+            with open(limit_path, encoding="ascii") as limit, open(usage_path, encoding="ascii") as usage:
+                found.append(int(limit.read()) - int(usage.read()))
     return max(min(found, default=0) // 4, _MIN_BYTES)
-
-
-def _of_machine() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as stream:
-            for line in stream:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) << 10
-    except (OSError, ValueError, IndexError):
-        pass  # not Linux: half of the memory is a good enough estimate
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
-def _of_group(limit_path: str, usage_path: str) -> int | None:
-    try:
-        with open(limit_path, encoding="ascii") as limit, open(usage_path, encoding="ascii") as usage:
-            return int(limit.read()) - int(usage.read())
-    except (OSError, ValueError):
-        return None  # no such control group, or no limit ("max")
 
 
 @dataclass(frozen=True, slots=True)

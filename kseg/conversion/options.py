@@ -172,10 +172,6 @@ class ConvertOptions:
         return self.base_offset or 0
 
     @property
-    def position_key(self) -> bytes | None:
-        return None if self.position_header is None else self.position_header.encode("utf-8", "surrogateescape")
-
-    @property
     def index_interval(self) -> int:
         return DEFAULT_INTERVAL_BYTES if self.interval_bytes is None else self.interval_bytes
 

@@ -23,7 +23,6 @@ from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows, expansion_
 from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.formats.suffixes import LOG
-from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import APPEND_TIME, LOG_APPEND_TIME, MAGIC_V2
@@ -51,34 +50,6 @@ _LOSSES = (HEADERS, PRODUCERS, CONTROL, TRANSACTIONAL, HORIZONS, TIMESTAMPS, ZST
 def losses_text(losses: Counter[str]) -> str:
     """Returns all losses as text."""
     return ", ".join(text.format(losses[text]) for text in _LOSSES if losses[text])
-
-
-# Reads uniform uncompressed batches many at a time: in formats before v2 each uncompressed message is a batch, and one
-# Python call for each would take a hundred times as long as processing its bytes.
-
-
-def uniform_rows(
-    collector: Collector, buffer: Sliceable, frames: memoryview, stop: int, scratch: Scratch
-) -> Iterator[tuple[memoryview, Rows]]:
-    """Yields the next uniform frames up to ``stop`` (rows FRAME_*), with their records; the collector has their format
-    and timestamp type, and is then at the frame behind them.
-
-    Raises DamageError if the bytes have changed since they were checked.
-    """
-    max_headers = MAX_HEADERS * layout.HEADER_WIDTH
-    while True:
-        first = collector.frame
-        status = collector.collect(buffer, frames, stop, ALL, scratch.rows, scratch.headers)
-        if collector.row_count:
-            read = frames[first * layout.FRAME_WIDTH : collector.frame * layout.FRAME_WIDTH]
-            yield read, Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
-            collector.row_count = collector.header_count = 0
-        elif status == layout.MORE_HEADERS and len(scratch.headers) < max_headers:
-            scratch.headers = int64s(max_headers)
-        elif collector.is_open:
-            raise DamageError("a batch changed while it was read; nothing was written")
-        else:
-            return
 
 
 # Recompresses v2 batches: all header fields except codec, size and CRC stay the same.
@@ -127,19 +98,14 @@ def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, m
     return found
 
 
-def _expansion(max_bytes: int) -> ExpansionBuffer:
-    """Returns this thread's buffer; only that of the latest limit is kept."""
-    limit, found = getattr(_of_thread, "expansion", (None, None))
-    if found is None or limit != max_bytes:
-        found = expansion_buffer(max_bytes)
-        _of_thread.expansion = (max_bytes, found)
-    return found
-
-
 def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> BytesLike:
     """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
+    limit, buffer = getattr(_of_thread, "expansion", (None, None))
+    if limit != max_bytes:  # only the buffer of the latest limit is kept
+        buffer = expansion_buffer(max_bytes)
+        _of_thread.expansion = (max_bytes, buffer)
     try:
-        payload, start = open_records(data, header, max_bytes, _expansion(max_bytes))
+        payload, start = open_records(data, header, max_bytes, buffer)
     except UndecodableError as error:
         raise Refused(Problem(error.problem, str(error))) from error
     if problems := survey_records(payload, start, header)[0]:
@@ -197,7 +163,8 @@ class Converter:
         )
 
     def take(self, frames: memoryview, rows: Rows, collector: Collector) -> Iterator[Build]:
-        """Converts many valid batches, of `uniform_rows`."""
+        """Converts many valid batches: uniform ``frames`` (rows FRAME_*), and their records, which the collector has
+        read."""
         request, magic = self._request, collector.magic if self._magic is None else self._magic
         if collector.magic == 1 and magic == 0:
             times = rows.rows[layout.ROW_TIMESTAMP : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
@@ -324,7 +291,8 @@ class Converter:
 
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
         """Yields the records with their new offsets, and with a header of their position if that is wanted."""
-        key, value = self._request.position_key, b"%d" % batch.base_offset
+        name, value = self._request.position_header, b"%d" % batch.base_offset
+        key = None if name is None else name.encode("utf-8", "surrogateescape")
         for rows in batch.rows():
             payload, headers = rows.payload, rows.headers
             if key is not None:
@@ -421,10 +389,6 @@ class Converted:
     @property
     def is_same_log(self) -> bool:
         return self.has_same_segments and not self.has_changed
-
-    @property
-    def new_bytes(self) -> int:
-        return sum(segment.sizes[LOG] for segment in self.segments)
 
 
 def convert_segments(name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None) -> Converted:
@@ -563,14 +527,29 @@ class _Conversion:
         return is_open and self._transactions is None and not self.found.ends_in_damage and not self._is_07
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
-        """As `_recode`, for uniform uncompressed batches."""
+        """As `_recode`, for uniform uncompressed batches: in formats before v2 each uncompressed message is a batch,
+        and one Python call for each would take a hundred times as long as processing its bytes.
+        """
         magic = run.rows[first * layout.FRAME_WIDTH + layout.FRAME_MAGIC]
         if not self._takes_runs or not self._converter.can_take(magic):
             return first
         buffer, frames, _, stop = reader.window(run, first)
-        collector = Collector(first, self.found.next_offset)
-        for read, rows in uniform_rows(collector, buffer, frames, stop, self._scratch):
-            self._submit(self._converter.take(read, rows, collector))
+        collector, scratch = Collector(first, self.found.next_offset), self._scratch
+        max_headers = MAX_HEADERS * layout.HEADER_WIDTH
+        while True:
+            done = collector.frame
+            status = collector.collect(buffer, frames, stop, ALL, scratch.rows, scratch.headers)
+            if collector.row_count:
+                read = frames[done * layout.FRAME_WIDTH : collector.frame * layout.FRAME_WIDTH]
+                rows = Rows(buffer, scratch.rows, scratch.headers, collector.row_count)
+                self._submit(self._converter.take(read, rows, collector))
+                collector.row_count = collector.header_count = 0
+            elif status == layout.MORE_HEADERS and len(scratch.headers) < max_headers:
+                scratch.headers = int64s(max_headers)
+            elif collector.is_open:
+                raise DamageError("a batch changed while it was read; nothing was written")
+            else:
+                break
         self.found.batches += collector.frame - first
         self.found.next_offset = collector.next_offset
         return collector.frame

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
@@ -246,7 +245,8 @@ def report_losses(name: str, found: Converted, messages: Messages) -> None:
         messages.warning(f"{name}: {found.left_out} batches left out that a read_committed consumer does not see")
     if found.losses:
         messages.warning(f"{name}: lost: {losses_text(found.losses)}")
-    messages.detail(f"{name}: {found.batches} batches, {found.old_bytes} bytes before, {found.new_bytes} after")
+    new_bytes = sum(segment.sizes[LOG] for segment in found.segments)
+    messages.detail(f"{name}: {found.batches} batches, {found.old_bytes} bytes before, {new_bytes} after")
 
 
 def is_left_alone(path: str, messages: Messages) -> bool:
@@ -265,14 +265,6 @@ NAMELESS = "segment-0"
 """The partition of a segment whose directory is not named as a partition."""
 
 
-class _Source(NamedTuple):
-    """A path that becomes the partition ``name``. ``directory``: the partition directory, None for a single file."""
-
-    name: str
-    path: str
-    directory: str | None
-
-
 def convert_to_new(
     paths: Sequence[str],
     output: str,
@@ -288,23 +280,23 @@ def convert_to_new(
     is_dry, plans, request_of = change.is_dry, [], requests_for(options, messages)
     model = next(map(resolved, filter(trees.isdir, paths)), "")
     with new_directories(output, change.takes_lock, is_dry, model) as made:
-        for source in _sources(paths, output, options, messages):
-            is_file = source.directory is None and source.path != STANDARD_INPUT
-            folder = made.add(source.name, is_dry, source.directory or resolved(source.path) * is_file)
-            files = [segment_file(source.path)] if source.directory is None else segments_of(source.directory)
-            request = request_of(source.directory)
-            work = partial(rewrite, source.path, files, source.directory, request)
+        for name, (path, directory) in _sources(paths, output, options, messages).items():
+            is_file = directory is None and path != STANDARD_INPUT
+            folder = made.add(name, is_dry, directory or resolved(path) * is_file)
+            files = [segment_file(path)] if directory is None else segments_of(directory)
+            request = request_of(directory)
+            work = partial(rewrite, path, files, directory, request)
             if not is_dry:
                 _check_space(folder, files, request, work)
             rewritten = work(None if is_dry else folder, conversion)
-            report_losses(source.path, rewritten, messages)
+            report_losses(path, rewritten, messages)
             if not is_dry:
-                if source.directory is not None:
-                    complete(folder, source.directory, rewritten.carried)
-                place = source.directory or os.path.dirname(resolved(source.path)) or "."
-                accepted = [] if source.path == STANDARD_INPUT else accepted_gaps(place).ranges
+                if directory is not None:
+                    complete(folder, directory, rewritten.carried)
+                place = directory or os.path.dirname(resolved(path)) or "."
+                accepted = [] if path == STANDARD_INPUT else accepted_gaps(place).ranges
                 record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())
-            plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
+            plans.append(plan_of_new(os.path.join(output, name), rewritten.files, options.reason))
         for path in paths:
             if trees.isdir(path) and not is_partition(path) and not is_dry:
                 write_root_files({}, made.folder, resolved(path))
@@ -344,9 +336,14 @@ def plan_of_new(directory: str, files: dict[str, int], reason: str) -> Plan:
     return Plan(directory, [Step(CREATE, name, reason, None, size) for name, size in sorted(files.items())])
 
 
-def _sources(paths: Sequence[str], output: str, options: ConvertOptions, messages: Messages) -> list[_Source]:
-    """Returns the source of each new partition. Raises PathError if two have the same name."""
-    found: dict[str, _Source] = {}
+def _sources(
+    paths: Sequence[str], output: str, options: ConvertOptions, messages: Messages
+) -> dict[str, tuple[str, str | None]]:
+    """Returns the path of each new partition by name, and the partition directory, None for a single file.
+
+    Raises PathError if two have the same name.
+    """
+    found: dict[str, tuple[str, str | None]] = {}
     for path in paths:
         parts = expand_path(path)
         if parts != [path]:
@@ -356,16 +353,17 @@ def _sources(paths: Sequence[str], output: str, options: ConvertOptions, message
             if path != part and is_left_alone(part, messages):
                 continue
             warn_of_skipped_files(part, trees.isdir(part) and not segments_at(part), messages.warning)
+            directory: str | None = None
             if trees.isdir(part):
-                source = _Source(own_name(part), part, resolved(part))
+                name, directory = own_name(part), resolved(part)
             else:
                 folder = os.path.dirname(os.path.abspath(part))
                 is_named = part != STANDARD_INPUT and parse_partition_name(os.path.basename(folder)) is not None
-                source = _Source(own_name(folder) if is_named else NAMELESS, part, None)
-            if source.name in found:
+                name = own_name(folder) if is_named else NAMELESS
+            if name in found:
                 raise PathError(
-                    f"{found[source.name].path} and {part} would both become {os.path.join(output, source.name)}: "
-                    "convert them one by one, each with an --output of its own; nothing was written"
+                    f"{found[name][0]} and {part} would both become {os.path.join(output, name)}: convert them one by "
+                    "one, each with an --output of its own; nothing was written"
                 )
-            found[source.name] = source
-    return list(found.values())
+            found[name] = part, directory
+    return found

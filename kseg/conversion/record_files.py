@@ -109,8 +109,22 @@ class TableWriter:
         self._held: list[Any] = []
         """Record batches of the next row group."""
         self._rows = self.held_bytes = 0
-        make = _parquet_writer if form == PARQUET else _arrow_writer
-        self._writer = make(self._stream, schema, codec or _DEFAULTS[form], level)
+        codec = codec or _DEFAULTS[form]
+        if form == PARQUET:
+            self._writer = pq.ParquetWriter(
+                self._stream,
+                schema,
+                compression=codec.upper(),
+                compression_level=level,
+                use_dictionary=list(_WITH_DICTIONARY),
+                write_statistics=[name for name in schema.names if name in _WITH_STATISTICS],
+                data_page_size=_PAGE_BYTES,
+                write_batch_size=_BATCH_ROWS,
+                write_page_checksum=True,
+            )
+        else:
+            packing = None if codec == "none" else pa.Codec(codec, level) if level is not None else codec
+            self._writer = pa.ipc.new_file(self._stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
 
     def __enter__(self) -> "TableWriter":
         return self
@@ -141,25 +155,6 @@ class TableWriter:
         if held:
             table = pa.Table.from_batches(held, self._schema)
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-
-
-def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
-    return pq.ParquetWriter(
-        stream,
-        schema,
-        compression=codec.upper(),
-        compression_level=level,
-        use_dictionary=list(_WITH_DICTIONARY),
-        write_statistics=[name for name in schema.names if name in _WITH_STATISTICS],
-        data_page_size=_PAGE_BYTES,
-        write_batch_size=_BATCH_ROWS,
-        write_page_checksum=True,
-    )
-
-
-def _arrow_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
-    packing = None if codec == "none" else pa.Codec(codec, level) if level is not None else codec
-    return pa.ipc.new_file(stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
 
 
 def prepare_pyarrow() -> None:
@@ -389,8 +384,12 @@ class _PartitionedTables:
             self._close_tables()
             self._place = file.topic, file.partition
         values = {"topic": file.topic and quote(valid_text(file.topic), safe=""), "partition": file.partition}
-        for day, rows in _by_day(batch) if DATE in self._by else ((None, batch),):
-            values[DATE] = day
+        days = batch.column(TIMESTAMP).cast(pa.date32()).cast(pa.int32()) if DATE in self._by else None
+        for day, rows in ((None, batch),) if days is None else by_value(batch, days):
+            # In UTC. Records without a time, or outside of the years 1 to 9999, have no date.
+            values[DATE] = None
+            if day is not None and date.min.toordinal() <= day + _EPOCH_DAY <= date.max.toordinal():
+                values[DATE] = date.fromordinal(day + _EPOCH_DAY).isoformat()
             folder = [f"{name}={NULL_DIRECTORY if values[name] is None else values[name]}" for name in self._by]
             self._table("/".join(folder), rows.column(OFFSET)[0].as_py()).add(rows)
             while sum(table.held_bytes for table, _ in self._tables.values()) > _MAX_HELD_BYTES:
@@ -422,14 +421,6 @@ class _PartitionedTables:
             else:
                 self._folders[name] = self._made.add(name, self._is_dry)
         return name
-
-
-def _by_day(batch: Any) -> Iterator[tuple[str | None, Any]]:
-    """Yields the rows of each day in UTC; None: without a time, or outside of the years 1 to 9999."""
-    days = batch.column(TIMESTAMP).cast(pa.date32()).cast(pa.int32())
-    for day, rows in by_value(batch, days):
-        has_name = day is not None and date.min.toordinal() <= day + _EPOCH_DAY <= date.max.toordinal()
-        yield date.fromordinal(day + _EPOCH_DAY).isoformat() if has_name else None, rows
 
 
 CSV_COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)

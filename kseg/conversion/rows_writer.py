@@ -20,17 +20,8 @@ from kseg.formats.compressing import Target, build_batch, build_wrapper
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
 from kseg.formats.suffixes import LOG, SNAPSHOT, TRANSACTION_INDEX
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
-from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_PRODUCER_ID,
-    BATCH_WIDTH,
-    HEADER_WIDTH,
-    ROW_OFFSET,
-    ROW_WIDTH,
-)
 from kseg.kernel.records.building import MAX_AREA_BYTES, Area
 from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA, LogWriter, RollLimits, WrittenSegment, batch_rows
@@ -116,25 +107,23 @@ class Grouper:
         for rows in batches:
             first = 0
             while first < rows.count:
-                offset = rows.rows[first * ROW_WIDTH + ROW_OFFSET]
+                offset = rows.rows[first * layout.ROW_WIDTH + layout.ROW_OFFSET]
                 if self._fields is None:
-                    self._begin(fields, offset, is_first, max_bytes)
+                    base = fields.base_offset if is_first and fields.base_offset is not None else offset
+                    self._fields = replace(fields, base_offset=base, sequence=fields.sequence_at(base))
+                    has_append_time = fields.append_time is not None and self._magic == 1
+                    self._area.attributes = LOG_APPEND_TIME if has_append_time else 0
+                    self._area.is_relative = self._magic == 1 and fields.target.codec != 0
+                    self._area.begin(base if self._magic == MAGIC_V2 else offset, max_bytes)
                 is_first = False
                 done = self._area.add(rows, first, rows.count)
                 if done < rows.count:
                     if not self._area.count:
                         raise ValueError(f"the record at offset {offset} fits no batch")
-                    reached = rows.rows[done * ROW_WIDTH + ROW_OFFSET] - 1
+                    reached = rows.rows[done * layout.ROW_WIDTH + layout.ROW_OFFSET] - 1
                     is_known = fields.last_offset is not None
                     yield from self.flush(min(reached, self._area.base_offset + LARGEST_DELTA) if is_known else None)
                 first = done
-
-    def _begin(self, fields: BatchFields, offset: int, is_first: bool, max_bytes: int) -> None:
-        base = fields.base_offset if is_first and fields.base_offset is not None else offset
-        self._fields = replace(fields, base_offset=base, sequence=fields.sequence_at(base))
-        self._area.attributes = LOG_APPEND_TIME if fields.append_time is not None and self._magic == 1 else 0
-        self._area.is_relative = self._magic == 1 and fields.target.codec != 0
-        self._area.begin(base if self._magic == MAGIC_V2 else offset, max_bytes)
 
     def flush(self, last_offset: int | None = None) -> Iterator[Build]:
         """Yields the incomplete batch. ``last_offset``: its end, if more records of the same batch follow."""
@@ -195,12 +184,12 @@ def rows_of(records: Sequence[NewRecord]) -> Rows:
         return at, len(data)
 
     for new in records:
-        first = len(headers) // HEADER_WIDTH
+        first = len(headers) // layout.HEADER_WIDTH
         for key, value in new.headers:
             headers += [*put(key), *put(value)]
         rows += [new.offset, new.timestamp, -1, *put(new.key), *put(new.value), first]
         rows += [len(new.headers), 0]
-    row_table, header_table = (memoryview(array("q", each or [0] * ROW_WIDTH)) for each in (rows, headers))
+    row_table, header_table = (memoryview(array("q", each or [0] * layout.ROW_WIDTH)) for each in (rows, headers))
     return Rows(bytes(payload), row_table, header_table, len(records))
 
 
@@ -293,9 +282,9 @@ class RowsWriter:
         """
         if not rows.count:
             return
-        self._take(rows.rows[ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH].tolist())
+        self._take(rows.rows[layout.ROW_OFFSET : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist())
         fields = BatchFields(self._target, append_time=append_time, leader_epoch=LEADER_EPOCH)
-        self._append(rows.rows[ROW_OFFSET], self._grouper.add(fields, iter([rows]), self._batch_bytes))
+        self._append(rows.rows[layout.ROW_OFFSET], self._grouper.add(fields, iter([rows]), self._batch_bytes))
 
     def _append(self, base_offset: int, builds: Iterable[Build]) -> LogWriter:
         """Appends batches, to a segment from this offset on if none is open. Raises KsegError if none can hold them."""
@@ -391,33 +380,33 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
     """
     items = [] if seed is None else list(read_producer_snapshot(seed))
     states, epochs, last = ProducerStates([] if problems_of(items) else entries_of(items)), [], -1
+
+    def snapshot() -> bytes:
+        return build_producer_snapshot(states.entries(), hash_map_order)
+
     has_producers = len(states) > 0
     for number, segment in enumerate(segments):
         if number and has_producers:
-            yield segment.name(SNAPSHOT), _snapshot(states)
+            yield segment.name(SNAPSHOT), snapshot()
         states.state.clear()
         aborted = []
         with open_source(segment.paths[LOG]) as source:
             for rows, count in batch_rows(source.buffer, 0):
-                columns = count * BATCH_WIDTH
-                has_producers |= max(rows[BATCH_PRODUCER_ID:columns:BATCH_WIDTH].tolist()) >= 0
+                columns = count * layout.BATCH_WIDTH
+                has_producers |= max(rows[layout.BATCH_PRODUCER_ID : columns : layout.BATCH_WIDTH].tolist()) >= 0
                 if has_producers:
                     aborted += [abort.entry for abort in states.replay(rows, count)[2] if abort.entry is not None]
-                for at in range(0, columns, BATCH_WIDTH):
-                    if rows[at + BATCH_MAGIC] == MAGIC_V2 and rows[at + BATCH_LEADER_EPOCH] > last:
-                        last = rows[at + BATCH_LEADER_EPOCH]
-                        epochs.append(EpochEntry(last, rows[at + BATCH_FIRST_OFFSET]))
+                for at in range(0, columns, layout.BATCH_WIDTH):
+                    if rows[at + layout.BATCH_MAGIC] == MAGIC_V2 and rows[at + layout.BATCH_LEADER_EPOCH] > last:
+                        last = rows[at + layout.BATCH_LEADER_EPOCH]
+                        epochs.append(EpochEntry(last, rows[at + layout.BATCH_FIRST_OFFSET]))
         if aborted:
             yield segment.name(TRANSACTION_INDEX), build_transaction_index(aborted)
     # An empty last segment ends at its base offset, where a snapshot was taken.
     is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
     if has_producers and not is_made:
-        yield segment_stem(segments[-1].next_offset) + SNAPSHOT, _snapshot(states)
+        yield segment_stem(segments[-1].next_offset) + SNAPSHOT, snapshot()
     yield LEADER_EPOCHS, build_leader_epochs(epochs)
-
-
-def _snapshot(states: ProducerStates) -> bytes:
-    return build_producer_snapshot(states.entries(), hash_map_order)
 
 
 def write_side_files(folder: str, whole: PartitionRange, topic_ids: Mapping[str, str] | None = None) -> None:

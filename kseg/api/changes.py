@@ -19,16 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unp
 from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Isolation, Path, Paths, checked, paths_of, words_of
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.command import (
-    ChangeOptions,
-    MakePlanner,
-    Outcome,
-    Recording,
-    Reporter,
-    check_unchanged,
-    places_at,
-    run,
-)
+from kseg.changes.driver import command as driver
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
@@ -50,7 +41,7 @@ if TYPE_CHECKING:
 #
 # A plan changes nothing before `Plan.apply`. The driver of the commands makes and applies it.
 
-Run = Callable[[bool, Reporter], Outcome]
+Run = Callable[[bool, driver.Reporter], driver.Outcome]
 """Runs a command: dry or not, reporting to a reporter."""
 Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]
 
@@ -126,7 +117,7 @@ class Plan:
     ) -> None:
         self._command, self._paths, self._run = command, paths, run_command
         self._keeps, self._summaries = keeps, summaries
-        self._recording = Recording()
+        self._recording = driver.Recording()
         self._outcome = run_command(True, self._recording)
         if self._outcome.errors and not any(self._recording.plans):
             raise next(iter(self._outcome.errors.values()))
@@ -173,8 +164,8 @@ class Plan:
         could be changed.
         """
         with readable(self._paths):
-            check_unchanged(self._recording.plans)
-        recording = Recording()
+            driver.check_unchanged(self._recording.plans)
+        recording = driver.Recording()
         outcome = self._run(False, recording)
         halfway = [error for error in outcome.errors.values() if isinstance(error, StoppedHalfwayError)]
         if outcome.errors and (halfway or not outcome.has_changed):
@@ -210,7 +201,7 @@ def selected(
     """
     if not topics:
         return paths if topics is None else ()
-    places = places_at(paths, takes_files)
+    places = driver.places_at(paths, takes_files)
     if is_dry and places:
         check_topics(chain.from_iterable(places.values()), topics)
     return [
@@ -259,7 +250,7 @@ class CompactArguments(ChangeArguments, total=False):
 def _plan(
     path: Paths,
     command: str,
-    make_planner: MakePlanner,
+    make_planner: driver.MakePlanner,
     change: OutputArguments,
     summaries: Summaries | None = None,
 ) -> Plan:
@@ -267,14 +258,14 @@ def _plan(
     paths, topics, keep = paths_of(path), _topics(change), change["keep"]
     keeping = Keeping(keep) if isinstance(keep, bool) else Keeping(True, os.fspath(keep))
     output = None if change["output"] is None else resolved(os.fspath(change["output"]))
-    options = ChangeOptions(False, change["lock"], keeping, output)
+    options = driver.ChangeOptions(False, change["lock"], keeping, output)
 
-    def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
         change = replace(options, is_dry=is_dry)
         if output is None:
-            return run(selected(paths, topics, is_dry), make_planner, change, reporter)
+            return driver.run(selected(paths, topics, is_dry), make_planner, change, reporter)
         with places_for_output(paths, reporter) as places:
-            return run(selected(places, topics, is_dry), make_planner, change, reporter)
+            return driver.run(selected(places, topics, is_dry), make_planner, change, reporter)
 
     return Plan(command, paths, run_command, keeping.keeps, summaries)
 
@@ -462,13 +453,13 @@ def _converted_to(
     if options.form in ("parquet", "arrow"):
         check_codec(options.form, options.packing[0])
 
-    def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
-        change = ChangeOptions(is_dry, lock)
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
+        change = driver.ChangeOptions(is_dry, lock)
         if options.source:
             return run_to_new(partial(import_records, paths, output, options), change, reporter)
         with places_for_output(paths, reporter) as places:
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
-                return Outcome(is_dry=is_dry)
+                return driver.Outcome(is_dry=is_dry)
             if options.is_export:
                 write = partial(export_to_new, open_sink, of_topics(chosen, topics or ()), output, options)
             else:
@@ -499,7 +490,7 @@ def undo(
     kept_in = "" if quarantine is None else resolved(os.fspath(quarantine))
     options = UndoOptions(True, lock, kept_in, globs or ())
 
-    def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
+    def run_command(is_dry: bool, reporter: driver.Reporter) -> driver.Outcome:
         return undo_paths(selected(paths, globs, is_dry), replace(options, is_dry=is_dry), reporter)
 
     return Plan("undo", paths, run_command, keeps=False)

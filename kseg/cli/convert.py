@@ -5,18 +5,8 @@ from functools import partial
 import click
 
 from kseg.changes.driver.command import ChangeOptions
+from kseg.cli import options as cli
 from kseg.cli.changing import in_place_options, presentation_options, run_change, write_new
-from kseg.cli.options import (
-    Command,
-    Engine,
-    engine_options,
-    filled,
-    over_archives,
-    paths_argument,
-    spark_session,
-    spool_options,
-    usage_errors,
-)
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
@@ -28,17 +18,17 @@ from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
 
 
-@click.command("convert", cls=Command)
-@paths_argument()
-@filled(ConvertOptions)
-@spool_options
-@engine_options
+@click.command("convert", cls=cli.Command)
+@cli.paths_argument()
+@cli.filled(ConvertOptions)
+@cli.spool_options
+@cli.engine_options
 @in_place_options
 @presentation_options("--report")  # -o is --output
 def command(
     paths: tuple[str, ...],
     options: ConvertOptions,
-    engine: Engine,
+    engine: cli.Engine,
     spool: Spool,
     change: ChangeOptions,
     presentation: Presentation,
@@ -57,7 +47,7 @@ def command(
         "--dry-run": change.is_dry,
         "--no-lock": not change.takes_lock,
     }
-    with usage_errors():
+    with cli.usage_errors():
         if engine.is_spark:
             options.check_for_spark()
         options.check_form([name for name, is_given in of_changes.items() if is_given])
@@ -66,7 +56,7 @@ def command(
             raise click.UsageError("give either --output DIR or --in-place")
         if options.output and (keeping.elsewhere or not keeping.keeps):
             raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
-        with usage_errors():
+        with cli.usage_errors():
             options.check()
     if options.output not in (None, "-"):
         check_output(options.output, paths if options.source else ())
@@ -84,17 +74,17 @@ def command(
     work = partial(_convert, options=options, engine=engine, change=change, presentation=presentation)
     if options.is_export:
         work = partial(_export, options=options, change=change, presentation=presentation, engine=engine)
-    return over_archives(paths, spool, presentation.notices(), work)
+    return cli.over_archives(paths, spool, presentation.notices(), work)
 
 
 def _convert(
     paths: tuple[str, ...],
     options: ConvertOptions,
-    engine: Engine,
+    engine: cli.Engine,
     change: ChangeOptions,
     presentation: Presentation,
 ) -> int:
-    with spark_session(engine, options.jobs) as spark:
+    with cli.spark_session(engine, options.jobs) as spark:
         conversion: Conversion = convert_segments
         if spark is not None:
             from kseg.spark.jobs import convert_on_spark
@@ -112,7 +102,7 @@ def _export(
     options: ConvertOptions,
     change: ChangeOptions,
     presentation: Presentation,
-    engine: Engine,
+    engine: cli.Engine,
 ) -> int:
     """Writes the records of all paths to a file, completely or not at all, or to standard output. Returns the status.
 
@@ -127,7 +117,7 @@ def _export(
     if options.form is None or options.form == "jsonl":
         return _as_json_lines(paths, options, presentation)
     check_form(options)
-    with spark_session(engine, options.jobs) as spark:
+    with cli.spark_session(engine, options.jobs) as spark:
         if spark is not None:
             from kseg.spark.jobs import write_parquet
 

@@ -6,19 +6,7 @@ from dataclasses import replace
 
 import click
 
-from kseg.cli.options import (
-    Command,
-    Engine,
-    engine_options,
-    filled,
-    output_options,
-    over_archives,
-    paths_argument,
-    spark_session,
-    spool_options,
-    usage_errors,
-    with_options,
-)
+from kseg.cli import options as cli
 from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.system import keep_freed_memory
@@ -31,14 +19,14 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
 
 
-@click.command("dump", cls=Command)
-@paths_argument(is_required=False)
-@with_options({"files": Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B")})
-@filled(DumpOptions)
-@spool_options
-@engine_options
-@output_options
-def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | None) -> int:
+@click.command("dump", cls=cli.Command)
+@cli.paths_argument(is_required=False)
+@cli.with_options({"files": Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B")})
+@cli.filled(DumpOptions)
+@cli.spool_options
+@cli.engine_options
+@cli.output_options
+def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str | None) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
 
     Text equals the output of kafka-dump-log.sh 4.4, but continues after damage. JSON is one object per line and loses
@@ -54,13 +42,13 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
     remote = RemoteChoice(read_private_keys(options.private_keys), options.topics)
     form = JSON if as_page and not options.image else options.form
     options = replace(options, paths=paths, form=form, remote=remote).with_implied()
-    with usage_errors():
+    with cli.usage_errors():
         options.check()
     if as_page and not (options.summary or options.image):
         raise click.UsageError("--format html is for --summary and --image")
     keep_freed_memory()
     if engine.is_spark:
-        with usage_errors():
+        with cli.usage_errors():
             options.check_for_spark()
     notices = Notices(options.color, options.quiet, options.verbose)
     with ExitStack() as stack:
@@ -70,9 +58,9 @@ def command(options: DumpOptions, engine: Engine, spool: Spool, files: str | Non
 
             kind, view = (IMAGE, "--image") if options.image else (SUMMARY, "--summary")
             sink = stack.enter_context(html_report(sink, kind, f"kseg dump {view}", options.paths))
-        spark = stack.enter_context(spark_session(engine, options.jobs))
+        spark = stack.enter_context(cli.spark_session(engine, options.jobs))
         if spark is None:
-            return over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
+            return cli.over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
         from kseg.spark.jobs import SparkRenderer
 
         return Dump(sink, options, lambda files: SparkRenderer(spark, options, sink.is_terminal, files)).run()

@@ -13,18 +13,8 @@ import click
 
 from kseg.errors import RequestError
 from kseg.formats.compression import CODEC_NAMES
-from kseg.options.declaration import (
-    GROUPS,
-    OUTPUT,
-    RESOURCES,
-    Number,
-    Option,
-    PathKind,
-    Value,
-    default_of,
-    option,
-    options_of,
-)
+from kseg.options import declaration
+from kseg.options.declaration import OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
 from kseg.options.values import BYTES
 from kseg.output.notices import Notices
 from kseg.segment.files import own_name, parse_partition_name
@@ -98,7 +88,7 @@ class Command(click.Command):
     """A command whose help has groups and examples."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+        rows: dict[str, list[tuple[str, str]]] = {group: [] for group in declaration.GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
@@ -209,7 +199,7 @@ def filled(kind: type[Any], name: str = "options") -> Decorator:
     wanted = [
         (each, each.name if not number else f"{each.name}_{number}", declared)
         for each in fields(kind)
-        for number, declared in enumerate(options_of(each))
+        for number, declared in enumerate(declaration.options_of(each))
     ]
 
     def decorate(command: CommandFunction) -> CommandFunction:
@@ -222,7 +212,7 @@ def filled(kind: type[Any], name: str = "options") -> Decorator:
                     value = declared.flag_value if value else None
                 if declared.read_late is not None and value is not None:
                     value = declared.read_late(value)
-                value = type(default_of(each))(value) if declared.is_many else value
+                value = type(declaration.default_of(each))(value) if declared.is_many else value
                 found[each.name] = found.get(each.name) or value
             found |= {each.name: given.pop(each.name) for each in fields(kind) if each.name in given}
             return command(**{name: kind(**found)}, **given)

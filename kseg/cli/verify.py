@@ -6,19 +6,7 @@ from typing import Any
 
 import click
 
-from kseg.cli.options import (
-    Command,
-    Engine,
-    engine_options,
-    filled,
-    form,
-    output_options,
-    paths_argument,
-    spark_session,
-    spool_options,
-    usage_errors,
-    with_options,
-)
+from kseg.cli import options as cli
 from kseg.findings.table import INFO, KINDS
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import CONTENTS, Option
@@ -35,7 +23,7 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 from kseg.verification.run import VerifyOptions, verify
 
 _OPTIONS = {
-    "form": form(
+    "form": cli.form(
         "Form of the output; junit: a report for CI servers; html: a page for people (needs kseg[report]).",
         "text", "json", "junit", "html",
     ),
@@ -51,16 +39,16 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-@click.command("verify", cls=Command)
-@paths_argument(is_required=False)
-@with_options(_OPTIONS)
-@filled(VerifyOptions)
-@spool_options
-@engine_options
-@output_options
+@click.command("verify", cls=cli.Command)
+@cli.paths_argument(is_required=False)
+@cli.with_options(_OPTIONS)
+@cli.filled(VerifyOptions)
+@cli.spool_options
+@cli.engine_options
+@cli.output_options
 def command(
     options: VerifyOptions,
-    engine: Engine,
+    engine: cli.Engine,
     spool: Spool,
     explain: str | None,
     sort: str | None,
@@ -99,14 +87,14 @@ def command(
             raise click.UsageError("--manifest covers whole paths: name partitions instead of --topic")
         from kseg.verification.manifest import check_manifest_path
 
-        with usage_errors():
+        with cli.usage_errors():
             check_manifest_path(options.manifest, options.paths)
     spool.omits_batches = options.needs_only_headers and not engine.is_spark
     keep_freed_memory()
     gc.freeze()  # imported modules are never freed
     others = () if options.against is None else (options.against,)
     with (
-        spark_session(engine, options.jobs) as spark,
+        cli.spark_session(engine, options.jobs) as spark,
         archives_at(options.paths, spool) as found,
         archives_at(others, spool) as replicas,
     ):

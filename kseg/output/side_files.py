@@ -24,23 +24,13 @@ from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_IND
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.kafka_text import as_java_writes, printable
 from kseg.output.sink import Sink
-from kseg.sidefiles.indexes import (
-    IndexedLog,
-    Mismatch,
-    OffsetIndex,
-    OffsetIndexEntry,
-    TimeIndex,
-    TimeIndexEntry,
-    TransactionIndex,
-    check_offset_entry,
-    check_time_index,
-)
+from kseg.sidefiles import indexes
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
 from kseg.stores.source import Source, named, open_source
 
-IndexEntry = OffsetIndexEntry | TimeIndexEntry
+IndexEntry = indexes.OffsetIndexEntry | indexes.TimeIndexEntry
 _MISMATCH_KEYS = {
     "index-mismatch": ("indexOffset", "logOffset"),
     "timestamp-mismatch": ("indexTimestamp", "logTimestamp"),
@@ -80,10 +70,10 @@ class SideJsonPrinter:
             if end > MAX_INDEX_BYTES:
                 self._fail(f"{file.path}: has {source.size} bytes, more than any index: its entries are not shown")
             elif file.kind in (INDEX, TIME_INDEX):
-                make = OffsetIndex if file.kind == INDEX else TimeIndex
+                make = indexes.OffsetIndex if file.kind == INDEX else indexes.TimeIndex
                 self._index(file, make(source.buffer, file.base_offset, end))
             elif file.kind == TRANSACTION_INDEX:
-                self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, end))
+                self._transaction_index(file, indexes.TransactionIndex(source.buffer, file.base_offset, end))
             else:
                 self.rest(file, source.buffer)
             if source.current_size() < source.size:
@@ -110,15 +100,15 @@ class SideJsonPrinter:
     def sanity(self, file: SideFile, problem: str | None) -> None:
         self._put_row({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})
 
-    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
+    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[indexes.Mismatch]) -> None:
         if not self.verify_only:
             self.item(file, entry)
         for mismatch in mismatches:
-            size = OffsetIndex.LAYOUT.size
-            if isinstance(entry, OffsetIndexEntry):
+            size = indexes.OffsetIndex.LAYOUT.size
+            if isinstance(entry, indexes.OffsetIndexEntry):
                 message = f"the batch at position {entry.position} ends at offset {mismatch.logged}"
             else:
-                size, values = TimeIndex.LAYOUT.size, f"{mismatch.indexed} and {mismatch.logged}"
+                size, values = indexes.TimeIndex.LAYOUT.size, f"{mismatch.indexed} and {mismatch.logged}"
                 message = f"entry {entry.timestamp} of offset {entry.offset}: {values} disagree"
             keys = dict(zip(_MISMATCH_KEYS[mismatch.code], (mismatch.indexed, mismatch.logged), strict=True))
             self.index_damage(file, SideFileProblem(mismatch.code, i * size, size, message), keys)
@@ -127,7 +117,7 @@ class SideJsonPrinter:
         found = {"type": "damage", "code": problem.code, "file": file.path}
         self._put_row(found | fields_of(problem, "position", "length", "message") | (keys or {}))
 
-    def _transaction_index(self, file: SideFile, index: TransactionIndex) -> None:
+    def _transaction_index(self, file: SideFile, index: indexes.TransactionIndex) -> None:
         for item in index.items():
             self.item(file, item)
 
@@ -145,9 +135,9 @@ class SideJsonPrinter:
     def _put_row(self, found: dict[str, Any]) -> None:
         self.sink.put_row(found | {"file": name_value(found["file"])})
 
-    def _index(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+    def _index(self, file: SideFile, index: indexes.OffsetIndex | indexes.TimeIndex) -> None:
         """Prints the entries, checked against the .log, and those of a time index by the .index."""
-        is_time = isinstance(index, TimeIndex)
+        is_time = isinstance(index, indexes.TimeIndex)
         if not is_time and not index.capacity:
             self.empty_index(file)
         elif self.sanity_check:
@@ -158,16 +148,16 @@ class SideJsonPrinter:
         else:
             with ExitStack() as stack:
                 source = self._beside(file, LOG, stack)
-                log = None if source is None else IndexedLog(source.buffer, self.scratch)
+                log = None if source is None else indexes.IndexedLog(source.buffer, self.scratch)
                 source, offsets = self._beside(file, INDEX, stack) if is_time else None, None
                 if source is not None:
-                    offsets = OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
-                checked: Iterator[tuple[IndexEntry, Sequence[Mismatch]]]
-                if isinstance(index, OffsetIndex) and log:
+                    offsets = indexes.OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
+                checked: Iterator[tuple[IndexEntry, Sequence[indexes.Mismatch]]]
+                if isinstance(index, indexes.OffsetIndex) and log:
                     limit = self.max_message_bytes
-                    checked = ((each, check_offset_entry(each, log, limit)) for each in index.as_kafka_lists())
-                elif isinstance(index, TimeIndex) and log and offsets is not None:
-                    checked = check_time_index(index, offsets, log)
+                    checked = ((each, indexes.check_offset_entry(each, log, limit)) for each in index.as_kafka_lists())
+                elif isinstance(index, indexes.TimeIndex) and log and offsets is not None:
+                    checked = indexes.check_time_index(index, offsets, log)
                 else:
                     checked = ((each, ()) for each in index.as_kafka_lists())
                 for i, (entry, mismatches) in enumerate(checked if self.shows_unused else islice(checked, len(index))):
@@ -221,7 +211,7 @@ class SideTextPrinter(SideJsonPrinter):
 
     def __init__(self, *args: Any, **style: Any) -> None:
         super().__init__(*args, **style)
-        self._mismatches: dict[str, dict[str, list[Mismatch]]] = {}
+        self._mismatches: dict[str, dict[str, list[indexes.Mismatch]]] = {}
         """By code and path."""
         self._counts = Counter[str]()
 
@@ -242,7 +232,7 @@ class SideTextPrinter(SideJsonPrinter):
         outcome = f"failed sanity check: {problem}." if problem else "passed sanity check."
         self._put(f"{as_java_writes(file.path)} {outcome}")
 
-    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
+    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[indexes.Mismatch]) -> None:
         for mismatch in mismatches:
             self._mismatches.setdefault(mismatch.code, {}).setdefault(file.path, []).append(mismatch)
         if not self.verify_only:
@@ -277,7 +267,7 @@ class SideTextPrinter(SideJsonPrinter):
     def _damage_line(self, problem: SideFileProblem) -> None:
         self._put(f"| damage: {problem.code} position: {problem.position} length: {problem.length}")
 
-    def _transaction_index(self, file: SideFile, index: TransactionIndex) -> None:
+    def _transaction_index(self, file: SideFile, index: indexes.TransactionIndex) -> None:
         size = index.LAYOUT.size
         for i, entry in enumerate(index):
             shown = fields(entry) | {"version": entry.version_as_kafka_reads_it}

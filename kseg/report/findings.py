@@ -4,6 +4,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -61,25 +62,21 @@ def strip_of(directory: str, roots: dict[str, LogDirectory | None]) -> dict[str,
         roots[root] = directory_around(directory)
     around = roots[root]
     state = BrokerState() if around is None else around.broker_state(name)
-    max_anchors = max(2, MAX_ANCHORS // len(drawn))
+    max_anchors, segments = max(2, MAX_ANCHORS // len(drawn)), []
+    for file in drawn:
+        with suppress(KsegError, OSError), open_regular(file.path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            anchors = list(_anchors(stream.fileno(), file, size, max_anchors))
+            row = {"name": name_value(file.name), "base": file.base_offset, "size": size, "anchors": anchors}
+            segments.append(row)
     return {
-        "segments": [segment for file in drawn if (segment := _segment(file, max_anchors)) is not None],
+        "segments": segments,
         "segmentsLeftOut": len(found) - len(drawn),
-        "aborted": list(_aborted(drawn)),
+        "aborted": list(islice(_aborted(drawn), MAX_ABORTED)),
         "logStartOffset": state.log_start_offset,
         "highWatermark": state.high_watermark,
         "recoveryPoint": state.recovery_point,
     }
-
-
-def _segment(file: SegmentFile, max_anchors: int) -> dict[str, Any] | None:
-    try:
-        with open_regular(file.path) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            anchors = list(_anchors(stream.fileno(), file, size, max_anchors))
-    except (KsegError, OSError):
-        return None
-    return {"name": name_value(file.name), "base": file.base_offset, "size": size, "anchors": anchors}
 
 
 def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterator[tuple[int, int, int | None]]:
@@ -112,7 +109,6 @@ def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterat
 
 def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
     """Yields (first offset, last offset) of aborted transactions, from the transaction indexes."""
-    left = MAX_ABORTED
     for file in files:
         try:
             with open_regular(index_path(file, TRANSACTION_INDEX)) as stream:
@@ -120,9 +116,6 @@ def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
         except (KsegError, OSError):
             continue
         for entry in TransactionIndex(data):
-            if left == 0:
-                return
-            left -= 1
             yield entry.first_offset, entry.last_offset
 
 
@@ -163,8 +156,7 @@ class FindingsPage(FindingsPrinter):
         place = self._place(holder)
         self._counts[place][finding.severity] += 1
         if finding.code in _TRANSACTIONS and finding.offset is not None:
-            lowest = self._lowest_open.get(place)
-            self._lowest_open[place] = finding.offset if lowest is None else min(lowest, finding.offset)
+            self._lowest_open[place] = min(finding.offset, self._lowest_open.get(place, finding.offset))
         if len(self._findings) >= MAX_FINDINGS:
             self._left_out += 1
             return
@@ -179,8 +171,11 @@ class FindingsPage(FindingsPrinter):
             "needs": NEEDED.get(finding.needs or ""),
         }
         if self._hexes < MAX_HEX_VIEWS and finding.severity != INFO and finding.position is not None:
-            row["hex"] = _bytes_around(finding.file, finding.position)
-            self._hexes += row["hex"] is not None
+            row["hex"], start = None, max(0, (finding.position - HEX_BEFORE) // 16 * 16)
+            with suppress(KsegError, OSError), open_regular(finding.file) as stream:
+                stream.seek(start)
+                row["hex"] = {"start": start, "bytes": stream.read(HEX_BYTES).hex()}
+                self._hexes += 1
         self._findings.append(row)
 
     def compared(self, comparison: "Comparison") -> None:
@@ -267,17 +262,6 @@ def _parts(path: str) -> list[str]:
         return [part for part in expand_path(path) if os.path.isdir(part)] if os.path.isdir(path) else []
     except (KsegError, OSError):
         return []
-
-
-def _bytes_around(file: str, position: int) -> dict[str, Any] | None:
-    """Returns the bytes around the position; None if they cannot be read."""
-    start = max(0, (position - HEX_BEFORE) // 16 * 16)
-    try:
-        with open_regular(file) as stream:
-            stream.seek(start)
-            return {"start": start, "bytes": stream.read(HEX_BYTES).hex()}
-    except (KsegError, OSError):
-        return None
 
 
 def _verdict(report: Report, counts: list[Counter[str]]) -> tuple[str, str]:

@@ -29,20 +29,9 @@ from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.source import open_source
 from kseg.stores.windows import Buffers
 from kseg.verification import log_directories
+from kseg.verification import partition as partition_check
 from kseg.verification.batches import BatchRule
-from kseg.verification.partition import (
-    CheckedSegment,
-    CheckSettings,
-    Partition,
-    Rule,
-    add_archive,
-    add_unread,
-    add_unread_for,
-    judge_segments,
-    packed,
-    partition_for_file,
-    why_no_file,
-)
+from kseg.verification.partition import CheckedSegment, CheckSettings, Partition, Rule
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file, rules_of
 from kseg.verification.side_files import misnamed_files
@@ -210,7 +199,7 @@ class DirectoryCheck:
                 paths.named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
             ):
                 unread = os.path.join(path, name)
-                add_unread(unread, why_no_file(unread), self.report)
+                partition_check.add_unread(unread, partition_check.why_no_file(unread), self.report)
 
     def _loose_files(self, directory: str, names: Iterable[str]) -> list[str]:
         """Like `judge_misnamed_files`, outside of a partition."""
@@ -270,7 +259,7 @@ def judge_partition(
     if settings.takes_census:
         census = Census(partition)
         rules.append(census)
-    judge_segments(partition, files, rules)
+    partition_check.judge_segments(partition, files, rules)
     if others or not files or partition.odd_names:
         _judge_misnamed(partition, inside)
     if census is not None:
@@ -353,8 +342,8 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
     """Checks files of a partition that are not part of its log, and with ``inside`` its directories; reports a
     partition without segments."""
     directory = partition.directory or ""
-    names = [name for name in misnamed_files(partition) if not name.startswith(OWN_PREFIX)]
-    found = judge_misnamed_files(partition, names)
+    misnamed = [name for name in misnamed_files(partition) if not name.startswith(OWN_PREFIX)]
+    found = judge_misnamed_files(partition, misnamed)
     for name in partition.others or ():
         path = os.path.join(directory, name)
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
@@ -363,13 +352,10 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
         if _is_directory_of_others(directory, name) and (inside.inside(path, DEPTH - 1) or not is_file_of_kafka):
             continue
         if is_file_of_kafka:
-            add_unread(path, why_no_file(path), partition.report)
-    if not partition.segments and not log_directory.is_moved(partition.own_name):
-        _add_missing(partition, found)
-
-
-def _add_missing(partition: Partition, found: list[str]) -> None:
-    """Reports a partition without segments: a broker keeps at least one, even if it is empty."""
+            partition_check.add_unread(path, partition_check.why_no_file(path), partition.report)
+    if partition.segments or log_directory.is_moved(partition.own_name):
+        return
+    # A broker keeps at least one segment, even if it is empty.
     names = partition.names
     if not partition.broker.is_known and names and not found and not any(map(side_file, names)):
         return  # a directory of other files with the name of a partition
@@ -402,12 +388,14 @@ def judge_misnamed_files(around: Partition, names: Iterable[str]) -> list[str]:
         try:
             file = _misnamed_segment(path, name)
         except PathError as error:
-            add_unread_for(path, error, around.report)
+            partition_check.add_unread_for(path, error, around.report)
             continue
         if file is None:
             continue
         found.append(name)
-        partition = partition_for_file(around, frozenset(by_stem[name.partition(".")[0]]), counts_bytes=True)
+        partition = partition_check.partition_for_file(
+            around, frozenset(by_stem[name.partition(".")[0]]), counts_bytes=True
+        )
         if file.kind:
             _judge_as_segment(partition, file)
         else:
@@ -418,7 +406,7 @@ def judge_misnamed_files(around: Partition, names: Iterable[str]) -> list[str]:
 def _judge_as_segment(partition: Partition, file: SegmentFile) -> None:
     # A .swap that will replace segments is no log of its own.
     rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(SWAP) else rules_of(partition)
-    judge_segments(partition, [file], rules)
+    partition_check.judge_segments(partition, [file], rules)
 
 
 def _judge_packed(partition: Partition, file: SegmentFile) -> None:
@@ -428,7 +416,7 @@ def _judge_packed(partition: Partition, file: SegmentFile) -> None:
         with packed_segment_at(path) as tree:
             if tree is None:
                 with open_source(path) as source:
-                    report.add("packed-segment", path, packed(source) or "")
+                    report.add("packed-segment", path, partition_check.packed(source) or "")
                 report.totals.not_judged += 1
                 return
             named = segment_files.segment_file(path)
@@ -438,9 +426,9 @@ def _judge_packed(partition: Partition, file: SegmentFile) -> None:
                     base_offset = paths.first_base_offset(source)
             inside = named._replace(kind=kind, leftover="", base_offset=base_offset)
             _judge_as_segment(partition, inside)
-            add_archive(path, tree, report)
+            partition_check.add_archive(path, tree, report)
     except (KsegError, OSError) as error:
-        add_unread_for(path, error, report)
+        partition_check.add_unread_for(path, error, report)
 
 
 def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
@@ -450,7 +438,7 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
         named = segment_files.segment_file(path)
         if paths.named_like_segment(name):
             paths.refuse_empty_pack(path)
-        if packed(source) is not None:
+        if partition_check.packed(source) is not None:
             return named._replace(kind="") if paths.is_packed_segment(name, paths.read_head(source)) else None
         if not paths.holds_batches(source, name):
             return None

@@ -77,29 +77,26 @@ class Replica:
         self._spans.close()
 
     def _read(self) -> Generator[HeaderRows, None, None]:
+        """Yields spans of batches with right checksums."""
         for file in self.files:
             with open_survey(file, FULL, jobs=self._jobs, scratch=self._scratch) as survey:
                 self.path, self._source, size = file.path, survey.source, survey.source.size
                 for item in survey:
                     if isinstance(item, Damage):
                         self._pass_damage(item.position, item.length)
-                    elif isinstance(item, HeaderRows):
-                        yield from self._intact(item)
+                    if not isinstance(item, HeaderRows):
+                        continue
+                    start = 0
+                    for i, state in enumerate(item.states):
+                        if not state & CRC_RIGHT:
+                            if i > start:
+                                yield item.part(start, i)
+                            start = i + 1
+                            self._pass_damage(item[i].position, item[i].size)
+                    if start < item.count:
+                        yield item.part(start, item.count)
                 self._source = None
                 self.bytes += size
-
-    def _intact(self, item: HeaderRows) -> Iterator[HeaderRows]:
-        """Yields spans of batches with right checksums."""
-        start = 0
-        for i, state in enumerate(item.states):
-            if state & CRC_RIGHT:
-                continue
-            if i > start:
-                yield item.part(start, i)
-            start = i + 1
-            self._pass_damage(item[i].position, item[i].size)
-        if start < item.count:
-            yield item.part(start, item.count)
 
     def _pass_damage(self, position: int, length: int) -> None:
         self.not_compared.append((self.path, position, length))

@@ -1,7 +1,6 @@
 """The rules for a partition or for some of its files, and the check of a single file."""
 
 import os
-from functools import cache
 
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.logdir.log_directory import state_by_name
@@ -19,20 +18,16 @@ from kseg.verification.transactions import ProducerRule
 
 def rules_of(partition: Partition) -> list[Rule]:
     """Returns the rules in the order of their calls: `BatchRule` fills in the fields of `Segment` that others read."""
-    rules = _of_whole_partitions() if partition.is_whole else (BatchRule, IndexRule, ProducerRule, CleanerRule)
-    return [rule(partition) for rule in rules]
+    if not partition.is_whole:
+        return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule)]
+    from kseg.verification import metadata, side_files  # most single files need neither
 
-
-@cache
-def _of_whole_partitions() -> tuple[type[Rule], ...]:
-    """Returns the rules for whole partitions, imported on first use."""
-    from kseg.verification import metadata, side_files
-
-    return (
+    rules: tuple[type[Rule], ...] = (
         BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
         side_files.LeftoverRule, metadata.TopicIdRule, metadata.MetadataLogRule, metadata.RemoteMetadataRule,
         side_files.PendingChangeRule, side_files.ForeignBatchRule,
     )  # fmt: skip
+    return [rule(partition) for rule in rules]
 
 
 def judge_file(path: str, settings: CheckSettings, report: Report) -> None:

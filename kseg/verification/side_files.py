@@ -23,16 +23,10 @@ from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import named, open_source
+from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
-from kseg.verification.partition import (
-    CheckedSegment,
-    Partition,
-    Rule,
-    add_unread_for,
-    judge_segments,
-    partition_for_file,
-)
+from kseg.verification.partition import CheckedSegment, Partition, Rule
 
 # Checks files of a partition that are not part of its log, by their effect on a broker's start.
 #
@@ -115,9 +109,9 @@ class LeftoverRule(Rule):
                 text = f"a start renames it to {name.removesuffix('.swap')}"
                 self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
                 try:
-                    judge_side_file(partition_for_file(self.partition), side)
+                    judge_side_file(partition_check.partition_for_file(self.partition), side)
                 except PathError as error:
-                    add_unread_for(side.path, error, self.report)
+                    partition_check.add_unread_for(side.path, error, self.report)
         if not logs:
             return []
         lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
@@ -229,7 +223,7 @@ def judge_side_file(partition: Partition, side: SideFile) -> None:
     if side.kind in SUFFIXES:
         rule, log = IndexRule(partition, {side.kind: side.path}), side.beside(suffixes.LOG)
         if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
-            judge_segments(partition, [segment_files.segment_file(log)], [rule])
+            partition_check.judge_segments(partition, [segment_files.segment_file(log)], [rule])
             return
         with open_source(side.path) as source:
             size = source.size

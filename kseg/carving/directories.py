@@ -200,8 +200,13 @@ def _write(
                 topic_id = next(filter(None, map(topic_id_at, alike)), topic_ids.get(log.topic))
                 sizes = _written(log, folder, topic_id)
             directory = os.path.join(output, log.directory)
-            reasons = {name: _reason(log.snapshots.get(name, log)) for name in sorted(sizes)}
-            plan = Plan(directory, [Step(CREATE, name, why, None, sizes[name]) for name, why in reasons.items()])
+            plan = Plan(directory, [])
+            for name in sorted(sizes):
+                source = log.snapshots.get(name, log)
+                batches = plural(sum(map(len, source.runs)), "batch", "batches")
+                places = plural(len(source.runs), "place", "places")
+                reason = f"{batches} found in {places}, {_NAMED_BY[source.named_by]}"
+                plan.steps.append(Step(CREATE, name, reason, None, sizes[name]))
             plan.facts.append(_row(log, directory))
             carved.plans.append(plan)
         if not change.is_dry and not trees.lexists(os.path.join(output, META_PROPERTIES)):
@@ -251,12 +256,6 @@ _NAMED_BY = {
     "commits": "named by offsets that groups have committed",
     "": "of an unknown topic",
 }
-
-
-def _reason(log: CarvedLog) -> str:
-    batches = sum(map(len, log.runs))
-    named = _NAMED_BY[log.named_by]
-    return f"{plural(batches, 'batch', 'batches')} found in {plural(len(log.runs), 'place', 'places')}, {named}"
 
 
 def _row(log: CarvedLog, directory: str) -> dict[str, Any]:

@@ -710,16 +710,6 @@ class CarvedLog:
             last = run[-1].last_offset
         return found
 
-    def newest_within(self, size: int) -> list[Piece]:
-        """Returns the last batches, of about so many bytes."""
-        found: list[Piece] = []
-        for run in reversed(self.runs):
-            if size <= 0:
-                break
-            found.insert(0, run.part(run.first_ending_behind(run.end - size, 0), len(run)))
-            size -= run.byte_count
-        return found
-
     def epoch_at(self, offset: int) -> int | None:
         """Returns the leader epoch of the batch with an offset, None if there is none."""
         i = bisect_left(self.runs, offset, key=lambda run: run.next_offset - 1)

@@ -68,8 +68,16 @@ _CERTAIN_BITS = 64.0
 def name_logs(logs: list[CarvedLog], found: SideFiles) -> dict[str, str]:
     """Gives each log a topic and a partition, no two the same. Returns the topic ids that are known, by topic."""
     sampled = max(evidence.SAMPLED_VALUES, min(evidence.SAMPLED_RECORDS, MOST_SAMPLED // max(len(logs), 1)))
-    for log in logs:
-        _name_by_itself(log, sampled)
+    for log in logs:  # by --like, or by the topic of its records, whose partition may remain to be found
+        if log.log.like:
+            log.topic, _, like_number = log.log.like.rpartition("-")
+            log.partition, log.named_by = int(like_number), "like"
+            continue
+        log.topic, log.keys = evidence.internal_topic(log.runs, sampled)
+        if not log.topic and any(run.summary[PIECE_LARGEST_MARKER] >= LEADER_CHANGE for run in log.runs):
+            log.topic = METADATA_TOPIC  # no other log has such control records
+        if log.topic:
+            log.partition, log.named_by = 0 if log.topic == METADATA_TOPIC else -1, "records"
     _choose_newest(logs)
     topic_ids, partitions = _topics(logs, found)
     by_topic: dict[str, list[CarvedLog]] = defaultdict(list)
@@ -106,21 +114,13 @@ def _choose_newest(logs: list[CarvedLog]) -> None:
         if log.topic == METADATA_TOPIC:
             log.newest = log.runs if log.size <= MAX_METADATA_BYTES else []
         else:
-            log.newest = log.newest_within(left // (len(internal) - number))
+            wanted = left // (len(internal) - number)
+            for run in reversed(log.runs):  # the last batches, of about so many bytes
+                if wanted <= 0:
+                    break
+                log.newest.insert(0, run.part(run.first_ending_behind(run.end - wanted, 0), len(run)))
+                wanted -= run.byte_count
             left -= sum(run.byte_count for run in log.newest)
-
-
-def _name_by_itself(log: CarvedLog, sampled: int) -> None:
-    """Takes the name of --like, or the topic of its records, whose partition may remain to be found."""
-    if log.log.like:
-        log.topic, _, number = log.log.like.rpartition("-")
-        log.partition, log.named_by = int(number), "like"
-        return
-    log.topic, log.keys = evidence.internal_topic(log.runs, sampled)
-    if not log.topic and any(run.summary[PIECE_LARGEST_MARKER] >= LEADER_CHANGE for run in log.runs):
-        log.topic = METADATA_TOPIC  # no other log has such control records
-    if log.topic:
-        log.partition, log.named_by = 0 if log.topic == METADATA_TOPIC else -1, "records"
 
 
 # Internal topics

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kseg.dump.filters import Filters, without_snapshots
@@ -14,6 +15,7 @@ from kseg.dump.options import (
     TABLE,
     TEXT,
     DumpOptions,
+    InclusiveRange,
     Rendered,
     RendererOf,
     decoder_by_file,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from kseg.output.summary import BacklogOf
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
+    from kseg.stores.remote.segment import RemotePartition, RemoteSegment
 
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
@@ -176,26 +179,47 @@ class Dump:
 
     def _remote(self, path: str) -> None:
         """Prints the segments of remote storage, those of lost leaders too."""
-        from kseg.dump.remote import remote_places
+        from kseg.stores.remote.segment import open_storage
 
         if self.options.open_transactions or self.options.committed_offsets:
             self._failed(f"{path}: remote storage can only be dumped as segments", KsegError.exit_status)
             return
         with self._failures():
-            for place in remote_places(path, self.options):
-                for text in place.unread:
-                    self.notices.warning(text)
-                with place.opened():
-                    if self.options.summary:
-                        self.printer.is_of_directory = True
-                    self.transactions = None
-                    if self.options.read_committed:
-                        from kseg.segment.isolation import Transactions
+            for partition in open_storage(path, self.options.remote.keys).partitions:
+                if self.options.remote.wants(partition.topic):
+                    self._remote_partition(path, partition)
 
-                        self.transactions = Transactions.of_segments(place.live(), self.scratch)
-                    self._decode_for_filters(place.files)
-                    self._segments([(file, False) for file in place.files])
-                    self.filters.end_of_place(place.all_files, path)
+    def _remote_partition(self, path: str, partition: "RemotePartition") -> None:
+        asked = (self.options.offsets, self.options.times, self.options.limit, self.options.positions)
+        is_in_place = any(value is not None for value in asked)
+        files, all_files, unread = list[SegmentFile](), list[SegmentFile](), list[str]()
+        opened = dict[str, trees.Tree]()
+        for segment, following in zip_longest(partition.segments, partition.segments[1:]):
+            file = _remote_file(partition, segment)
+            if segment.missing:
+                unread.append(f"{file.path}: left out: there is no {', '.join(segment.missing)}")
+                continue
+            opened |= segment.files(file.path, is_in_place)
+            all_files.append(file)
+            if _may_match(segment, following, self.options.offsets):
+                files.append(file)
+        for text in unread:
+            self.notices.warning(text)
+        with trees.given(opened):
+            if self.options.summary:
+                self.printer.is_of_directory = True
+            self.transactions = None
+            if self.options.read_committed:
+                from kseg.logdir.remote_partitions import candidates_of, lineage_of, live_segments
+                from kseg.segment.isolation import Transactions
+
+                candidates, _ = candidates_of(partition)
+                pieces = live_segments(candidates, lineage_of(candidates)).pieces  # as a consumer would read them
+                logs = [_remote_file(partition, piece.candidate.segment) for piece in pieces]
+                self.transactions = Transactions.of_segments(logs, self.scratch)
+            self._decode_for_filters(files)
+            self._segments([(file, False) for file in files])
+            self.filters.end_of_place(all_files, path)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
@@ -445,6 +469,25 @@ class Dump:
 def shrank(path: str, source: Source) -> str:
     """Returns the message about a file that became shorter while it was read."""
     return f"{path}: the file shrank while it was read: {source.current_size()} of {source.size} bytes are left"
+
+
+def _may_match(segment: "RemoteSegment", following: "RemoteSegment | None", offsets: InclusiveRange | None) -> bool:
+    from kseg.stores.remote.segment import ManifestError
+
+    if offsets is None:
+        return True
+    try:
+        metadata = segment.metadata
+    except (ManifestError, PathError):
+        return True  # reported when it is opened
+    end = None if metadata is None else metadata.end_offset
+    if end is None and following is not None and following.start_offset > segment.start_offset:
+        end = following.start_offset - 1
+    return segment.start_offset <= offsets[1] and (end is None or end >= offsets[0])
+
+
+def _remote_file(partition: "RemotePartition", segment: "RemoteSegment") -> SegmentFile:
+    return SegmentFile(segment.path(), LOG, "", segment.start_offset, None, partition.topic, partition.number)
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":

@@ -254,7 +254,7 @@ class PartReader:
         reader = open_segment(file, self._scratch, source=source, live=request.is_live, run_bytes=run_bytes)
         chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
         wanted, report = request.wanted & Bounds(*part.offsets), partial(self._report, file)
-        yield from RecordColumns(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
+        yield from chunks_of_part(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
 
 
 class DamageLog:
@@ -497,73 +497,62 @@ def _read_ahead(items: Items) -> list[Chunk | LeftOut]:
     return found
 
 
-class RecordColumns:
-    """Iterates over the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
+def chunks_of_part(
+    reader: SegmentReader,
+    file: SegmentFile,
+    chunks: Chunks,
+    report: ReportLeftOut,
+    wanted: Bounds = ALL_ROWS,
+    transactions: Transactions | None = None,
+    part: Slice = Slice(),  # noqa: B008 - it cannot be changed
+    jobs: int = 1,
+) -> Iterator[Chunk]:
+    """Yields the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
 
     ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
     With several ``jobs``, threads decode compressed batches, and chunks are smaller.
     """
+    if transactions is not None and transactions.last_stable_offset is not None:
+        wanted &= Bounds(last_offset=transactions.last_stable_offset - 1)
+    plain = ColumnDecoder(reader, reader.scratch, chunks, report, wanted)
 
-    def __init__(
-        self,
-        reader: SegmentReader,
-        file: SegmentFile,
-        chunks: Chunks,
-        report: ReportLeftOut,
-        wanted: Bounds = ALL_ROWS,
-        transactions: Transactions | None = None,
-        part: Slice = Slice(),  # noqa: B008 - it cannot be changed
-        jobs: int = 1,
-    ) -> None:
-        self._reader, self._file, self._chunks, self._report = reader, file, chunks, report
-        self._transactions, self._part, self._jobs = transactions, part, jobs
-        stable = None if transactions is None else transactions.last_stable_offset
-        self._wanted = wanted if stable is None else wanted & Bounds(last_offset=stable - 1)
+    def another(report: ReportLeftOut) -> ColumnDecoder:
+        return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), report, wanted)
 
-    def __iter__(self) -> Iterator[Chunk]:
-        decoder = ColumnDecoder(self._reader, self._reader.scratch, self._chunks, self._report, self._wanted)
-        if self._jobs > 1 and not decoder.uses_headers:
-            yield from self._prefetched(decoder)
-            return
-        for item in self._items():
-            if isinstance(item, LeftOut):
-                self._report(item)
-            else:
-                yield from decoder.take(item)
-        yield from decoder.rest()
-
-    def _prefetched(self, plain: ColumnDecoder) -> Iterator[Chunk]:
-        def another(report: ReportLeftOut) -> ColumnDecoder:
-            scratch = Scratch(self._reader.scratch.max_batch_bytes)
-            return ColumnDecoder(self._reader, scratch, self._chunks.another(), report, self._wanted)
-
-        with _Prefetcher(self._jobs, another, self._report) as prefetcher:
-            for item in self._items():
-                if isinstance(item, LeftOut):
-                    prefetcher.leave_out(item)
-                elif self._reader.is_07 or begins_compressed(self._reader.source, item.position):
-                    yield from plain.rest()
-                    yield from prefetcher.take(item.copied())
-                else:
-                    yield from prefetcher.rest()
-                    yield from plain.take(item)
-            yield from plain.rest()
-            yield from prefetcher.rest()
-
-    def _items(self) -> Iterator[Run | LeftOut]:
-        wanted = self._wanted
-        part = sought(self._reader, self._file, self._part, wanted.first_offset, wanted.earliest_ms)
-        for item in runs_between(self._reader, self._file, part, wanted.last_offset):
+    def items() -> Iterator[Run | LeftOut]:
+        between = sought(reader, file, part, wanted.first_offset, wanted.earliest_ms)
+        for item in runs_between(reader, file, between, wanted.last_offset):
             if isinstance(item, Damage):
                 yield LeftOut(*item)
-            elif self._transactions is None:
+            elif transactions is None:
                 yield item
             else:  # without the batches of aborted transactions
                 first = 0
-                for i in chain(self._transactions.aborted_in(self._reader, item), [item.count]):
+                for i in chain(transactions.aborted_in(reader, item), [item.count]):
                     if i > first:
                         yield item.part(first, i)
                     first = i + 1
+
+    if jobs == 1 or plain.uses_headers:
+        for item in items():
+            if isinstance(item, LeftOut):
+                report(item)
+            else:
+                yield from plain.take(item)
+        yield from plain.rest()
+        return
+    with _Prefetcher(jobs, another, report) as prefetcher:
+        for item in items():
+            if isinstance(item, LeftOut):
+                prefetcher.leave_out(item)
+            elif reader.is_07 or begins_compressed(reader.source, item.position):
+                yield from plain.rest()
+                yield from prefetcher.take(item.copied())
+            else:
+                yield from prefetcher.rest()
+                yield from plain.take(item)
+        yield from plain.rest()
+        yield from prefetcher.rest()
 
 
 def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: int, earliest_ms: int = 0) -> Slice:

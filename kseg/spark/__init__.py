@@ -40,7 +40,17 @@ def register(spark: "SparkSession") -> None:
     from kseg.spark.source import configured
     from kseg.spark.stores import hadoop_settings
 
-    for kind in _errors_of(spark):
+    kinds: tuple[type[Exception], ...]  # of errors that the session raises, for queries, tasks and streams
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        from pyspark.errors.exceptions import connect
+
+        kinds = (connect.SparkConnectGrpcException,)
+    else:
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors.exceptions import captured
+
+        kinds = captured.CapturedException, captured.PythonException, Py4JJavaError
+    for kind in kinds:
         end_with_reasons(kind)
     context: Any = getattr(spark, "sparkContext", None)
     chosen = None if context is None else context.pythonExec
@@ -59,15 +69,3 @@ def register(spark: "SparkSession") -> None:
     finally:
         if is_unset:
             context.pythonExec = chosen
-
-
-def _errors_of(spark: "SparkSession") -> "tuple[type[Exception], ...]":
-    """Returns the classes of the errors that the session raises, for queries, tasks and streams."""
-    if type(spark).__module__.startswith("pyspark.sql.connect."):
-        from pyspark.errors.exceptions import connect
-
-        return (connect.SparkConnectGrpcException,)
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors.exceptions import captured
-
-    return captured.CapturedException, captured.PythonException, Py4JJavaError

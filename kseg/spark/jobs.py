@@ -56,10 +56,6 @@ R = TypeVar("R")
 TASKS_PER_CORE = 4
 POLL_SECONDS = 0.2
 
-Judged = tuple[list[Finding], CheckedPartition, list[tuple[str, str, int]]]
-"""Findings of a partition, its outcome, and the result of `Report.unshown`."""
-
-
 Failure = KsegError | OSError
 """An error of a task as a value: raised in Spark, it would lose its class."""
 
@@ -176,8 +172,10 @@ def judging(spark: Any) -> PartitionChecker:
     return check_partitions
 
 
-def _judged(settings: CheckSettings, ignored: frozenset[str], done: Any, task: Task, buffers: Buffers) -> Judged:
-    """Verifies a partition; ``done`` counts its bytes."""
+def _judged(
+    settings: CheckSettings, ignored: frozenset[str], done: Any, task: Task, buffers: Buffers
+) -> tuple[list[Finding], CheckedPartition, list[tuple[str, str, int]]]:
+    """Verifies a partition; ``done`` counts its bytes. Returns its findings, its outcome, and `Report.unshown`'s."""
     found: list[Finding] = []
     report = Report(found.append, ignored)
     outcome = judge_task(task, settings, report, buffers)

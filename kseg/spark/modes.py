@@ -65,7 +65,7 @@ from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent,
 from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.producer_state import ProducerSnapshot
-from kseg.spark.options import FIRST_OFFSET, LATEST, TASKS, Options, Positions, TopicPartition
+from kseg.spark.options import EARLIEST, FIRST_OFFSET, LATEST, TASKS, Options, Positions, TopicPartition
 from kseg.spark.stores import (
     expanded_paths,
     forget_listing,
@@ -472,8 +472,9 @@ class SegmentSelector:
 
     def _check_start(self, partition: TopicPartition, earliest: int) -> None:
         """Raises KsegError if startingOffsets names an offset that the log no longer has, as failOnDataLoss asks."""
-        wanted = self._options.start.offset_of(partition)
-        if wanted is None or wanted >= earliest:
+        start = self._options.start
+        wanted = start.number_of(partition, EARLIEST)
+        if not 0 <= wanted < earliest or start.timestamp_of(partition) is not None:
             return
         text = f"{partition[0]}-{partition[1]}: startingOffsets begins at {wanted}, and the log at {earliest}"
         if self._options.fails_on_data_loss:

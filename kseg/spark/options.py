@@ -62,11 +62,6 @@ class Positions:
         """Returns the timestamp of a partition in ms, None if none is given."""
         return self.timestamps.get(partition) if self.timestamp is None else self.timestamp
 
-    def offset_of(self, partition: TopicPartition) -> int | None:
-        """Returns the offset that is named for a partition; None for an end of its log or a timestamp."""
-        offset = self.number_of(partition, EARLIEST)
-        return offset if offset >= 0 and self.timestamp_of(partition) is None else None
-
 
 def offsets_or(words: Mapping[str, Mapping[TopicPartition, int]]) -> Callable[[str], Mapping[TopicPartition, int]]:
     """Returns a parser of offsets such as ``{"topic": {"0": 23}}``, and of words, each with what it stands for."""

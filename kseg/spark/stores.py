@@ -45,22 +45,6 @@ _HTTP = {False: "dfs.namenode.http-address", True: "dfs.namenode.https-address"}
 _RPC_PORT = "8020"
 
 
-def webhdfs_options(url: str, properties: Mapping[str, str], given: Mapping[str, str]) -> dict[str, Any]:
-    """Returns parameters of WebHDFS for hdfs, webhdfs and swebhdfs. ``given``: options, which take precedence."""
-    place, options = urlsplit(url), dict[str, Any]()
-    if "token" not in given:
-        if properties.get(SECURITY) == "kerberos":
-            options["kerberos"] = True
-        elif USER in properties and not place.username:
-            options["user"] = properties[USER]
-    if place.scheme == "hdfs":
-        is_https = properties.get(_POLICY) == "HTTPS_ONLY"
-        others = {"host", "port", "name_nodes"} & given.keys()
-        options["name_nodes"] = () if others else name_nodes(place.netloc.rpartition("@")[2], properties, is_https)
-        options["use_https"] = is_https
-    return options
-
-
 def name_nodes(authority: str, properties: Mapping[str, str], is_https: bool) -> tuple[str, ...]:
     """Returns HOST:PORT of each name node of a name service or host; HOST where the default port holds.
 
@@ -119,25 +103,23 @@ def located(path: str, properties: Mapping[str, str]) -> str:
                 return local
             raise UnsupportedError(f"{path}: Databricks mounts it as {local}, but this machine has no {_DATABRICKS}")
         if parts.scheme in ("hdfs", "viewfs") and not parts.netloc:
-            path = _with_authority(path, properties)
+            # hdfs:///PATH is completed by the default file system, viewfs:///PATH also by the default mount table.
+            usual = urlsplit(properties.get(DEFAULT, ""))
+            authority = usual.netloc if usual.scheme == parts.scheme else ""
+            if not authority and parts.scheme == "viewfs":
+                authority = properties.get(f"{MOUNT_TABLES}default.name.key", "default")
+            if not authority:
+                known = "there is no fs.defaultFS"
+                if DEFAULT in properties:
+                    known = f"fs.defaultFS is {shown(properties[DEFAULT])}"
+                raise KsegError(f"{path}: has no name node, and {known}: give hdfs://HOST/PATH")
+            path = f"{parts.scheme}://{authority}/{path.partition(':')[2].lstrip('/')}"
         if parts.scheme != "viewfs":
             return path
         link, path = _target(path, properties)
         if link in links:
             raise KsegError(f"{link}: this link leads to itself: {', '.join(links)}")
         links.append(link)
-
-
-def _with_authority(path: str, properties: Mapping[str, str]) -> str:
-    """Completes hdfs:///PATH by the default file system, viewfs:///PATH also by the default mount table."""
-    parts, usual = urlsplit(path), urlsplit(properties.get(DEFAULT, ""))
-    authority = usual.netloc if usual.scheme == parts.scheme else ""
-    if not authority and parts.scheme == "viewfs":
-        authority = properties.get(f"{MOUNT_TABLES}default.name.key", "default")
-    if not authority:
-        known = f"fs.defaultFS is {shown(properties[DEFAULT])}" if DEFAULT in properties else "there is no fs.defaultFS"
-        raise KsegError(f"{path}: has no name node, and {known}: give hdfs://HOST/PATH")
-    return f"{parts.scheme}://{authority}/{path.partition(':')[2].lstrip('/')}"
 
 
 def _target(url: str, properties: Mapping[str, str]) -> tuple[str, str]:
@@ -209,7 +191,16 @@ class Storage:
         elif scheme_of(url) == "gs":
             options = _google_options(properties)
         elif place.scheme in HDFS_SCHEMES and given.pop("libhdfs", "false") != "true":
-            options = webhdfs_options(url, properties, given)
+            if "token" not in given:
+                if properties.get(SECURITY) == "kerberos":
+                    options["kerberos"] = True
+                elif USER in properties and not place.username:
+                    options["user"] = properties[USER]
+            if place.scheme == "hdfs":
+                is_https = properties.get(_POLICY) == "HTTPS_ONLY"
+                others = {"host", "port", "name_nodes"} & given.keys()
+                found = () if others else name_nodes(place.netloc.rpartition("@")[2], properties, is_https)
+                options |= {"name_nodes": found, "use_https": is_https}
         return options | {name: _WORDS.get(value, value) for name, value in given.items()}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kseg.export.chunk import HEADER_ENDS, HEADER_KEYS, HEADER_VALUES, NAMES, Bytes, Chunk, Chunks
 from kseg.export.pushdown import ALL_ROWS, Bounds
-from kseg.export.scanning import LeftOut, RecordColumns
+from kseg.export.scanning import LeftOut, chunks_of_part
 from kseg.segment.files import segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
@@ -55,7 +55,9 @@ def read_chunks(
     with open_source(str(path)) as source:
         reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
         chunks = Chunks(names, **sizes)
-        return list(RecordColumns(reader, file, chunks, told.append, wanted or ALL_ROWS, hidden, part or Slice(), jobs))
+        return list(
+            chunks_of_part(reader, file, chunks, told.append, wanted or ALL_ROWS, hidden, part or Slice(), jobs)
+        )
 
 
 def read_rows(path: Path, *arguments: Any, **options: Any) -> list[Row]:

@@ -22,7 +22,7 @@ from kernel.rendering import batch, record, varint
 from kseg.export import scanning
 from kseg.export.chunk import NAMES, Chunks
 from kseg.export.pushdown import Bounds
-from kseg.export.scanning import LeftOut, PartReader, RecordColumns, ScanRequest, parts_of_scan
+from kseg.export.scanning import LeftOut, PartReader, ScanRequest, chunks_of_part, parts_of_scan
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment import slices
@@ -363,7 +363,7 @@ def test_no_thread_is_left(tmp_path: Path, report: Callable[[LeftOut], None], co
     before = threading.active_count()
     with open_source(str(path)) as source:
         reader = SegmentReader(source)
-        chunks = iter(RecordColumns(reader, segment_file(str(path)), Chunks(NAMES), report, jobs=2))
+        chunks = iter(chunks_of_part(reader, segment_file(str(path)), Chunks(NAMES), report, jobs=2))
         if count is None:
             with pytest.raises(InterruptedError, match="crc-mismatch"):
                 list(chunks)

@@ -62,10 +62,6 @@ def _date(days: int) -> Any:
         return days
 
 
-def _uuid(data: bytes) -> str:
-    return str(UUID(bytes=data))
-
-
 def _decimal(data: bytes, scale: int) -> Decimal:
     if len(data) > _MAX_DECIMAL_BYTES:
         raise AvroError("a decimal is too large")
@@ -85,7 +81,7 @@ JSON: Conversions = {
     ("double", None): number_value,
     ("bytes", "decimal"): lambda data, scale: format(_decimal(data, scale), "f"),
     ("fixed", "decimal"): lambda data, scale: format(_decimal(data, scale), "f"),
-    ("fixed", "uuid"): _uuid,
+    ("fixed", "uuid"): lambda data: str(UUID(bytes=data)),
     ("int", "date"): _date,
     ("int", "time-millis"): _time_of_day(1000),
     ("long", "time-micros"): _time_of_day(10**6),
@@ -97,7 +93,7 @@ JSON: Conversions = {
 COLUMNS: Conversions = {
     ("bytes", "decimal"): _decimal,
     ("fixed", "decimal"): _decimal,
-    ("fixed", "uuid"): _uuid,
+    ("fixed", "uuid"): JSON["fixed", "uuid"],
     ("map", None): lambda found: list(found.items()),
 }
 """Values as pyarrow converts them to the types of `kseg.export.decoded`."""
@@ -190,7 +186,13 @@ class _Rewriting:
         raise AvroError(f"the schema uses {name[:100]!r}, which is not defined")
 
     def _named(self, schema: dict[str, Any], space: str, depth: int, level: int) -> Sized:
-        full, inner = _full_name(schema, space)
+        name, given = schema.get("name"), schema.get("namespace", space)
+        if not isinstance(name, str) or not name or not isinstance(given, str | None):
+            raise AvroError("the schema has a type without a name")
+        if "." in name:
+            full, inner = name, name.rpartition(".")[0]
+        else:
+            full, inner = f"{given}.{name}" if given else name, given or ""
         if self._given.setdefault(full, (schema, space))[0] is not schema:
             raise AvroError(f"the schema defines {full[:100]!r} twice")
         if (full, level) in self._written:
@@ -232,16 +234,6 @@ class _Rewriting:
 
 _NAMED = ("record", "error", "enum", "fixed")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
-
-
-def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
-    """Returns the full name of a named type, and its namespace."""
-    name, given = schema.get("name"), schema.get("namespace", space)
-    if not isinstance(name, str) or not name or not isinstance(given, str | None):
-        raise AvroError("the schema has a type without a name")
-    if "." in name:
-        return name, name.rpartition(".")[0]
-    return (f"{given}.{name}" if given else name), given or ""
 
 
 def _loaded(text: str) -> Any:

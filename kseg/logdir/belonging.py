@@ -407,16 +407,13 @@ class _Partition:
             is_within = there.behind is None or there.last < there.behind
             is_same = there.size == segment.size or there.behind == segment.last + 1
             is_at_home = sum(one.weight for one in other._of_side_files(there)) <= here
-            if is_within and is_same and is_at_home and not self._is_copied_whole(other._segments):
-                found.append(there.path)
+            if is_within and is_same and is_at_home:
+                by_base = {one.base: one.path for one in other._segments}
+                known = [one for one in self._segments if one.linked]
+                same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
+                if not same * 2 > len(known) > 1:
+                    found.append(there.path)
         return found
-
-    def _is_copied_whole(self, others: Sequence[WeighedSegment]) -> bool:
-        """Whether most segments of this partition are also among those of another."""
-        by_base = {one.base: one.path for one in others}
-        known = [one for one in self._segments if one.linked]
-        same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
-        return same * 2 > len(known) > 1
 
 
 def _weighed(kind: str, count: _Count, against: int, support: int, said: str) -> Iterator[Evidence]:

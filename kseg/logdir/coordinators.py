@@ -322,10 +322,6 @@ def waiting_groups(
 
 # Lists the committed offsets of consumer groups, each with the lag of its group.
 
-Commit = dict[str, Any]
-"""A committed offset, with the names of the JSON of `kseg dump --committed-offsets`; ``error`` is None if it has none.
-"""
-
 
 class CommitTable:
     """The committed offsets in partitions of __consumer_offsets, which are read one after the other.
@@ -378,12 +374,19 @@ class CommitTable:
         self._replay.add(batch, spans)
         return self._replay.undecodable == undecodable
 
-    def take(self) -> list[Commit]:
-        """Returns the committed offsets of the partitions read since the last call, by group, topic and partition."""
+    def take(self) -> list[CommittedOffset]:
+        """Returns the committed offsets of the partitions read since the last call, by group, topic and partition; each
+        with ``logStartOffset``, ``logEndOffset`` and ``lag``, None if unknown."""
         self._end_partition()
-        found = sorted(self._found.values(), key=itemgetter("group", "topic", "partition"))
+        rows = []
+        for each in sorted(self._found.values(), key=itemgetter("group", "topic", "partition")):
+            extent, lag = self._extent(each), None
+            if extent is not None and each["offset"] is not None:
+                lag = max(0, extent[1] - max(each["offset"], extent[0]))
+            start, end = extent or (None, None)
+            rows.append(each | {"logStartOffset": start, "logEndOffset": end, "lag": lag})
         self._found.clear()
-        return [self._row(offset) for offset in found]
+        return rows
 
     def _end_partition(self) -> None:
         for offset in self._replay.found():
@@ -416,13 +419,6 @@ class CommitTable:
                 starts = self._log_starts(os.path.join(os.path.dirname(path), LOG_STARTS))
                 self._extents[place] = max(extent[0], starts.get(place, 0)), extent[1]
         return self._extents[place]
-
-    def _row(self, found: CommittedOffset) -> Commit:
-        extent = self._extent(found)
-        start, end = extent or (None, None)
-        is_known = extent is not None and found["offset"] is not None
-        lag = max(0, (end or 0) - max(found["offset"] or 0, start or 0)) if is_known else None
-        return found | {"logStartOffset": start, "logEndOffset": end, "lag": lag}
 
 
 def topic_id_at(path: str) -> str | None:

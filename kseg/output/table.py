@@ -21,7 +21,7 @@ from kseg.segment.items import Damage, Problem, Record, records_of
 from kseg.segment.times import show_span
 
 if TYPE_CHECKING:
-    from kseg.logdir.coordinators import Commit
+    from kseg.decoders.committed_offsets import CommittedOffset
 
 FIRST_ROWS = 200
 """Number of rows from which column widths are chosen."""
@@ -368,7 +368,7 @@ class CommittedOffsetsPrinter(Printer):
                 self.sink.put(line)
         self.sink.flush()
 
-    def _table(self, found: "list[Commit]") -> Iterator[str]:
+    def _table(self, found: "list[CommittedOffset]") -> Iterator[str]:
         if not found:
             return
         rows = list(map(_commit_cells, found))
@@ -382,7 +382,7 @@ class CommittedOffsetsPrinter(Printer):
             is_odd = row["offset"] is None or _is_outside(row)
             yield columns.line(shown, self._paint, "red" if is_odd else None)
 
-    def _footer(self, found: "list[Commit]") -> Iterator[str]:
+    def _footer(self, found: "list[CommittedOffset]") -> Iterator[str]:
         groups = len({row["group"] for row in found})
         partitions = len({(row["topic"], row["partition"]) for row in found})
         offsets = plural(len(found), "committed offset", "committed offsets", ",")
@@ -406,11 +406,11 @@ class CommittedOffsetsPrinter(Printer):
             yield f"commits that could not be decoded: {self._commits.undecodable:,}"
 
 
-def _is_outside(row: "Commit") -> bool:
+def _is_outside(row: "CommittedOffset") -> bool:
     return row["lag"] is not None and not row["logStartOffset"] <= row["offset"] <= row["logEndOffset"]
 
 
-def _commit_cells(row: "Commit") -> dict[str, str]:
+def _commit_cells(row: "CommittedOffset") -> dict[str, str]:
     """Returns the texts of a row by column."""
     shown = {
         "GROUP": on_one_line(row["group"]), "TOPIC": on_one_line(row["topic"]), "PARTITION": str(row["partition"]),

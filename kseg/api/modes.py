@@ -7,20 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.errors import SelectionWarning, UnsupportedError
+from kseg.export import scanning
 from kseg.export.arrow import location_columns, valid_text
 from kseg.export.pushdown import Bounds
-from kseg.export.scanning import (
-    LeftOut,
-    ReportDamage,
-    ScanPart,
-    ScanRequest,
-    parts_of_scan,
-    places_of_scan,
-    readable_segments_at,
-    roots_of_scan,
-    runs_between,
-    sought,
-)
+from kseg.export.scanning import LeftOut, ReportDamage, ScanPart, ScanRequest
 from kseg.formats.compression import codec_name
 from kseg.formats.json_values import unset
 from kseg.formats.rows import Scratch
@@ -60,7 +50,7 @@ def mode_of(name: str) -> Mode:
 
         return Mode(findings_mode.works, findings_mode.rows)
     return {
-        "batches": Mode(parts_of_scan, batches),
+        "batches": Mode(scanning.parts_of_scan, batches),
         "entries": Mode(side_files_of, entries),
         "commits": Mode(offsets_partitions, commits),
     }[name]
@@ -87,7 +77,8 @@ def rows_of_part(
     first_offset, last_offset = (request.wanted & Bounds(*part.offsets))[:2]
     reader = open_segment(file, scratch, source=source, live=request.is_live)
     location = location_columns(file.path, file.topic, file.partition)
-    for run in runs_between(reader, file, sought(reader, file, part.slice, first_offset), last_offset):
+    begin = scanning.sought(reader, file, part.slice, first_offset)
+    for run in scanning.runs_between(reader, file, begin, last_offset):
         if isinstance(run, Damage):
             report(file, LeftOut(*run))
             continue
@@ -131,7 +122,7 @@ _ENTRY_TYPES = {suffix: ENTRY_NAMES[suffix] for suffix in SIDE_SUFFIXES}
 
 def side_files_of(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, SideFile]]:
     """Yields the side files. Raises UnsupportedError for a named file without entries."""
-    for place in places_of_scan(request):
+    for place in scanning.places_of_scan(request):
         if trees.isdir(place):
             found = list_side_files(place)
         else:
@@ -167,7 +158,7 @@ _NOT_DECODED = Problem("undecodable-records", "a commit cannot be decoded")
 def offsets_partitions(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, Copies]]:
     """Yields the partitions of __consumer_offsets. Warns (SelectionWarning) if there is none."""
     copies: defaultdict[int | str, list[str]] = defaultdict(list)
-    for root in roots_of_scan(request):
+    for root in scanning.roots_of_scan(request):
         for place in expand_path(root):
             topic = topic_of_place(place)
             if topic == OFFSETS_TOPIC or (topic is None and place == root):
@@ -185,11 +176,11 @@ def commits(works: Iterable[Copies], request: ScanRequest, report: ReportDamage)
     """
     scratch = Scratch(request.max_batch_bytes)
     table = CommitTable(scratch, logging.getLogger("kseg").warning)
-    for root in roots_of_scan(request):
+    for root in scanning.roots_of_scan(request):
         if expand_path(root) != [root]:
             table.add_directory(root)
     for places in works:
-        for file in (file for place in places for file in readable_segments_at(place)):
+        for file in (file for place in places for file in scanning.readable_segments_at(place)):
             if file.kind != CHECKPOINT:
                 _read_commits(file, table, scratch, request, report)
         for row in table.take():

@@ -13,21 +13,8 @@ from itertools import groupby
 from typing import Any
 
 from kseg.errors import KsegError
-from kseg.findings.table import (
-    BROKER,
-    DECISION,
-    ERROR,
-    FROM_REPLICA,
-    INFO,
-    KINDS,
-    REPLICA,
-    SEVERITIES,
-    TOPIC_ID,
-    WARNING,
-    Kind,
-    severity_of,
-    texts_of,
-)
+from kseg.findings import table as catalog
+from kseg.findings.table import ERROR, INFO, KINDS, SEVERITIES, WARNING, Kind, severity_of, texts_of
 from kseg.formats.json_values import fields_of, name_value
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table, sorted_rows
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
@@ -41,10 +28,10 @@ from kseg.verification.report import AssignedPartition, CheckReporter, Compariso
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
-    BROKER: "a running broker or cluster",
-    DECISION: "a decision",
-    REPLICA: "another replica",
-    TOPIC_ID: "the topic's id (kseg recover --topic-id)",
+    catalog.BROKER: "a running broker or cluster",
+    catalog.DECISION: "a decision",
+    catalog.REPLICA: "another replica",
+    catalog.TOPIC_ID: "the topic's id (kseg recover --topic-id)",
 }
 
 
@@ -212,7 +199,7 @@ class TextFindings(FindingsPrinter):
         for name, found in groupby(report.needs, key=lambda need: need.needs):
             of_name = list(found)
             for need in of_name[:NEXT_STEPS]:
-                how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == FROM_REPLICA else ""
+                how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == catalog.FROM_REPLICA else ""
                 notices.warning(f"{NEEDED[name]}{how}, for {_some(need.codes)}:", quoted(need.path))
                 if need.argv:
                     removes = f", which removes {plural(need.removed, 'record', 'records')}" if need.removed else ""

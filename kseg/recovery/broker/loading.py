@@ -35,20 +35,9 @@ from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.kernel.state.indexing import EpochState
 from kseg.logdir.topics import Interval, interval_of
+from kseg.recovery.broker import segments
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
-from kseg.recovery.broker.segments import (
-    BrokerSegment,
-    Cut,
-    LeaderEpochs,
-    LogEnd,
-    Loss,
-    Remaining,
-    ReplayResult,
-    SegmentRemains,
-    epoch_changes,
-    lost_behind,
-    remaining,
-)
+from kseg.recovery.broker.segments import BrokerSegment, Cut, LeaderEpochs, LogEnd, Loss, ReplayResult, SegmentRemains
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
@@ -578,7 +567,7 @@ class PartitionLoad:
         """Returns what is lost from a position on; nothing is known for a part of a split."""
         if self.workspace.files[segment.log].origin is None:
             return Loss()
-        return lost_behind(self.workspace.path(segment.log), position)
+        return segments.lost_behind(self.workspace.path(segment.log), position)
 
     def _empty(self, segment: BrokerSegment) -> int:
         """Empties a segment (truncateTo(base)), as a broker does if the index rejects an offset. Returns the bytes
@@ -673,7 +662,7 @@ class PartitionLoad:
         """Adds the epochs of a segment that is not scanned."""
         state = EpochState()
         for headers in segment.headers():
-            for change in epoch_changes(headers, state):
+            for change in segments.epoch_changes(headers, state):
                 self.epochs.assign_from_batch(*change)
 
     def _drop(self, base: int, reason: str) -> None:
@@ -738,7 +727,7 @@ class Recovery:
     cuts: list[Cut] = field(default_factory=list)
     scanned: list[str] = field(default_factory=list)
     interval: Interval | None = None
-    remains: list[Remaining] = field(default_factory=list)
+    remains: list[segments.Remaining] = field(default_factory=list)
     unrepaired: str = ""
 
 
@@ -752,7 +741,7 @@ def plan_partition(directory: str, start: BrokerStart) -> Recovery:
         return _load_07(directory, workspace, start.was_clean)
     load = PartitionLoad(workspace, start)
     load.run(is_deleted=not start.name and directory.rstrip("/").endswith("-delete"))
-    remains = remaining(directory, load.segments, load.remains)
+    remains = segments.remaining(directory, load.segments, load.remains)
     return Recovery(
         directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.unrepaired
     )

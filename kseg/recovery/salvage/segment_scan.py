@@ -13,6 +13,7 @@ from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import headers as chain
 from kseg.recovery.broker.segments import AcceptedBatches
+from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.header_repair import (
     CompressedMessages,
     OffsetEvidence,
@@ -23,15 +24,7 @@ from kseg.recovery.salvage.header_repair import (
     with_right_header,
     with_right_magic,
 )
-from kseg.recovery.salvage.segment_draft import (
-    BATCH_WEIGHT,
-    EXCESS_OFFSETS,
-    MisplacedRun,
-    Parts,
-    SalvagedBatches,
-    SegmentDraft,
-    batch_of,
-)
+from kseg.recovery.salvage.segment_draft import MisplacedRun, Parts, SalvagedBatches, SegmentDraft
 from kseg.recovery.salvage.segment_sources import BatchFilter
 from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import crc_holds
@@ -175,7 +168,7 @@ class OverlapResolution:
 
     def _records(self, part: SalvagedBatches) -> int:
         try:
-            return sum(rows.count for rows in batch_of(self._source, part, self._scratch).rows())
+            return sum(rows.count for rows in segment_draft.batch_of(self._source, part, self._scratch).rows())
         except UndecodableError:
             return 0
 
@@ -295,7 +288,7 @@ class _Scan:
                 first, last = offsets_of(head)
                 if head[ENTRY_MAGIC] < MAGIC_V2 and head[LEGACY_FLAGS] & CODEC:
                     first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
-                self._add_batch(SalvagedBatches(position, end, first, last), BATCH_WEIGHT)
+                self._add_batch(SalvagedBatches(position, end, first, last), segment_draft.BATCH_WEIGHT)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
                 self._draft.is_rearranged = True
                 break
@@ -385,7 +378,7 @@ class _Scan:
             kind, a, c = breaks[row]
             if kind == chain.NOT_RISING and first < row and _ends_below(headers[row - 1], headers[row]):
                 self._add_rows(headers.part(first, row - 1), is_clean)
-                self._misplace(headers[row - 1], doubt=EXCESS_OFFSETS)
+                self._misplace(headers[row - 1], doubt=segment_draft.EXCESS_OFFSETS)
                 self._is_joined, first, is_clean, self._shift = False, row, True, 0
                 continue
             self._add_rows(headers.part(first, row), is_clean)
@@ -441,7 +434,7 @@ class _Scan:
         shift = self._shift
         if self._has_compacted_batches:  # the cleaner has left gaps
             return False
-        if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[-1].head:
+        if not shift or not len(parts) or parts.weights[-1] != segment_draft.BATCH_WEIGHT or parts[-1].head:
             return False
         overlap = parts[-1].last - first + 1
         if overlap > shift or (overlap < shift and not self._is_behind_damage):
@@ -468,7 +461,7 @@ class _Scan:
                 self._add_misplaced(part, headers.count, _records_in(headers))
             self._is_joined = False
             return
-        parts, records, weight = self._draft.parts, _records_in(headers), BATCH_WEIGHT * headers.count
+        parts, records, weight = self._draft.parts, _records_in(headers), segment_draft.BATCH_WEIGHT * headers.count
         if self._is_joined and parts[-1].last + 1 == part.first:  # otherwise it was inside a broken one
             parts.lengthen(part.end, part.last, weight, records)
         else:
@@ -572,7 +565,7 @@ class _Scan:
         """Moves parts to the misplaced runs, by number."""
         parts = self._draft.parts
         for number, verdict in sorted(verdicts.items()):
-            batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]
+            batches, records = max(parts.weights[number] // segment_draft.BATCH_WEIGHT, 1), parts.records[number]
             self._add_misplaced(parts[number], batches, records, verdict.expected, verdict.doubt)
         self._draft.parts = parts.without(verdicts)
 

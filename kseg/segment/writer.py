@@ -13,16 +13,7 @@ from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Sliceable, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.files.system import WriteBehind
-from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    DONE,
-    FRAME_WIDTH,
-    IRREGULAR,
-)
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS, FrameScan
 from kseg.kernel.state import indexing
@@ -71,7 +62,7 @@ class SegmentIndexes:
         status = indexing.index(rows, count, state, self._entries, self._stamps)
         self.offsets += self._entries[: state.offsets * OFFSET_ENTRY.size]
         self.times += self._stamps[: state.times * TIME_ENTRY.size]
-        return status, count if status == DONE else state.row
+        return status, count if status == layout.DONE else state.row
 
     def finish(self) -> bool:
         """Adds the last entry of the time index; returns False if its offset is below the previous entry's."""
@@ -147,13 +138,13 @@ class SegmentWriter:
 
         The first batch begins at ``data[0]``; POSITION is relative to the segment.
         """
-        first, last = rows[BATCH_POSITION], (count - 1) * BATCH_WIDTH
-        end = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
+        first, last = rows[layout.BATCH_POSITION], (count - 1) * layout.BATCH_WIDTH
+        end = rows[last + layout.BATCH_POSITION] + rows[last + layout.BATCH_SIZE]
         if first != self.size or end > LARGEST_SEGMENT_BYTES:
             raise ValueError(f"a batch at position {first} does not continue at {self.size}, or ends beyond 2 GiB")
         status, taken = self._indexes.take(rows, count)
-        if status != DONE:
-            offset = rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
+        if status != layout.DONE:
+            offset = rows[taken * layout.BATCH_WIDTH + layout.BATCH_LAST_OFFSET]
             raise ValueError(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
         if self._folder is not None:
             self._open_again()
@@ -162,7 +153,7 @@ class SegmentWriter:
                 view = view[os.write(self._descriptor, view) :]
             self._behind.wrote(end - first)
         self.size, self.batches = end, self.batches + count
-        self.next_offset = rows[last + BATCH_LAST_OFFSET] + 1
+        self.next_offset = rows[last + layout.BATCH_LAST_OFFSET] + 1
 
     def add_aborted(self, entries: bytes) -> None:
         """Appends entries, in the format of the file, to the .txnindex (`kseg.sidefiles.indexes`)."""
@@ -241,17 +232,17 @@ class LogWriter:
                 taken = self._fitting(rows, start, count)
                 if not taken:
                     # The first offset of a compressed v0 or v1 message is unknown.
-                    at = start * BATCH_WIDTH
-                    first, last = rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET]
+                    at = start * layout.BATCH_WIDTH
+                    first, last = rows[at + layout.BATCH_FIRST_OFFSET], rows[at + layout.BATCH_LAST_OFFSET]
                     base_offset = max(first if first >= 0 else last - LARGEST_DELTA, self.next_offset)
                     if base_offset == self._segment.base_offset or not 0 <= last - base_offset <= LARGEST_DELTA:
                         raise ValueError(f"offset {last} does not fit in a segment after offset {self.next_offset - 1}")
                     self.segments.append(self._segment.finish())
                     self._segment = SegmentWriter(self._folder, base_offset, self._limits.interval_bytes)
                     continue
-                part = rows[start * BATCH_WIDTH : (start + taken) * BATCH_WIDTH]
-                begin, moved = part[BATCH_POSITION], self._segment.size - part[BATCH_POSITION]
-                for at in range(BATCH_POSITION, len(part), BATCH_WIDTH):
+                part = rows[start * layout.BATCH_WIDTH : (start + taken) * layout.BATCH_WIDTH]
+                begin, moved = part[layout.BATCH_POSITION], self._segment.size - part[layout.BATCH_POSITION]
+                for at in range(layout.BATCH_POSITION, len(part), layout.BATCH_WIDTH):
                     part[at] += moved
                 self._segment.append_rows(view[begin:], part, taken)
                 start += taken
@@ -275,11 +266,12 @@ class LogWriter:
         size = segment.size
         entries_left = limits.index_bytes // TIME_ENTRY.size - segment.index_entries
         for i in range(start, count):
-            at = i * BATCH_WIDTH
-            is_full = size > 0 and (size + rows[at + BATCH_SIZE] > limits.segment_bytes or i - start >= entries_left)
-            if is_full or not 0 <= rows[at + BATCH_LAST_OFFSET] - segment.base_offset <= LARGEST_DELTA:
+            at = i * layout.BATCH_WIDTH
+            after = size + rows[at + layout.BATCH_SIZE]
+            is_full = size > 0 and (after > limits.segment_bytes or i - start >= entries_left)
+            if is_full or not 0 <= rows[at + layout.BATCH_LAST_OFFSET] - segment.base_offset <= LARGEST_DELTA:
                 return i - start
-            size += rows[at + BATCH_SIZE]
+            size = after
         return count - start
 
 
@@ -289,12 +281,12 @@ def batch_rows(data: Sliceable, origin: int) -> Iterator[tuple[memoryview, int]]
     Raises ValueError if other bytes are between them.
     """
     scan = FrameScan(options=SKIP_CHECKSUMS)
-    found, end = int64s(min(FRAMES_PER_CALL, len(data) // MIN_BYTES + 1) * FRAME_WIDTH), len(data)
+    found, end = int64s(min(FRAMES_PER_CALL, len(data) // MIN_BYTES + 1) * layout.FRAME_WIDTH), len(data)
     while scan.position < end:
         status = frames.scan(scan, data, end, found)
         count = scan.count
-        if count == 0 or status == IRREGULAR:
+        if count == 0 or status == layout.IRREGULAR:
             raise ValueError(f"no batch begins at position {scan.position}")
-        rows = int64s(count * BATCH_WIDTH)
+        rows = int64s(count * layout.BATCH_WIDTH)
         headers.read(data, found, count, False, origin, rows)
         yield rows, count

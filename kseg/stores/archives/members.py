@@ -11,26 +11,7 @@ from contextlib import suppress
 from io import BufferedReader
 from typing import NamedTuple
 
-from kseg.stores.archives.forms import (
-    BLOCK_BYTES,
-    BZIP2,
-    TAR_MAGIC,
-    TAR_MAGIC_AT,
-    TAR_REGULAR,
-    XZ,
-    ZIP_MAGIC,
-    UnpackError,
-    is_tar_header,
-    tar_number,
-    tar_padded,
-)
-from kseg.stores.archives.unpack import (
-    LARGEST_DICTIONARY_BYTES,
-    CompressedFrames,
-    FrameDecoder,
-    ZlibDecoder,
-    new_decoder,
-)
+from kseg.stores.archives import forms, unpack
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, Node
 
@@ -216,11 +197,11 @@ class TarListing:
         """Returns the members; damage is in their ``problems``. Call it once. Raises OSError."""
         position, members = 0, self._members
         while position < self._size:
-            block = self._read(position, BLOCK_BYTES)
+            block = self._read(position, forms.BLOCK_BYTES)
             if not any(block):
-                if not any(self._read(position + BLOCK_BYTES, BLOCK_BYTES)):
+                if not any(self._read(position + forms.BLOCK_BYTES, forms.BLOCK_BYTES)):
                     break
-                position += BLOCK_BYTES
+                position += forms.BLOCK_BYTES
                 continue
             if members.count >= MAX_MEMBERS:
                 members.problem(ArchiveProblem(DAMAGED, position, f"has more than {MAX_MEMBERS} members", True))
@@ -234,22 +215,23 @@ class TarListing:
         return members
 
     def _header(self, block: bytes) -> _Header | None:
-        size, seconds = tar_number(block[124:136]), tar_number(block[136:148])
-        if not is_tar_header(block) or size is None:
+        size, seconds = forms.tar_number(block[124:136]), forms.tar_number(block[136:148])
+        if not forms.is_tar_header(block) or size is None:
             return None
-        name, kind, is_posix = _text(block[:100]), block[156:157], block[TAR_MAGIC_AT : TAR_MAGIC_AT + 6] == b"ustar\0"
+        name, kind = _text(block[:100]), block[156:157]
+        is_posix = block[forms.TAR_MAGIC_AT : forms.TAR_MAGIC_AT + 6] == b"ustar\0"
         if is_posix and (prefix := _text(block[345:500])):
             name = f"{prefix}/{name}"
         return _Header(name, size, (seconds or 0) * 1_000_000_000, kind, _text(block[157:257]), block)
 
     def _behind_damage(self, position: int) -> int:
         """Returns the position of the next header, or the end; records the skipped bytes."""
-        at = position + BLOCK_BYTES
+        at = position + forms.BLOCK_BYTES
         while at < self._size:
-            block = self._read(at, BLOCK_BYTES)
-            if block[TAR_MAGIC_AT : TAR_MAGIC_AT + 5] == TAR_MAGIC and is_tar_header(block):
+            block = self._read(at, forms.BLOCK_BYTES)
+            if block[forms.TAR_MAGIC_AT : forms.TAR_MAGIC_AT + 5] == forms.TAR_MAGIC and forms.is_tar_header(block):
                 break
-            at += BLOCK_BYTES
+            at += forms.BLOCK_BYTES
         at = min(at, self._size)
         self._is_end_reported |= at == self._size
         message = f"no header of a member at position {position}: {at - position} bytes are skipped"
@@ -259,7 +241,7 @@ class TarListing:
 
     def _member(self, position: int, header: _Header) -> int:
         """Adds the member of a header; returns the position of the next header."""
-        start = position + BLOCK_BYTES
+        start = position + forms.BLOCK_BYTES
         if header.kind in (_LONG_NAME, _LONG_LINK) or header.kind in _PAX or header.kind == _PAX_GLOBAL:
             if header.size > _MAX_EXTRA_BYTES:
                 message = f"the name or attributes of a member take {header.size} bytes"
@@ -269,7 +251,7 @@ class TarListing:
                 self._long[header.kind] = _text(data)
             else:
                 (self._global if header.kind == _PAX_GLOBAL else self._pax).update(_records(data))
-            return start + tar_padded(header.size)
+            return start + forms.tar_padded(header.size)
         extra, long = {**self._global, **self._pax}, self._long
         self._pax, self._long = {}, {}
         name = extra.get("path", long.get(_LONG_NAME, header.name))
@@ -284,15 +266,15 @@ class TarListing:
         if header.kind in (_HARD_LINK, _SYMBOLIC_LINK):
             kind = LINK if header.kind == _SYMBOLIC_LINK else FILE
             self._members.add(name, member._replace(kind=kind, size=0, target=target or "."))
-            return start + (tar_padded(size) if header.kind == _HARD_LINK else 0)
-        if header.kind == _FOLDER or (header.kind in TAR_REGULAR and name.endswith("/")):
+            return start + (forms.tar_padded(size) if header.kind == _HARD_LINK else 0)
+        if header.kind == _FOLDER or (header.kind in forms.TAR_REGULAR and name.endswith("/")):
             self._members.add(name, member._replace(kind=DIRECTORY, size=0))
-            return start + (0 if header.kind == _FOLDER else tar_padded(size))
-        if header.kind not in TAR_REGULAR:
+            return start + (0 if header.kind == _FOLDER else forms.tar_padded(size))
+        if header.kind not in forms.TAR_REGULAR:
             self._members.add(name, member._replace(kind=OTHER, size=0))
-            return start + (tar_padded(size) if header.kind not in _WITHOUT_DATA else 0)
+            return start + (forms.tar_padded(size) if header.kind not in _WITHOUT_DATA else 0)
         self._members.add(name, member._replace(size=self._available(start, size, name)))
-        return start + tar_padded(size)
+        return start + forms.tar_padded(size)
 
     def _available(self, start: int, size: int, name: str) -> int:
         """Returns the size of a member's data that the file has; records a truncation."""
@@ -305,7 +287,7 @@ class TarListing:
 
     def _sparse(self, name: str, member: Member, header: _Header, extra: dict[str, str]) -> int:
         """Adds a sparse file: its map is in the header (GNU), in pax records (0.0, 0.1) or before its data (1.0)."""
-        end = member.start + tar_padded(member.size)
+        end = member.start + forms.tar_padded(member.size)
         try:
             real_size, ranges, start = self._map(member, header, extra)
             _check_map(real_size, ranges, member.size)
@@ -313,7 +295,7 @@ class TarListing:
             self._members.skip(member, f"{name!r}: a sparse file {error}")
             return end
         if header.kind == _GNU_SPARSE:
-            end = start + tar_padded(member.size)
+            end = start + forms.tar_padded(member.size)
         name = extra.get("GNU.sparse.name", name)
         stored = sum(size for _, size in ranges)
         if (available := self._available(start, stored, name)) < stored:
@@ -341,14 +323,14 @@ class TarListing:
         while True:
             for at in range(0, len(fields), 24):
                 if fields[at : at + 12].strip(b"\0 "):
-                    numbers += [tar_number(fields[at : at + 12]) or 0, tar_number(fields[at + 12 : at + 24]) or 0]
+                    numbers += [forms.tar_number(fields[each : each + 12]) or 0 for each in (at, at + 12)]
             if not is_extended:
                 break
-            block = self._read(start, BLOCK_BYTES)
-            if len(block) < BLOCK_BYTES or len(numbers) > _MAX_EXTRA_BYTES:
+            block = self._read(start, forms.BLOCK_BYTES)
+            if len(block) < forms.BLOCK_BYTES or len(numbers) > _MAX_EXTRA_BYTES:
                 raise ValueError("whose map is truncated or too long")
-            fields, is_extended, start = block[:504], block[504:505] not in (b"\0", b""), start + BLOCK_BYTES
-        return tar_number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
+            fields, is_extended, start = block[:504], block[504:505] not in (b"\0", b""), start + forms.BLOCK_BYTES
+        return forms.tar_number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
 
     def _map_lines(self, member: Member) -> tuple[list[int], int]:
         data = self._extent.pread(min(member.size, _MAX_EXTRA_BYTES), member.start)
@@ -357,7 +339,7 @@ class TarListing:
         if len(words) <= 2 * int(count):
             raise ValueError("whose map is truncated or too long")
         used = len(data) - len(words[-1])
-        return [int(word) for word in words[:-1]], member.start + tar_padded(used)
+        return [int(word) for word in words[:-1]], member.start + forms.tar_padded(used)
 
 
 def _check_map(real_size: int, ranges: Map, stored: int) -> None:
@@ -461,7 +443,7 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
         members.add(info.filename, member._replace(kind=LINK, size=0))
         return
     head = extent.pread(_LOCAL.size, position)
-    if len(head) < _LOCAL.size or not head.startswith(ZIP_MAGIC):
+    if len(head) < _LOCAL.size or not head.startswith(forms.ZIP_MAGIC):
         message = f"no member at position {position}, where {info.filename!r} should be"
         members.problem(ArchiveProblem(DAMAGED, position, message, True))
         return
@@ -480,7 +462,7 @@ def _walk(extent: Extent, members: Members) -> None:
     position, end = 0, extent.current_size()
     for _ in range(MAX_MEMBERS):
         head = extent.pread(_LOCAL.size, position)
-        if len(head) < _LOCAL.size or not head.startswith(ZIP_MAGIC):
+        if len(head) < _LOCAL.size or not head.startswith(forms.ZIP_MAGIC):
             return
         _, _, flags, method, _, _, crc, packed_bytes, size, name_bytes, extra_bytes = _LOCAL.unpack(head)
         names = extent.pread(name_bytes, position + _LOCAL.size)
@@ -518,7 +500,7 @@ def unpacked_member(extent: Extent, member: Member) -> Iterator[bytes]:
         for piece in _METHODS[packed.method](extent, member.start, packed.packed_bytes):
             crc, size = zlib.crc32(piece, crc), size + len(piece)
             yield piece
-    except (zlib.error, lzma.LZMAError, EOFError, ValueError, UnpackError) as error:
+    except (zlib.error, lzma.LZMAError, EOFError, ValueError, forms.UnpackError) as error:
         raise DamagedMemberError(f"{packed.name!r}: {error}") from error
     if packed.crc is not None and (crc, size) != (packed.crc, member.size):
         raise DamagedMemberError(f"{packed.name!r}: its CRC or size is not that of the archive's directory")
@@ -533,7 +515,7 @@ def _pieces(extent: Extent, start: int, size: int) -> Iterator[bytes]:
         start += len(piece)
 
 
-def _decoded(decoder: FrameDecoder, extent: Extent, start: int, size: int) -> Iterator[bytes]:
+def _decoded(decoder: unpack.FrameDecoder, extent: Extent, start: int, size: int) -> Iterator[bytes]:
     for data in _pieces(extent, start, size):
         yield from decoder.decode(data)
         if decoder.eof:
@@ -549,19 +531,19 @@ def _of_lzma(extent: Extent, start: int, size: int) -> Iterator[bytes]:
     pb, lp = divmod(lp_pb, 5)
     if header_bytes != _LZMA_HEADER.size - 4 or pb > 4:
         raise ValueError("its header of LZMA is not valid")
-    if dictionary_bytes > LARGEST_DICTIONARY_BYTES:
-        raise ValueError(f"its dictionary has {dictionary_bytes} bytes, more than {LARGEST_DICTIONARY_BYTES}")
+    if dictionary_bytes > unpack.LARGEST_DICTIONARY_BYTES:
+        raise ValueError(f"its dictionary has {dictionary_bytes} bytes, more than {unpack.LARGEST_DICTIONARY_BYTES}")
     options = {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": max(dictionary_bytes, 4096)}
-    decoder = FrameDecoder(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]))
+    decoder = unpack.FrameDecoder(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]))
     return _decoded(decoder, extent, start + _LZMA_HEADER.size, size - _LZMA_HEADER.size)
 
 
 _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
     STORED: _pieces,
-    _DEFLATED: lambda *part: _decoded(ZlibDecoder(-zlib.MAX_WBITS), *part),  # negative: without a header
-    _BZIP2: lambda *part: _decoded(new_decoder(BZIP2), *part),
+    _DEFLATED: lambda *part: _decoded(unpack.ZlibDecoder(-zlib.MAX_WBITS), *part),  # negative: without a header
+    _BZIP2: lambda *part: _decoded(unpack.new_decoder(forms.BZIP2), *part),
     _LZMA: _of_lzma,
-    _ZSTD: lambda extent, start, size: CompressedFrames(extent, start, start + size).zstd_frame(),
-    _XZ: lambda *part: _decoded(new_decoder(XZ), *part),
+    _ZSTD: lambda extent, start, size: unpack.CompressedFrames(extent, start, start + size).zstd_frame(),
+    _XZ: lambda *part: _decoded(unpack.new_decoder(forms.XZ), *part),
 }
 """The supported methods."""

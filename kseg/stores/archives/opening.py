@@ -17,22 +17,7 @@ from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRA
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frames import FrameScan
 from kseg.limits import FRAMES_PER_CALL
-from kseg.stores.archives.forms import (
-    BLOCK_BYTES,
-    HEAD_BYTES,
-    REDPANDA,
-    REDPANDA_NAME,
-    REDPANDA_SEGMENT,
-    TAR,
-    TAR_REGULAR,
-    ZIP,
-    UnpackError,
-    form_of,
-    is_tar_header,
-    packing_name,
-    tar_number,
-    tar_padded,
-)
+from kseg.stores.archives import forms
 from kseg.stores.archives.members import (
     DAMAGED,
     STORED,
@@ -83,7 +68,7 @@ class ProvingUnpacker:
 
     def __init__(self, unpacked: Iterator[bytes], spool: Spool) -> None:
         self.runs: dict[int, ProvenBatches] = {}
-        self.error: UnpackError | None = None
+        self.error: forms.UnpackError | None = None
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
         self._held_rows = bytearray()
@@ -96,10 +81,17 @@ class ProvingUnpacker:
 
     def pieces(self) -> Iterator[PlacedBytes]:
         """Yields all bytes but those of proven batches. Raises SpoolFullError, KsegError, OSError."""
-        form = form_of(self._peek(HEAD_BYTES))
-        if form == TAR:
-            yield from self._tar()
-        elif form != ZIP:
+        form = forms.form_of(self._peek(forms.HEAD_BYTES))
+        while form == forms.TAR and (block := self._peek(forms.BLOCK_BYTES)):
+            size = (forms.tar_number(block[124:136]) or 0) if forms.is_tar_header(block) else 0
+            kind = block[156:157]
+            yield from self._kept(len(block))
+            end = self._position + forms.tar_padded(size)
+            if kind in forms.TAR_REGULAR:
+                yield from self._file(size)
+            if kind in forms.TAR_REGULAR or kind in _BEFORE_OTHERS:
+                yield from self._kept(end - self._position)
+        if form not in (forms.TAR, forms.ZIP):
             yield from self._file(sys.maxsize)
         yield from self._kept(sys.maxsize)
         self._write_rows()
@@ -115,7 +107,7 @@ class ProvingUnpacker:
         try:
             while len(self._window) < size and (piece := next(self._unpacked, b"")):
                 self._window += piece
-        except UnpackError as error:
+        except forms.UnpackError as error:
             self.error = error
         return len(self._window) > before
 
@@ -136,17 +128,6 @@ class ProvingUnpacker:
             self._drop(len(piece))
             yield position, piece
             size -= len(piece)
-
-    def _tar(self) -> Iterator[PlacedBytes]:
-        while block := self._peek(BLOCK_BYTES):
-            size = (tar_number(block[124:136]) or 0) if is_tar_header(block) else 0
-            kind = block[156:157]
-            yield from self._kept(len(block))
-            end = self._position + tar_padded(size)
-            if kind in TAR_REGULAR:
-                yield from self._file(size)
-            if kind in TAR_REGULAR or kind in _BEFORE_OTHERS:
-                yield from self._kept(end - self._position)
 
     def _file(self, size: int) -> Iterator[PlacedBytes]:
         """Yields the bytes of a file of at most ``size`` bytes, except its proven batches; ends behind the last."""
@@ -222,7 +203,7 @@ class Omitted:
             if self._is_restored[0]:
                 return
             position, end = 0, max(at + run.end for at, run in self._runs.items())
-            with suppress(UnpackError):
+            with suppress(forms.UnpackError):
                 for piece in unpacked(self._packed):
                     # Members between the runs are written once more, with the same bytes.
                     self._spool.write(self._made, memoryview(piece), position)
@@ -366,20 +347,20 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
 
     Raises KsegError if the spool cannot hold it, OSError.
     """
-    head = extent.pread(HEAD_BYTES, 0)
-    form = form_of(head)
-    named = REDPANDA_NAME.fullmatch(name)
-    is_redpanda = form == REDPANDA or (form is None and named is not None)
-    if not is_redpanda and packing_name(head) is None:
+    head = extent.pread(forms.HEAD_BYTES, 0)
+    form = forms.form_of(head)
+    named = forms.REDPANDA_NAME.fullmatch(name)
+    is_redpanda = form == forms.REDPANDA or (form is None and named is not None)
+    if not is_redpanda and forms.packing_name(head) is None:
         return _archive(extent, head, owner, spool)
     problems, omitted, found = list[ArchiveProblem](), None, None
     if is_redpanda:
         made = spool.add(as_kafka_segment(extent, named))
         text = "its batches are read as Kafka's, which have the same positions, records and checksums"
-        problems.append(ArchiveProblem(REDPANDA_SEGMENT, None, text))
+        problems.append(ArchiveProblem(forms.REDPANDA_SEGMENT, None, text))
     else:
         made, omitted = _spooled(extent, spool, problems)
-        found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool, omitted)
+        found = _archive(made, made.pread(forms.HEAD_BYTES, 0), owner, spool, omitted)
     made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
     if omitted is None:
         extent.close()
@@ -411,10 +392,10 @@ def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tu
 
 
 def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omitted | None = None) -> Tree | None:
-    form = form_of(head)
-    if form == TAR:
+    form = forms.form_of(head)
+    if form == forms.TAR:
         return MemberTree(extent, owner, TarListing(extent).members(), spool, omitted)
-    if form == ZIP:
+    if form == forms.ZIP:
         return MemberTree(extent, owner, zip_members(extent), spool, is_shared=False)
     return None
 
@@ -423,5 +404,5 @@ def _unpacked(extent: Extent, problems: list[ArchiveProblem]) -> Iterator[bytes]
     """Yields the unpacked bytes; ends early where they are damaged, which is recorded."""
     try:
         yield from unpacked(extent)
-    except UnpackError as error:
+    except forms.UnpackError as error:
         problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))

@@ -152,14 +152,6 @@ def parse_chunk_index(fields: Any) -> ChunkIndex:
     return ChunkIndex(chunk_bytes, file_bytes, sizes)
 
 
-def chunk_index_of_plain_file(size: int) -> ChunkIndex:
-    """Returns an index for a log that is stored as it is."""
-    count = -(-size // _PLAIN_CHUNK_BYTES)
-    sizes = array("q", [_PLAIN_CHUNK_BYTES]) * (count - 1)
-    sizes.append(size - (count - 1) * _PLAIN_CHUNK_BYTES)
-    return ChunkIndex(_PLAIN_CHUNK_BYTES, size, sizes)
-
-
 def bounded_integer(fields: dict[str, Any], name: str, maximum: int, minimum: int = 1) -> int:
     """Returns an integer field within bounds. Raises ManifestError."""
     value = fields.get(name)
@@ -405,7 +397,9 @@ class RemoteSegment:
         parts = {
             suffix: StoredSideFile(0, self.found[suffix].size) for suffix in PARTS.values() if suffix in self.found
         }
-        return Manifest(chunk_index_of_plain_file(size), parts)
+        # The log is stored as it is: its chunks are parts of it.
+        sizes = (min(_PLAIN_CHUNK_BYTES, size - start) for start in range(0, size, _PLAIN_CHUNK_BYTES))
+        return Manifest(ChunkIndex(_PLAIN_CHUNK_BYTES, size, array("q", sizes)), parts)
 
     @property
     def metadata(self) -> SegmentMetadata | None:

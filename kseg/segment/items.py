@@ -105,15 +105,7 @@ def headers_of(rows: Rows, at: int) -> tuple[Header, ...]:
     first = rows.rows[at + layout.ROW_HEADERS] * layout.HEADER_WIDTH
     found = []
     for h in range(first, first + rows.rows[at + layout.ROW_HEADER_COUNT] * layout.HEADER_WIDTH, layout.HEADER_WIDTH):
-        key, value, size = (
-            rows.headers[h + layout.HEADER_KEY],
-            rows.headers[h + layout.HEADER_VALUE],
-            rows.headers[h + layout.HEADER_VALUE_SIZE],
-        )
-        found.append(
-            Header(
-                bytes(rows.payload[key : key + rows.headers[h + layout.HEADER_KEY_SIZE]]),
-                bytes(rows.payload[value : value + size]) if size >= 0 else None,
-            )
-        )
+        key, key_size, value, value_size = rows.headers[h : h + layout.HEADER_WIDTH]
+        found_value = bytes(rows.payload[value : value + value_size]) if value_size >= 0 else None
+        found.append(Header(bytes(rows.payload[key : key + key_size]), found_value))
     return tuple(found)

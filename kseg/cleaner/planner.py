@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
 from kseg.changes.driver.command import ChangeOptions, Planner, Progress, Reporter
@@ -69,7 +68,8 @@ _LEGACY_GROWTH, _GROWTH = 3, 1.25
 class SpaceTaken:
     """Tracks the disk space used beyond the partition's own.
 
-    ``frees_each``: the old files of a group are removed before the next group is written.
+    ``frees_each``: the old files of a group are removed before the next group is written. ``peak``: the largest use, in
+    bytes; ``replaced``: bytes of the old files that have been replaced.
     """
 
     def __init__(self, frees_each: bool) -> None:
@@ -177,11 +177,11 @@ class Compaction:
 
     ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the JSON of
     the rounds that a dry run only surveys: their offset maps are built, but nothing is cleaned; ``is_whole``: whether
-    the last round took the whole dirty range; ``peak_bytes``: the largest disk space taken by new files;
-    ``replaced_bytes``: those of the old files that have been replaced.
+    the last round took the whole dirty range; ``taken``: the disk space that new files took.
     """
 
     directory: str
+    taken: SpaceTaken
     found: CleanableRange | None = None
     end: int | None = None
     rounds: int = 0
@@ -191,8 +191,6 @@ class Compaction:
     is_whole: bool = True
     bytes_before: int = 0
     bytes_after: int = 0
-    peak_bytes: int = 0
-    replaced_bytes: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -230,10 +228,9 @@ class Compactor:
         self._known, self._settings, self._staging = known, settings, staging
         self._directory, self._commits_each = directory, commits_each
         self._segments: list[CleanerSegment] = []
-        self._taken = SpaceTaken(self._frees_each)
         self._has_committed = False
         self._large: LargeRecord | None = None
-        self.result = Compaction(directory)
+        self.result = Compaction(directory, SpaceTaken(self._frees_each))
 
     def plans(self) -> Iterator[Plan]:
         """Yields plans; apply each before taking the next. Raises DamagedError, KsegError, OSError."""
@@ -334,14 +331,21 @@ class Compactor:
                     f"{self._directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
                     f"removes those (--drop-null-keys); {left}"
                 )
-            self._taken.add(group)
+            self.result.taken.add(group)
             if self._staging is not None:
                 model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
                 for path in group.segment.paths.values():
                     self._staging.adopt(path, model)
-            self._free(group)
+            if self._staging is not None and not self._commits_each:
+                # Redundant now: the new files of the previous round, and a new .log identical to the old one.
+                staged = [each for each in group.sources if each.path.startswith(self._staging.folder + os.sep)]
+                for source in staged:
+                    self._staging.remove(os.path.dirname(source.path))
+                self.result.taken.subtract(staged)
+                if group.is_copy and not staged:
+                    os.unlink(group.segment.path)
+                    group.segment.paths[LOG] = group.sources[0].path
             yield group
-        result.peak_bytes, result.replaced_bytes = self._taken.peak, self._taken.replaced
         if self._staging is not None:
             new = result.groups[first:]
             gone = {segment.base_offset for group in new for segment in group.sources}
@@ -349,20 +353,6 @@ class Compactor:
             self._segments = sorted([*kept, *(group.segment for group in new)], key=attrgetter("base_offset"))
         result.end, result.is_whole = (found.start, True) if self._large else (one.end, one.is_whole)
         result.keys = max(result.keys, one.keys)
-
-    def _free(self, group: CleanedGroup) -> None:
-        """Removes files that are redundant after a group is cleaned: a new .log identical to the old one, and the new
-        files of the previous round."""
-        staging = self._staging
-        if staging is None or self._commits_each:
-            return
-        staged = [source for source in group.sources if source.path.startswith(staging.folder + os.sep)]
-        for source in staged:
-            staging.remove(os.path.dirname(source.path))
-        self._taken.subtract(staged)
-        if group.is_copy and not staged:
-            os.unlink(group.segment.path)
-            group.segment.paths[LOG] = group.sources[0].path
 
     def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
         """Returns groups from the original segments to those of the last round."""
@@ -430,42 +420,6 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
             if data != other.read(_COMPARE_BYTES):
                 return False
     return True
-
-
-def _partition_row(result: Compaction, found: CleanableRange, seconds: float) -> dict[str, Any]:
-    """Returns the result as JSON. ``found``: the range of the first round."""
-    counts, stops = result.counts, [stop.text for stop in found.stops]
-    if result.rounds and not result.is_whole and not result.later:
-        stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
-    if not result.rounds and not stops:
-        stops.append("nothing is dirty")
-    return {
-        "type": "compaction",
-        "directory": result.directory,
-        "rounds": result.rounds,
-        "dirtyFrom": found.start,
-        "dirtyTo": found.end,
-        "dirtyRatio": round(found.ratio, 4),
-        "checkpoint": result.end if result.end is not None else found.start,
-        "keys": result.keys,
-        "laterRounds": result.later,
-        "oneRoundMemory": memory_for(result.keys + sum(each["keys"] for each in result.later)),
-        "peakBytes": result.peak_bytes,
-        "bytesBefore": result.bytes_before,
-        "bytesAfter": result.bytes_after,
-        "records": counts["records"],
-        "kept": counts["kept"],
-        "gone": {
-            "superseded": counts["superseded"],
-            "tombstones": counts["tombstones"],
-            "aborted": counts["discarded_records"],
-            "markers": counts["discarded_markers"],
-            "noKey": counts["no_key"],
-        },
-        "batches": {name: counts[name] for name in ("copied", "rewritten", "emptied", "dropped")},
-        "seconds": round(seconds, 3),
-        "stops": stops,
-    }
 
 
 # Plans the compaction of the partitions that a command names.
@@ -604,14 +558,46 @@ class CompactionPlanner(Planner):
         if partition is not None and compactor.result.end is not None:
             self._ends[partition] = compactor.result.end
         if is_dry and compactor.result.rounds:
-            peak, replaced = compactor.result.peak_bytes, compactor.result.replaced_bytes
+            peak, replaced = compactor.result.taken.peak, compactor.result.taken.replaced
             if lack := space.lack(peak, replaced, free_bytes(directory)):
                 self.reporter.warning(f"{directory}: it would be refused: {lack}")
         self._report(compactor.result, time.monotonic() - began)
 
     def _report(self, result: Compaction, seconds: float) -> None:
-        if result.found is None:
+        if (found := result.found) is None:
             return
+        counts, stops = result.counts, [stop.text for stop in found.stops]
+        if result.rounds and not result.is_whole and not result.later:
+            stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
+        if not result.rounds and not stops:
+            stops.append("nothing is dirty")
+        row = {
+            "type": "compaction",
+            "directory": result.directory,
+            "rounds": result.rounds,
+            "dirtyFrom": found.start,
+            "dirtyTo": found.end,
+            "dirtyRatio": round(found.ratio, 4),
+            "checkpoint": result.end if result.end is not None else found.start,
+            "keys": result.keys,
+            "laterRounds": result.later,
+            "oneRoundMemory": memory_for(result.keys + sum(each["keys"] for each in result.later)),
+            "peakBytes": result.taken.peak,
+            "bytesBefore": result.bytes_before,
+            "bytesAfter": result.bytes_after,
+            "records": counts["records"],
+            "kept": counts["kept"],
+            "gone": {
+                "superseded": counts["superseded"],
+                "tombstones": counts["tombstones"],
+                "aborted": counts["discarded_records"],
+                "markers": counts["discarded_markers"],
+                "noKey": counts["no_key"],
+            },
+            "batches": {name: counts[name] for name in ("copied", "rewritten", "emptied", "dropped")},
+            "seconds": round(seconds, 3),
+            "stops": stops,
+        }
         segments = [
             {
                 "type": "cleanedSegment",
@@ -625,11 +611,10 @@ class CompactionPlanner(Planner):
             }
             for group in result.groups
         ]
-        self.reporter.summary(_partition_row(result, result.found, seconds), segments)
-        without_key = result.counts["no_key"]
-        if without_key and self._change.is_dry and not self._options.drops_null_keys:
+        self.reporter.summary(row, segments)
+        if counts["no_key"] and self._change.is_dry and not self._options.drops_null_keys:
             self.reporter.warning(
-                f"{result.directory}: {without_key} records have no key: it is refused without --drop-null-keys"
+                f"{result.directory}: {counts['no_key']} records have no key: it is refused without --drop-null-keys"
             )
 
 

@@ -167,15 +167,12 @@ def settings_for(
     # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)
     chosen = replace(chosen, delete_retention_ms=min(chosen.delete_retention_ms, longest_ms))
-    shown = (
-        f"{topic_name} {_shown(name, getattr(chosen, name))} ({sources[name]})"
-        for name, topic_name in TOPIC_NAMES.items()
-        if name != "interval_bytes"
-    )
+    shown = []
+    for name, topic_name in TOPIC_NAMES.items():
+        value = getattr(chosen, name)
+        text = str(value)
+        if name.endswith("_ms") and value:
+            text = "unlimited" if value >= FOREVER_MS // 2 else f"{value} = {show_span(int(value))}"
+        if name != "interval_bytes":
+            shown.append(f"{topic_name} {text} ({sources[name]})")
     return chosen, ", ".join(shown)
-
-
-def _shown(name: str, value: float) -> str:
-    if not name.endswith("_ms") or not value:
-        return str(value)
-    return "unlimited" if value >= FOREVER_MS // 2 else f"{value} = {show_span(int(value))}"

@@ -196,12 +196,6 @@ class Converter:
         request = self._request
         return request.magic in (None, 2) and request.batch_bytes is None and self._last is None
 
-    def drops(self, batch: Batch) -> bool:
-        """Whether the target format has no equivalent of a batch."""
-        return self._magic in (0, 1) and (
-            batch.is_control or (isinstance(batch, RecordBatch) and not batch.header.record_count)
-        )
-
     def flush(self) -> Iterator[Build]:
         """Converts the records that were held back for grouping."""
         if self._last is not None:
@@ -585,7 +579,8 @@ class _Conversion:
             if first is not None and first > self.found.next_offset and not self._is_07:
                 self.found.gaps.append((self.found.next_offset, first - 1))
             self.found.ends_in_damage = False
-        if self._converter.drops(batch):
+        is_empty = batch.is_control or (isinstance(batch, RecordBatch) and not batch.header.record_count)
+        if is_empty and self._request.magic in (0, 1):  # these formats have no such batches
             self._leave_gap(batch)
         self.found.next_offset = max(self.found.next_offset, batch.next_offset)
 

@@ -17,7 +17,7 @@ from binascii import Error as Base64Error
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -228,7 +228,7 @@ class JsonLines:
         is_07 = "nextOffset" in row
         position = None if is_07 or "position" not in row else self._number_of(row, "position", "int64")
         offset = None if is_07 or row.get("offset") is None else self._number_of(row, "offset", "int64", least=0)
-        timestamp = self._optional(row, "timestamp", "int64")
+        timestamp = self._number_of(row, "timestamp", "int64", null=-1)
         append_time = timestamp if self._is_append_time(row) else None
         key, value = (self._bytes(row.get(name), name, is_bare) for name in ("key", "value"))
         headers = self._headers(row.get("headers"), is_bare)
@@ -269,15 +269,16 @@ class JsonLines:
             raise self._bad(f"has a {what} that stands for no bytes: {error}") from error
         raise self._bad(f'has a {what} that is no string, null or {{"base64": …}}: it was decoded')
 
-    def _number_of(self, row: dict[str, Any], name: str, kind: str, least: int | None = None) -> int:
+    def _number_of(
+        self, row: dict[str, Any], name: str, kind: str, least: int | None = None, null: int | None = None
+    ) -> int:
+        """Returns a number, ``null`` for null or a missing field if that is given."""
         value, end = row.get(name), _INTEGER_ENDS[kind]
+        if value is None and null is not None:
+            return null
         if type(value) is not int or not (-end if least is None else least) <= value < end:
             raise self._bad(f"has {json.dumps(value)[:40]} for {name}")
         return value
-
-    def _optional(self, row: dict[str, Any], name: str, kind: str) -> int:
-        """Returns a number, -1 for null."""
-        return -1 if row.get(name) is None else self._number_of(row, name, kind)
 
     def _text(self, row: dict[str, Any], name: str) -> str:
         """Returns the name of a file or topic. Names on disk are bytes."""
@@ -319,11 +320,15 @@ class JsonLines:
         if magic == MAGIC_V2 and not 0 <= last - base < 1 << 31:
             raise self._bad("has a last offset that is not in reach of its base offset")
         started = "deleteHorizonMs" if horizon is not None else "baseTimestamp"
+        numbered = {
+            "partitionLeaderEpoch": "int32", started: "int64", "maxTimestamp": "int64", "producerId": "int64",
+            "producerEpoch": "int16", "baseSequence": "int32",
+        }  # fmt: skip
+        found = (self._number_of(row, name, kind, null=-1) for name, kind in numbered.items())
+        epoch, base_ms, max_ms, producer, producer_epoch, sequence = found
         header = RecordBatchHeader(
-            base, 0, self._optional(row, "partitionLeaderEpoch", "int32"), magic, 0, attributes,
-            last - base if magic == MAGIC_V2 else 0, self._optional(row, started, "int64"),
-            self._optional(row, "maxTimestamp", "int64"), self._optional(row, "producerId", "int64"),
-            self._optional(row, "producerEpoch", "int16"), self._optional(row, "baseSequence", "int32"), 0,
+            base, 0, epoch, magic, 0, attributes, last - base if magic == MAGIC_V2 else 0, base_ms, max_ms,
+            producer, producer_epoch, sequence, 0,
         )  # fmt: skip
         return BatchLine(magic, header, file, self._number_of(row, "position", "int64"), None)
 
@@ -356,7 +361,7 @@ class Import:
             self._add_batch(line)
         elif isinstance(line, RecordLine):
             partition = self._writers.use(line.partition or NAMELESS, line.size)
-            partition.hold(partition.numbered_record(line))
+            partition.hold(line.record._replace(offset=partition.numbered(line.offset)))
 
     def add_table(self, name: str, rows: "pa.RecordBatch") -> None:
         """Adds rows of one partition with columns of `record_columns`. Raises KsegError, ValueError."""
@@ -406,10 +411,6 @@ class NewPartition(RowsWriter):
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
 
-    def numbered_record(self, line: RecordLine) -> NewRecord:
-        """Returns the record with its own offset, or the next one."""
-        return line.record._replace(offset=self.numbered(line.offset))
-
     def add(self, rows: Rows, append_time: int | None = None) -> None:
         self._check_headers(self._magic, rows)
         self.records += rows.count
@@ -432,7 +433,7 @@ class NewPartition(RowsWriter):
         if self._request.magic not in (None, line.magic) or self._request.batch_bytes is not None:
             raise KsegError("batches keep their format and size when they are read: convert the result")
         header = line.header
-        records = [self.numbered_record(record) for record in line.records]
+        records = [each.record._replace(offset=self.numbered(each.offset)) for each in line.records]
         self.records += len(records)
         if line.magic == MAGIC_V2:
             first = records[0].offset if records else header.base_offset
@@ -702,18 +703,25 @@ class _TableFile:
         """Yields the rows with the columns of records that are among the names; ``is_split``: by partition."""
         with ExitStack() as opened:
             stream = open_input(self._path, opened)
-            opened.enter_context(_errors_of_pyarrow("standard input" if self._path == STANDARD_INPUT else self._path))
-            for batch in chain.from_iterable(map(_in_steps, self._read(self._path, stream, names))):
-                for name in self._constants.keys() - {*batch.schema.names}:
-                    batch = batch.append_column(name, pa.repeat(self._constants[name], batch.num_rows))
-                columns = record_columns(batch)
-                has_place = {"topic", "partition"} & {*columns.schema.names}
-                found = [rows for _, rows in by_partition(columns)] if has_place else [columns]
-                for rows in found if is_split else (columns,):
-                    if OFFSET in rows.schema.names and rows.column(OFFSET).null_count:
-                        raise ValueError("column offset: a record has none")
-                    if rows.num_rows:
-                        yield self._placed(rows)
+            place = "standard input" if self._path == STANDARD_INPUT else self._path
+            try:
+                for batch in chain.from_iterable(map(_in_steps, self._read(self._path, stream, names))):
+                    for name in self._constants.keys() - {*batch.schema.names}:
+                        batch = batch.append_column(name, pa.repeat(self._constants[name], batch.num_rows))
+                    columns = record_columns(batch)
+                    has_place = {"topic", "partition"} & {*columns.schema.names}
+                    found = [rows for _, rows in by_partition(columns)] if has_place else [columns]
+                    for rows in found if is_split else (columns,):
+                        if OFFSET in rows.schema.names and rows.column(OFFSET).null_count:
+                            raise ValueError("column offset: a record has none")
+                        if rows.num_rows:
+                            yield self._placed(rows)
+            except KsegError as error:
+                raise nothing_written(place, error) from error
+            except (pa.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
+                text = str(error.strerror or error) if isinstance(error, OSError) else str(error)
+                reason = re.sub(r"\s+", " ", text)[:_ERROR_CHARACTERS] or type(error).__name__
+                raise PathError(f"{place}: {reason}; nothing was written") from error
 
     def _placed(self, batch: "pa.RecordBatch") -> _Rows:
         place, has_name = self._place(batch), "topic" in batch.schema.names
@@ -726,18 +734,6 @@ class _TableFile:
             return self._no_offset
         row = {name: batch.column(name)[at].as_py() for name in names if name in _PLACE_COLUMNS}
         return row.get("topic", ""), row.get("partition", -1), row[OFFSET]
-
-
-@contextmanager
-def _errors_of_pyarrow(path: str) -> Iterator[None]:
-    try:
-        yield
-    except KsegError as error:
-        raise nothing_written(path, error) from error
-    except (pa.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
-        text = str(error.strerror or error) if isinstance(error, OSError) else str(error)
-        reason = re.sub(r"\s+", " ", text)[:_ERROR_CHARACTERS] or type(error).__name__
-        raise PathError(f"{path}: {reason}; nothing was written") from error
 
 
 def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:

@@ -163,12 +163,6 @@ class NewRecord(NamedTuple):
     headers: Sequence[tuple[bytes, bytes | None]] = ()
     append_time: int | None = None
 
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        pairs = sum(len(key) + len(value or b"") for key, value in self.headers) if self.headers else 0
-        return 32 + len(self.key or b"") + len(self.value or b"") + pairs
-
 
 def rows_of(records: Sequence[NewRecord]) -> Rows:
     """Returns records as new rows."""
@@ -254,7 +248,8 @@ class RowsWriter:
         if self._held and record.append_time != self._held[0].append_time:
             self.add_held()
         self._held.append(record)
-        self._held_bytes += record.size
+        pairs = sum(len(key) + len(value or b"") for key, value in record.headers) if record.headers else 0
+        self._held_bytes += 32 + len(record.key or b"") + len(record.value or b"") + pairs  # approximately
         if self._held_bytes >= self._batch_bytes:
             self.add_held()
 
@@ -282,9 +277,22 @@ class RowsWriter:
         """
         if not rows.count:
             return
-        self._take(rows.rows[layout.ROW_OFFSET : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist())
+        offsets = rows.rows[layout.ROW_OFFSET : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
+        if offsets[0] < 0:
+            raise KsegError(f"{self.name}: offset {offsets[0]} is invalid: offsets start at 0")
+        following = offsets[0] if self._added is None else self._added + 1
+        if offsets != list(range(following, following + len(offsets))):
+            for offset in offsets:
+                if offset < following:
+                    raise KsegError(f"{self.name}: offset {offset} comes behind offset {following - 1}{self._hint}")
+                # Offsets are missing, for example of rows that were filtered out.
+                if offset > following and len(self._gaps) <= MAX_GAPS:
+                    self._gaps.append((following, offset - 1))
+                following = offset + 1
+        self._added = offsets[-1]
+        self.next_offset = max(self.next_offset, self._added + 1)
         fields = BatchFields(self._target, append_time=append_time, leader_epoch=LEADER_EPOCH)
-        self._append(rows.rows[layout.ROW_OFFSET], self._grouper.add(fields, iter([rows]), self._batch_bytes))
+        self._append(offsets[0], self._grouper.add(fields, iter([rows]), self._batch_bytes))
 
     def _append(self, base_offset: int, builds: Iterable[Build]) -> LogWriter:
         """Appends batches, to a segment from this offset on if none is open. Raises KsegError if none can hold them."""
@@ -311,21 +319,6 @@ class RowsWriter:
         """Closes the open file, unfinished; it is opened again for more records."""
         if self._writer is not None:
             self._writer.close()
-
-    def _take(self, offsets: list[int]) -> None:
-        """Records missing offsets, for example of rows that were filtered out."""
-        if offsets[0] < 0:
-            raise KsegError(f"{self.name}: offset {offsets[0]} is invalid: offsets start at 0")
-        following = offsets[0] if self._added is None else self._added + 1
-        if offsets != list(range(following, following + len(offsets))):
-            for offset in offsets:
-                if offset < following:
-                    raise KsegError(f"{self.name}: offset {offset} comes behind offset {following - 1}{self._hint}")
-                if offset > following and len(self._gaps) <= MAX_GAPS:
-                    self._gaps.append((following, offset - 1))
-                following = offset + 1
-        self._added = offsets[-1]
-        self.next_offset = max(self.next_offset, self._added + 1)
 
     def finish(self) -> PartitionRange:
         """Ends the last segment. Without a record it is empty."""

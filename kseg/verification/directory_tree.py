@@ -21,7 +21,6 @@ from kseg.segment import files as segment_files
 from kseg.segment import paths
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, SegmentFile, parse_partition_name
 from kseg.segment.items import Damage
-from kseg.segment.paths import DEPTH
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores import trees
@@ -88,13 +87,13 @@ class DirectoryCheck:
     def judge(self, path: str) -> None:
         """Checks a directory; see `judge_path`. Raises PathError if it has no files of Kafka."""
         found = trees.find(path)
-        depth = _ARCHIVE_DEPTH if found is not None and found.tree.is_archive else DEPTH
+        depth = _ARCHIVE_DEPTH if found is not None and found.tree.is_archive else paths.DEPTH
         if not self.inside(path, depth, is_named=True):
             raise PathError(
                 f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)"
             )
 
-    def inside(self, path: str, depth: int = DEPTH, is_named: bool = False) -> bool:
+    def inside(self, path: str, depth: int = paths.DEPTH, is_named: bool = False) -> bool:
         """Checks Kafka's files in a directory and up to ``depth`` levels below it, without following links. Returns
         whether there are any. ``is_named``: the user named the directory.
 
@@ -194,7 +193,7 @@ class DirectoryCheck:
         for name in sorted(others):
             is_known = parse_partition_name(name) is not None or name == segment_files.REMOTE_INDEX_CACHE
             if not is_known and _is_directory_of_others(path, name):
-                inside.inside(os.path.join(path, name), DEPTH - 1)
+                inside.inside(os.path.join(path, name), paths.DEPTH - 1)
             elif not name.startswith(OWN_PREFIX) and (
                 paths.named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
             ):
@@ -349,7 +348,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
             continue
         is_file_of_kafka = paths.named_like_segment(name) or side_file(path) is not None
-        if _is_directory_of_others(directory, name) and (inside.inside(path, DEPTH - 1) or not is_file_of_kafka):
+        if _is_directory_of_others(directory, name) and (inside.inside(path, paths.DEPTH - 1) or not is_file_of_kafka):
             continue
         if is_file_of_kafka:
             partition_check.add_unread(path, partition_check.why_no_file(path), partition.report)

@@ -46,14 +46,16 @@ class Replica:
     ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
     ``was_damaged``: damage, or another unknown range, precedes the current batch. ``last_offset``: the largest offset
     of the batches passed so far, -1 if there is none; ``bytes``: the size of the files read to their ends. ``i``: the
-    next record of ``rows``, those of the current batch if it is open.
+    next record of ``rows``, those of the current batch if it is open. ``lacking``: the records that only the other
+    replica has, except ``tail``, the number of those after the end of this one.
     """
 
-    def __init__(self, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
+    def __init__(self, name: str, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
         for file in files:
             if file.is_07:
                 raise PathError(f"{file.path}: 0.7 had no replicas, there is nothing to compare")
-        self.files = files
+        self.name, self.files = name, files
+        self.lacking, self.tail = _Lacking(), 0
         self.start_offset = files[0].base_offset if files else None
         self.not_compared: list[tuple[str, int, int]] = []
         self.was_damaged = False
@@ -217,27 +219,23 @@ class _Lacking:
 class ReplicaComparison:
     """Compares two replicas and reports the differences. ``is_compacted``: whether the log is known to be compacted.
 
-    Flags are true for ``here`` (A, the checked partition) and false for the other side (B).
+    A is the checked partition, B the other side.
     """
 
-    def __init__(
-        self, paths: tuple[str, str], here: Replica, there: Replica, is_compacted: bool, report: Report
-    ) -> None:
-        self.found = Comparison(*paths)
-        self._sides = {True: here, False: there}
+    def __init__(self, a: Replica, b: Replica, is_compacted: bool, report: Report) -> None:
+        self.found = Comparison(a.name, b.name)
+        self._a, self._b, self._both = a, b, ((a, b), (b, a))
         self._is_compacted = is_compacted
         self._report = report
         self._were_same = False
         self._compared = kernel.RecordComparison(int64s(EVENT_LIMIT * kernel.EVENT_WIDTH))
-        self._lacking = {True: _Lacking(), False: _Lacking()}
-        self._tails = {True: 0, False: 0}
         self._diverged: _Range | None = None
         self._differing = 0
         self._other_position = ("", 0)
 
     def run(self) -> Comparison:
         """Reads both sides to their ends."""
-        a, b, found = self._sides[True], self._sides[False], self.found
+        a, b, found = self._a, self._b, self.found
         while not (a.is_at_end or b.is_at_end):
             self._add_damage()
             ours, theirs = a.batch, b.batch
@@ -245,14 +243,14 @@ class ReplicaComparison:
             if bounds == (theirs.first_offset, theirs.last_offset, theirs.size) and self._same_bytes():
                 continue
             if 0 <= ours.last_offset < theirs.first_offset:
-                self._only_batch(True)
+                self._only_batch(a, b)
             elif 0 <= theirs.last_offset < ours.first_offset:
-                self._only_batch(False)
+                self._only_batch(b, a)
             else:
                 self._records()
-        for is_here, side in self._sides.items():
+        for side, other in self._both:
             while not side.is_at_end:
-                self._only_batch(is_here)
+                self._only_batch(side, other)
         self._add_damage()
         self._end_ranges()
         found.last_offsets = (a.last_offset, b.last_offset)
@@ -263,7 +261,7 @@ class ReplicaComparison:
 
     def _same_bytes(self) -> bool:
         """Skips batches that are equal on both sides, if the next one is. Returns whether it is."""
-        a, b = self._sides[True], self._sides[False]
+        a, b = self._a, self._b
         left = min(a.span_left, b.span_left)
         length = equal_bytes(a.read, b.read, left, WINDOW_BYTES if self._were_same else a.batch.size)
         count = a.batches_within(length)
@@ -278,17 +276,16 @@ class ReplicaComparison:
         b.step(count)
         return True
 
-    def _only_batch(self, is_here: bool) -> None:
+    def _only_batch(self, side: Replica, other: Replica) -> None:
         """Handles a batch whose offsets do not overlap the other side's current batch."""
-        side = self._sides[is_here]
         first, last = side.batch.first_offset, side.batch.last_offset
         if count := side.records_in(1):
-            self._only(is_here, first if first >= 0 else last, last, count)
+            self._only(side, other, first if first >= 0 else last, last, count)
         side.step()
 
     def _records(self) -> None:
         """Compares record by record until both sides are between batches, or one is at its end."""
-        a, b = self._sides[True], self._sides[False]
+        a, b = self._a, self._b
         while True:
             mine, other = a.fill(), b.fill()
             if mine is not None and other is not None:
@@ -296,16 +293,15 @@ class ReplicaComparison:
             elif a.is_between and b.is_between:
                 return
             elif a.is_between and a.is_at_end:
-                return self._rest(False)
+                return self._rest(b, a)
             elif b.is_between and b.is_at_end:
-                return self._rest(True)
+                return self._rest(a, b)
 
-    def _rest(self, is_here: bool) -> None:
+    def _rest(self, side: Replica, other: Replica) -> None:
         """Handles the rest of an open batch when the other side is at its end."""
-        side = self._sides[is_here]
         while (rows := side.fill()) is not None:
             offsets = rows.rows[side.i * ROW_WIDTH + ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH]
-            self._only(is_here, offsets[0], offsets[-1], len(offsets))
+            self._only(side, other, offsets[0], offsets[-1], len(offsets))
             side.i = rows.count
 
     def _compare(self, a: Replica, mine: Rows, b: Replica, other: Rows) -> None:
@@ -322,7 +318,7 @@ class ReplicaComparison:
             if i or first not in firsts:
                 self._end_ranges()
             if kind != kernel.DIFFERENT:
-                self._only(kind == kernel.ONLY_A, first, last, count)
+                self._only(*self._both[kind != kernel.ONLY_A], first, last, count)
                 continue
             found.diverge_at = first if found.diverge_at is None else found.diverge_at
             found.different += count
@@ -339,26 +335,25 @@ class ReplicaComparison:
             found.agree_to = compared.last_same
         a.i, b.i = ours.next, theirs.next
 
-    def _only(self, is_here: bool, first: int, last: int, count: int) -> None:
+    def _only(self, side: Replica, other: Replica, first: int, last: int, count: int) -> None:
         """Adds records that one side has and the other lacks."""
-        side, lacking = self._sides[is_here], self._sides[not is_here]
-        self._end_ranges(excepted=not is_here)
-        if is_here:
+        self._end_ranges(excepted=other)
+        if side is self._a:
             self.found.only_here += count
         else:
             self.found.only_there += count
-        if lacking.start_offset is not None and last < lacking.start_offset:
+        if other.start_offset is not None and last < other.start_offset:
             return
-        if lacking.is_at_end:
-            self._tails[not is_here] += count
-        elif not lacking.was_damaged or 0 <= lacking.batch.first_offset <= last:
-            self._lacking[not is_here].add(_Range(first, last, count, side.path, side.batch.position))
+        if other.is_at_end:
+            other.tail += count
+        elif not other.was_damaged or 0 <= other.batch.first_offset <= last:
+            other.lacking.add(_Range(first, last, count, side.path, side.batch.position))
 
-    def _end_ranges(self, excepted: bool | None = None) -> None:
+    def _end_ranges(self, excepted: Replica | None = None) -> None:
         """Ends the current ranges. ``excepted``: the side whose range of lacking records may continue."""
-        for side, lacking in self._lacking.items():
+        for side, _ in self._both:
             if side is not excepted:
-                lacking.is_open = False
+                side.lacking.is_open = False
         if self._diverged is None:
             return
         found, self._diverged = self._diverged, None
@@ -371,18 +366,17 @@ class ReplicaComparison:
         self._report.add("replicas-diverge", found.file, text, found.position, None, found.first, details=details)
 
     def _add_damage(self) -> None:
-        for is_here, side in self._sides.items():
-            details = {"other": self.found.other if is_here else self.found.path}
+        for side, other in self._both:
+            details = {"other": other.name}
             for path, position, length in side.not_compared:
                 self.found.damaged_ranges += 1
                 self._report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
             side.not_compared.clear()
 
     def _add_lacking(self) -> None:
-        is_cleaned = self._is_compacted or any(side.holds_gaps for side in self._sides.values())
-        for is_here, lacking in self._lacking.items():
-            path, other = self.found.path, self.found.other
-            path, other = (path, other) if is_here else (other, path)
+        is_cleaned = self._is_compacted or any(side.holds_gaps for side, _ in self._both)
+        for side, other in self._both:
+            lacking, path = side.lacking, side.name
             if lacking.ranges and is_cleaned:
                 places = plural(lacking.ranges, "range", "ranges")
                 text = f"{_records_are(lacking.records, f'in {places} of offsets')} only in the other one"
@@ -391,21 +385,25 @@ class ReplicaComparison:
                 for gap in lacking.shown:
                     place = f"at {gap.first}" if gap.first == gap.last else f"from {gap.first} to {gap.last}"
                     text = f"{_records_are(gap.records, place)} only in {gap.file}, from position {gap.position} on"
-                    details = {"firstOffset": gap.first, "lastOffset": gap.last, "count": gap.records, "other": other}
+                    details = {
+                        "firstOffset": gap.first,
+                        "lastOffset": gap.last,
+                        "count": gap.records,
+                        "other": other.name,
+                    }
                     self._report.add("replica-lacks-records", path, text, offset=gap.first, details=details)
                 self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))
 
     def _add_ends(self) -> None:
-        for is_here, side in self._sides.items():
-            other = self._sides[not is_here]
-            path = self.found.path if is_here else self.found.other
+        for side, other in self._both:
+            path = side.name
             starts = (side.start_offset, other.start_offset)
             if starts[0] is not None and starts[1] is not None and starts[0] > starts[1]:
                 text = f"its first segment begins at offset {starts[0]}, that of the other at {starts[1]}"
                 self._report.add("replica-starts-later", path, text, offset=starts[0])
-            if self._tails[is_here]:
+            if side.tail:
                 text = f"it ends at offset {side.last_offset}, the other at {other.last_offset}"
-                text += f" with {_records(self._tails[is_here])} more"
+                text += f" with {_records(side.tail)} more"
                 self._report.add("replica-ends-earlier", path, text, offset=side.last_offset + 1)
 
 
@@ -426,7 +424,7 @@ def compare_path(
         with ExitStack() as stack:
             ours, theirs = _opened(here, settings, stack), _opened(there, settings, stack)
             is_compacted = _is_compacted(here) or _is_compacted(there)
-            compared(ReplicaComparison((here, there), ours, theirs, is_compacted, report).run())
+            compared(ReplicaComparison(ours, theirs, is_compacted, report).run())
             report.advance(ours.bytes)
 
 
@@ -468,7 +466,7 @@ def _opened(path: str, settings: CheckSettings, stack: ExitStack) -> Replica:
     name = os.path.basename(os.path.abspath(path))
     if not files and not (trees.isdir(path) and parse_partition_name(name)):
         raise PathError(f"{path}: holds no segment")
-    replica = Replica(files, settings.jobs, settings.max_batch_bytes)
+    replica = Replica(path, files, settings.jobs, settings.max_batch_bytes)
     stack.callback(replica.close)
     return replica
 

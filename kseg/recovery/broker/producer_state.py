@@ -24,19 +24,11 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, records_of
 from kseg.segment.survey import HeaderRows
+from kseg.sidefiles import producer_state as snapshots
 from kseg.sidefiles.hash_order import hash_map_order, scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_state import (
-    ENTRY,
-    HEADER_BYTES,
-    MAX_PRODUCERS,
-    Abort,
-    ProducerStateEntry,
-    ProducerStates,
-    build_producer_snapshot,
-    read_producer_snapshot,
-)
+from kseg.sidefiles.producer_state import MAX_PRODUCERS, Abort, ProducerStateEntry, ProducerStates
 
 # Reads transaction markers as a broker's producer replay does, including malformed ones with a right checksum.
 #
@@ -128,7 +120,7 @@ def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
 
 
 SNAPSHOT_REASON = "producer state at this offset"
-_LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
+_LARGEST_BYTES = snapshots.HEADER_BYTES + MAX_PRODUCERS * snapshots.ENTRY.size
 
 _HINT = (
     "a broker rebuilds its producer state there, and does not start; --full scans the log and cuts it, "
@@ -186,14 +178,14 @@ class ProducerStateManager:
             return
         name = segment_stem(self.end_offset) + SNAPSHOT
         entries = self.state.entries(self._era.marker_effect)
-        content = build_producer_snapshot(entries, _ORDERS[self._era.snapshot_order])
+        content = snapshots.build_producer_snapshot(entries, _ORDERS[self._era.snapshot_order])
         self._workspace.write(name, [content], SNAPSHOT_REASON)
         self.offsets[self.end_offset] = name
         self.snapshot_offset = self.end_offset
 
     def fingerprint(self) -> int:
         """Returns a number that is equal for equal states in this run of the program."""
-        return hash((len(self.state), build_producer_snapshot(self.state.entries())))
+        return hash((len(self.state), snapshots.build_producer_snapshot(self.state.entries())))
 
     def delete_snapshot(self, offset: int, reason: str) -> None:
         """Deletes the snapshot at an offset, if there is one."""
@@ -297,7 +289,7 @@ class ProducerStateManager:
     def _read(self, name: str) -> list[ProducerStateEntry] | None:
         if self._workspace.size(name) > _LARGEST_BYTES:
             raise UnsupportedError(f"{self._workspace.directory}/{name}: has more than {MAX_PRODUCERS} producers")
-        items = list(read_producer_snapshot(self._workspace.read(name)))
+        items = list(snapshots.read_producer_snapshot(self._workspace.read(name)))
         return None if problems_of(items) else entries_of(items)
 
     def remove_stray_snapshots(self, base_offsets: set[int]) -> None:

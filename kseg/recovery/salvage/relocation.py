@@ -12,13 +12,8 @@ from functools import partial
 
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
-from kseg.recovery.salvage.header_repair import (
-    OffsetEvidence,
-    fingerprint,
-    offsets_inside,
-    only_one_bit_away,
-    with_first_offset,
-)
+from kseg.recovery.salvage import header_repair
+from kseg.recovery.salvage.header_repair import OffsetEvidence, fingerprint, offsets_inside, with_first_offset
 from kseg.recovery.salvage.segment_draft import MisplacedRun, SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.stores.source import Source, open_source
 
@@ -322,7 +317,7 @@ class Relocation:
             known_first = self.evidence.indicated_offset(source, part) if self.evidence else None
             if known_first is not None and low < known_first and known_first + part.last - part.first < high:
                 return known_first
-            return only_one_bit_away(source, part, low, high)
+            return header_repair.only_one_bit_away(source, part, low, high)
 
     def _fingerprints_at_firsts(self, left: list[MisplacedRun]) -> dict[int, bytes]:
         """Returns the fingerprints of the placed batches at the first offsets of the remaining runs."""

@@ -3,7 +3,7 @@
 import os
 from functools import partial
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import PathError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SNAPSHOT
 from kseg.logdir import remote_partitions
 from kseg.logdir.log_directory import BrokerState, read_log_directory
@@ -41,7 +41,13 @@ def judge_objects(segment: RemoteSegment, report: Report) -> bool:
     Raises PathError.
     """
     if segment.missing:
-        report.add(*_missing(segment), offset=segment.start_offset)
+        code, suffix = "remote-orphan-object", next(iter(segment.found), "")
+        if segment.layout == AIVEN and MANIFEST in segment.found:
+            code, suffix = "remote-objects-missing", MANIFEST
+        elif LOG in segment.found:
+            code, suffix = "remote-copy-unfinished", LOG
+        text = f"there is no {', '.join(segment.missing)}"
+        report.add(code, segment.path(suffix), text, offset=segment.start_offset)
         return False
     try:
         metadata = segment.metadata
@@ -58,16 +64,6 @@ def judge_objects(segment: RemoteSegment, report: Report) -> bool:
     for suffix, text in segment.size_problems():
         report.add("remote-size-mismatch", segment.path(suffix), text, offset=segment.start_offset)
     return True
-
-
-def _missing(segment: RemoteSegment) -> tuple[str, str, str]:
-    """Returns code, path and message for a segment that lacks objects."""
-    text = f"there is no {', '.join(segment.missing)}"
-    if segment.layout == AIVEN and MANIFEST in segment.found:
-        return "remote-objects-missing", segment.path(MANIFEST), text
-    if LOG in segment.found:
-        return "remote-copy-unfinished", segment.path(LOG), text
-    return "remote-orphan-object", segment.path(next(iter(segment.found))), text
 
 
 def judge_segment(
@@ -112,8 +108,7 @@ def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
             content = segment.side_file(suffix)
         except ChunkError as error:
             part = segment.manifest.parts[suffix]
-            is_own = segment.layout != AIVEN
-            path = segment.path(suffix if is_own else INDEXES)
+            path = segment.path(INDEXES if segment.layout == AIVEN else suffix)
             text = f"{suffix.removeprefix('.')}: {error}"
             report.add("remote-chunk-damaged", path, text, part.position, part.size, segment.start_offset)
             continue
@@ -130,93 +125,71 @@ def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
     storage = open_storage(path, settings.remote.keys)
     others = [other for other in settings.remote.log_directories if os.path.isdir(other)]
     logs = [LocalLogs(other) for other in others if read_log_directory(other) is not None]
-    judge = _Judge(settings, report, logs)
+    buffers = Buffers(settings.max_batch_bytes)
+    unreadable: dict[str, list[str]] = {}  # messages by the key or object that cannot be used
     for partition in storage.partitions:
-        if settings.remote.wants(partition.topic):
-            judge.partition(partition)
+        if not settings.remote.wants(partition.topic):
+            continue
+        candidates: list[Candidate] = []
+        is_complete = True
+        for segment in partition.segments:
+            try:
+                if not judge_objects(segment, report):
+                    continue
+                judge_segment(segment, partition, settings, report, buffers)
+                try:
+                    candidates.append(remote_partitions.candidate_of(segment))
+                except (ManifestError, ChunkError):
+                    is_complete = False  # reported with the segment
+            except (KeyMissingError, PathError) as error:
+                report.totals.not_judged += 1
+                encryption = segment.manifest.encryption if isinstance(error, KeyMissingError) else None
+                key = str(error) if encryption is None else f"key {encryption.key_id}"
+                unreadable.setdefault(key, []).append(str(error))
+                is_complete = False
+        if is_complete and candidates:
+            _judge_lineage(partition, candidates, logs, report)
     if storage.others:
         first = storage.others[0].name
         text = f"{len(storage.others)} objects; the first: {first}"
         report.add("remote-other-objects", path, text, details={"count": len(storage.others)})
         report.totals.not_judged += len(storage.others)
     # One message for each key or object that cannot be used, with the number of segments.
-    for first, *more in judge.unreadable.values():
+    for first, *more in unreadable.values():
         report.failures.append(first + (f" (so are {len(more)} more segments)" if more else ""))
 
 
-class _Judge:
-    """Checks partitions of a storage; see `judge_storage`."""
-
-    def __init__(self, settings: CheckSettings, report: Report, logs: list[LocalLogs]) -> None:
-        self._settings, self._report, self._logs = settings, report, logs
-        self._buffers = Buffers(settings.max_batch_bytes)
-        self.unreadable: dict[str, list[str]] = {}
-        """Messages about unreadable segments, by the key or object that cannot be used."""
-
-    def partition(self, partition: RemotePartition) -> None:
-        candidates: list[Candidate] = []
-        is_complete = True
-        for segment in partition.segments:
-            try:
-                if not judge_objects(segment, self._report):
-                    continue
-                judge_segment(segment, partition, self._settings, self._report, self._buffers)
-                try:
-                    candidates.append(remote_partitions.candidate_of(segment))
-                except (ManifestError, ChunkError):
-                    is_complete = False  # reported with the segment
-            except (KeyMissingError, PathError) as error:
-                self._fail(segment, error)
-                is_complete = False
-        if is_complete and candidates:
-            self._lineage(partition, candidates)
-
-    def _fail(self, segment: RemoteSegment, error: KsegError) -> None:
-        self._report.totals.not_judged += 1
-        encryption = segment.manifest.encryption if isinstance(error, KeyMissingError) else None
-        key = str(error) if encryption is None else f"key {encryption.key_id}"
-        self.unreadable.setdefault(key, []).append(str(error))
-
-    def _lineage(self, partition: RemotePartition, candidates: list[Candidate]) -> None:
-        lineage, local = remote_partitions.lineage_of(candidates), self._local(partition)
-        if local is not None and local.lineage[-1].epoch >= lineage[-1].epoch:
-            lineage = local.lineage
-        else:
-            local = None
-        live = remote_partitions.live_segments(candidates, lineage, lineage[0].start_offset)
-        folder = os.path.dirname(candidates[0].segment.path())
-        for hole in remote_partitions.holes_between(live.pieces):
-            text = f"{partition.name}: no segment holds offsets {hole.first} to {hole.last}"
-            details = {"firstMissing": hole.first, "lastMissing": hole.last}
-            self._report.add("remote-lineage-hole", folder, text, offset=hole.first, details=details)
-        for candidate in live.abandoned:
-            self._add_abandoned(candidate, lineage)
-        for candidate in live.superseded:
-            text = f"other segments hold offsets {candidate.start_offset} to {candidate.end_offset} too"
-            self._report.add("remote-segment-superseded", candidate.segment.path(), text, offset=candidate.start_offset)
-        if local is not None and live.pieces:
-            end, start = live.pieces[-1].last, local.segments[0].base_offset or 0
-            if start > end + 1:
-                text = f"{partition.name}: the store ends at offset {end}, {local.directory} begins at {start}"
-                details = {"firstMissing": end + 1, "lastMissing": start - 1}
-                self._report.add("remote-local-gap", folder, text, offset=end + 1, details=details)
-
-    def _add_abandoned(self, candidate: Candidate, lineage: remote_partitions.Lineage) -> None:
-        epochs = {entry.epoch for entry in lineage}
+def _judge_lineage(
+    partition: RemotePartition, candidates: list[Candidate], logs: list[LocalLogs], report: Report
+) -> None:
+    """Compares the segments of a partition with each other, and with the first of the log directories that has it."""
+    in_logs = (each.partition(partition) for each in logs)
+    local = next((found for found in in_logs if found is not None and found.lineage and found.segments), None)
+    lineage = remote_partitions.lineage_of(candidates)
+    if local is not None and local.lineage[-1].epoch >= lineage[-1].epoch:
+        lineage = local.lineage
+    else:
+        local = None
+    live = remote_partitions.live_segments(candidates, lineage, lineage[0].start_offset)
+    folder = os.path.dirname(candidates[0].segment.path())
+    for hole in remote_partitions.holes_between(live.pieces):
+        text = f"{partition.name}: no segment holds offsets {hole.first} to {hole.last}"
+        details = {"firstMissing": hole.first, "lastMissing": hole.last}
+        report.add("remote-lineage-hole", folder, text, offset=hole.first, details=details)
+    epochs = {entry.epoch for entry in lineage}
+    for candidate in live.abandoned:
+        path, first = candidate.segment.path(), candidate.start_offset
         own = [entry.epoch for entry in candidate.epochs]
         lost = next((epoch for epoch in own if epoch not in epochs), own[-1])
-        text = (
-            f"offsets {candidate.start_offset} to {candidate.end_offset}, at the end of leader epoch {lost}: "
-            "in the lineage other epochs have them"
-        )
-        self._report.add(
-            "remote-lineage-conflict", candidate.segment.path(), text, offset=candidate.start_offset,
-            details={"leaderEpoch": lost},
-        )  # fmt: skip
-
-    def _local(self, partition: RemotePartition) -> remote_partitions.LocalPartition | None:
-        for logs in self._logs:
-            found = logs.partition(partition)
-            if found is not None and found.lineage and found.segments:
-                return found
-        return None
+        text = f"offsets {first} to {candidate.end_offset}, at the end of leader epoch {lost}"
+        text = f"{text}: in the lineage other epochs have them"
+        report.add("remote-lineage-conflict", path, text, offset=first, details={"leaderEpoch": lost})
+    for candidate in live.superseded:
+        text = f"other segments hold offsets {candidate.start_offset} to {candidate.end_offset} too"
+        report.add("remote-segment-superseded", candidate.segment.path(), text, offset=candidate.start_offset)
+    if local is not None and live.pieces:
+        end, start = live.pieces[-1].last, local.segments[0].base_offset or 0
+        if start > end + 1:
+            text = f"{partition.name}: the store ends at offset {end}, {local.directory} begins at {start}"
+            details = {"firstMissing": end + 1, "lastMissing": start - 1}
+            report.add("remote-local-gap", folder, text, offset=end + 1, details=details)

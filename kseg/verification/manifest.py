@@ -263,7 +263,10 @@ def _ranges(
     held, start = HeaderRows(int64s(0), 0), 0
     for item in survey:
         if isinstance(item, HeaderRows):
-            held = _joined(held, item) if held.count else item
+            if held.count:
+                rows = bytearray(held.part(0, held.count).rows) + item.part(0, item.count).rows
+                item = HeaderRows(memoryview(rows).cast("q"), held.count + item.count)
+            held = item
             while (count := _full_block(held, start)) > 0:
                 block, held = held.part(0, count), held.part(count, held.count)
                 yield start, block.end, block, ""
@@ -276,11 +279,6 @@ def _ranges(
             start = item.end
     if held.count:
         yield start, held.end, held, ""
-
-
-def _joined(first: HeaderRows, second: HeaderRows) -> HeaderRows:
-    rows = bytearray(first.part(0, first.count).rows) + second.part(0, second.count).rows
-    return HeaderRows(memoryview(rows).cast("q"), first.count + second.count)
 
 
 def _full_block(headers: HeaderRows, start: int) -> int:
@@ -332,90 +330,90 @@ class _Differences:
                 self.more += 1
 
 
-@dataclass(slots=True)
-class SegmentCheck:
-    """Compares a segment with its entry in a manifest."""
-
-    file: SegmentFile
-    is_07: bool
-    max_batch_bytes: int
-    pipeline: Pipeline
-    report: Report
-
-    def run(self, entry: ManifestSegment) -> None:
-        """Compares. Raises PathError if the segment cannot be read, or the manifest ends early or is inconsistent."""
-        with open_source(self.file.path) as source:
-            differences, kept, left, end = _Differences(), list[Block](), MAX_KEPT_BATCHES, 0
-            for block, is_same in self.pipeline.each(partial(_compare, source, block) for block in entry.blocks):
-                end = block.position + block.size
-                if (differences.last or not is_same) and not block.is_sound():
-                    raise PathError(f"{self.file.path}: the manifest's block at {block.position} is inconsistent")
-                if not is_same:
-                    differences.add(_changed(source, block))
-                if differences.last and left > 0:
-                    left -= max(block.count, 1)
-                    kept.append(block)
-            is_cut = all(batch.end > source.size for batch in differences.batches)
-            if differences.last and differences.last.end == end and source.size != entry.size and not is_cut:
-                # Bytes were removed or inserted before the end.
-                self._align(source, kept, differences, left > 0)
-                return
-            for batch in differences.batches:
-                if batch.end > source.size:
-                    self._add("manifest-missing", batch, "the batch is cut off or gone")
-                else:
-                    self._add("manifest-changed", batch, _CHANGED)
-            self.report.more("manifest-changed", self.file.path, differences.more)
-            if source.size > entry.size:
-                text = f"{source.size - entry.size} bytes follow those of the manifest"
-                self.report.add("manifest-grown", self.file.path, text, entry.size, source.size - entry.size)
-
-    def _align(self, source: Source, kept: list[Block], differences: _Differences, is_all: bool) -> None:
-        start = differences.batches[0].position
-        before = [batch for block in kept for batch in block.batches() if batch.position >= start]
-        blocks = blocks_of(source, self.is_07, False, Scratch(self.max_batch_bytes), self.pipeline)
-        now: list[ManifestBatch] = []
-        for block in blocks:
-            if block.position + block.size > start and len(now) <= MAX_KEPT_BATCHES:
-                now += (batch for batch in block.batches() if batch.position >= start)
-        if not is_all or len(now) > MAX_KEPT_BATCHES:
-            text = "from here on the bytes are not those of the manifest; too many batches to list"
-            self.report.add("manifest-changed", self.file.path, text, start, source.size - start)
+def _compare_segment(
+    path: str, entry: ManifestSegment, is_07: bool, max_batch_bytes: int, pipeline: Pipeline, report: Report
+) -> None:
+    """Compares a segment with its entry in a manifest. Raises PathError if the segment cannot be read, or the manifest
+    ends early or is inconsistent."""
+    with open_source(path) as source:
+        differences, kept, left, end = _Differences(), list[Block](), MAX_KEPT_BATCHES, 0
+        for block, is_same in pipeline.each(partial(_compare, source, block) for block in entry.blocks):
+            end = block.position + block.size
+            if (differences.last or not is_same) and not block.is_sound():
+                raise PathError(f"{path}: the manifest's block at {block.position} is inconsistent")
+            if not is_same:
+                differences.add(_changed(source, block))
+            if differences.last and left > 0:
+                left -= max(block.count, 1)
+                kept.append(block)
+        is_cut = all(batch.end > source.size for batch in differences.batches)
+        if differences.last and differences.last.end == end and source.size != entry.size and not is_cut:
+            # Bytes were removed or inserted before the end.
+            blocks = blocks_of(source, is_07, False, Scratch(max_batch_bytes), pipeline)
+            _align(source, blocks, kept, differences.batches[0].position, left > 0, report)
             return
-        # Old and new batches with equal fingerprints are aligned, in order.
-        by_fingerprint: dict[tuple[int, int], list[int]] = {}
-        for i in range(len(before) - 1, -1, -1):
-            by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
-        at, run = 0, list[ManifestBatch]()
-        for batch in now:
-            held = by_fingerprint.get((batch.size, batch.crc))
-            while held and held[-1] < at:
-                held.pop()
-            if not held:
-                run.append(batch)
-                continue
-            self._between(before[at : held[-1]], run)
-            at, run = held[-1] + 1, []
-        self._between(before[at:], run, is_end=True)
+        for batch in differences.batches:
+            if batch.end > source.size:
+                _add(report, "manifest-missing", path, batch, "the batch is cut off or gone")
+            else:
+                _add(report, "manifest-changed", path, batch, _CHANGED)
+        report.more("manifest-changed", path, differences.more)
+        if source.size > entry.size:
+            text = f"{source.size - entry.size} bytes follow those of the manifest"
+            report.add("manifest-grown", path, text, entry.size, source.size - entry.size)
 
-    def _between(self, before: list[ManifestBatch], now: list[ManifestBatch], is_end: bool = False) -> None:
-        """Reports the differences between two matching batches."""
-        pairs = min(len(before), len(now))
-        for batch in islice(now, pairs):
-            self._add("manifest-changed", batch, _CHANGED)
-        for batch in before[pairs:]:
-            self._add("manifest-missing", batch, f"the batch from position {batch.position} is gone")
-        if now[pairs:] and is_end:
-            first, end = now[pairs].position, now[-1].end
-            text = f"{end - first} bytes follow those of the manifest"
-            self.report.add("manifest-grown", self.file.path, text, first, end - first)
-            return
-        for batch in now[pairs:]:
-            self._add("manifest-added", batch, "this batch is not in the manifest")
 
-    def _add(self, code: str, batch: ManifestBatch, text: str) -> None:
-        offset = None if batch.last_offset < 0 else batch.last_offset
-        self.report.add(code, self.file.path, text, batch.position, batch.size, offset)
+def _align(
+    source: Source, blocks: Iterator[Block], kept: list[Block], start: int, is_all: bool, report: Report
+) -> None:
+    """Compares batches of the manifest (``kept``; ``is_all``: these are all) with those of the file (``blocks``), from
+    position ``start`` on."""
+    before = [batch for block in kept for batch in block.batches() if batch.position >= start]
+    now: list[ManifestBatch] = []
+    for block in blocks:
+        if block.position + block.size > start and len(now) <= MAX_KEPT_BATCHES:
+            now += (batch for batch in block.batches() if batch.position >= start)
+    if not is_all or len(now) > MAX_KEPT_BATCHES:
+        text = "from here on the bytes are not those of the manifest; too many batches to list"
+        report.add("manifest-changed", source.path, text, start, source.size - start)
+        return
+    # Old and new batches with equal fingerprints are aligned, in order.
+    by_fingerprint: dict[tuple[int, int], list[int]] = {}
+    for i in range(len(before) - 1, -1, -1):
+        by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
+    at, run = 0, list[ManifestBatch]()
+    for batch in now:
+        held = by_fingerprint.get((batch.size, batch.crc))
+        while held and held[-1] < at:
+            held.pop()
+        if not held:
+            run.append(batch)
+            continue
+        _between(report, source.path, before[at : held[-1]], run)
+        at, run = held[-1] + 1, []
+    _between(report, source.path, before[at:], run, is_end=True)
+
+
+def _between(
+    report: Report, path: str, before: list[ManifestBatch], now: list[ManifestBatch], is_end: bool = False
+) -> None:
+    """Reports the differences between two matching batches."""
+    pairs = min(len(before), len(now))
+    for batch in islice(now, pairs):
+        _add(report, "manifest-changed", path, batch, _CHANGED)
+    for batch in before[pairs:]:
+        _add(report, "manifest-missing", path, batch, f"the batch from position {batch.position} is gone")
+    if now[pairs:] and is_end:
+        first, end = now[pairs].position, now[-1].end
+        text = f"{end - first} bytes follow those of the manifest"
+        report.add("manifest-grown", path, text, first, end - first)
+        return
+    for batch in now[pairs:]:
+        _add(report, "manifest-added", path, batch, "this batch is not in the manifest")
+
+
+def _add(report: Report, code: str, path: str, batch: ManifestBatch, text: str) -> None:
+    report.add(code, path, text, batch.position, batch.size, None if batch.last_offset < 0 else batch.last_offset)
 
 
 _CHANGED = "the bytes of the batch are not those of the manifest"
@@ -435,13 +433,6 @@ def _changed(source: Source, block: Block) -> Iterator[ManifestBatch]:
             yield batch
     if not found:
         yield ManifestBatch(block.position, block.size, block.last_offset, -1)
-
-
-class _Found(NamedTuple):
-    """A segment below a PATH; ``is_last``: whether it is the last of its directory."""
-
-    file: SegmentFile
-    is_last: bool
 
 
 def write_manifest(
@@ -490,20 +481,47 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
                 missing.append((entry.name, entry.size))
                 continue
             compared += 1
-            is_07 = settings.is_07 or found.file.is_07
-            SegmentCheck(found.file, is_07, settings.max_batch_bytes, pipeline, report).run(entry)
+            file, _ = found
+            is_07 = settings.is_07 or file.is_07
+            _compare_segment(file.path, entry, is_07, settings.max_batch_bytes, pipeline, report)
             report.advance(entry.size)
     if known and not compared:
         raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
     root = next(iter(paths), "")
-    _report_missing(missing, present, root, report)
-    _report_new(known, present, report)
+    first, newest = _by_folder(present, min), _by_folder(known, max)
+    for name, size in missing:
+        path = os.path.join(root if trees.isdir(root) else os.path.dirname(root), os.fsdecode(name))
+        if _base(name) < first.get(os.path.dirname(name), -1):  # retention removes segments at the start of a log
+            report.add("manifest-expired", path, f"{size} bytes; the log now begins behind it", 0, size)
+        else:
+            report.add("manifest-missing", path, f"the segment is missing, {size} bytes", 0, size)
+    newer: dict[bytes, list[str]] = {}
+    for name, (file, _) in present.items():
+        folder = os.path.dirname(name)
+        if name in known:
+            continue
+        if _base(name) > newest.get(folder, -1):  # expected in a growing log
+            newer.setdefault(folder, []).append(file.path)
+        else:
+            report.add("manifest-added", file.path, "the manifest does not name this segment")
+    for group in newer.values():
+        path = os.path.dirname(group[0]) or "."
+        report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
     return compared
 
 
-def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
-    """Returns all segments below the paths by name, relative to the path. Raises PathError."""
-    found: dict[bytes, _Found] = {}
+def _by_folder(names: Iterable[bytes], choose: Callable[[Iterable[int]], int]) -> dict[bytes, int]:
+    """Returns the lowest or highest number of a file in each folder."""
+    numbers: dict[bytes, list[int]] = {}
+    for name in names:
+        numbers.setdefault(os.path.dirname(name), []).append(_base(name))
+    return {folder: choose(found) for folder, found in numbers.items()}
+
+
+def _segments(paths: Iterable[str]) -> dict[bytes, tuple[SegmentFile, bool]]:
+    """Returns all segments below the paths by name, relative to the path, and whether each is the last of its
+    directory. Raises PathError."""
+    found: dict[bytes, tuple[SegmentFile, bool]] = {}
     for path in paths:
         if path == STANDARD_INPUT:
             raise PathError("a manifest is of files, not of standard input")
@@ -512,9 +530,9 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
             for file in (files := segments_at(part)):
                 name = os.fsencode(os.path.relpath(file.path, root))
                 if name in found:
-                    text = f"{file.path} and {found[name].file.path} would have the same name in the manifest"
+                    text = f"{file.path} and {found[name][0].path} would have the same name in the manifest"
                     raise PathError(f"{text}: make one of each PATH")
-                found[name] = _Found(file, file is files[-1])
+                found[name] = file, file is files[-1]
     return found
 
 
@@ -522,41 +540,6 @@ def _base(name: bytes) -> int:
     """Returns the number at the start of a file's name, -1 if there is none."""
     digits = os.path.basename(name).split(b".")[0].split(b"-")[0]
     return int(digits) if digits.isdigit() and len(digits) <= 20 else -1
-
-
-def _report_missing(missing: list[tuple[bytes, int]], present: dict[bytes, _Found], root: str, report: Report) -> None:
-    """Reports missing segments of the manifest; at the start of a log retention removes them."""
-    first: dict[bytes, int] = {}
-    for name in present:
-        folder = os.path.dirname(name)
-        first[folder] = min(first.get(folder, _base(name)), _base(name))
-    for name, size in missing:
-        path = os.path.join(root if trees.isdir(root) else os.path.dirname(root), os.fsdecode(name))
-        if _base(name) < first.get(os.path.dirname(name), -1):
-            text = f"{size} bytes; the log now begins behind it"
-            report.add("manifest-expired", path, text, 0, size)
-        else:
-            report.add("manifest-missing", path, f"the segment is missing, {size} bytes", 0, size)
-
-
-def _report_new(known: set[bytes], present: dict[bytes, _Found], report: Report) -> None:
-    """Reports segments that the manifest does not have; newer ones are expected in a growing log."""
-    newer: dict[bytes, list[_Found]] = {}
-    newest: dict[bytes, int] = {}
-    for name in known:
-        folder = os.path.dirname(name)
-        newest[folder] = max(newest.get(folder, -1), _base(name))
-    for name, found in present.items():
-        if name in known:
-            continue
-        folder = os.path.dirname(name)
-        if _base(name) > newest.get(folder, -1):
-            newer.setdefault(folder, []).append(found)
-        else:
-            report.add("manifest-added", found.file.path, "the manifest does not name this segment")
-    for group in newer.values():
-        path = os.path.dirname(group[0].file.path) or "."
-        report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
 
 
 OpenOutput = Callable[[str], AbstractContextManager[Any]]

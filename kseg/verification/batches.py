@@ -229,7 +229,7 @@ class BatchRule(Rule):
             self._last_offset = base - 1  # later batches are compared with this segment
         elif base > last + 1:
             code = TRUNCATED if self._was_damaged else None
-            self._gaps.add(Gap(segment.path, 0, last + 1, base - 1, code))
+            self._gaps.found.append(Gap(segment.path, 0, last + 1, base - 1, code))
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         first, last, records = headers[0], headers[-1], self._chain.records
@@ -265,7 +265,7 @@ class BatchRule(Rule):
         batch = headers[row]
         position, size = batch.position, batch.size
         if kind == chain.GAP:
-            self._gaps.add(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
+            self._gaps.found.append(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
             return
         if kind == chain.COUNT and self.partition.settings.level == DEEP:
             return  # reported when the batch is decoded

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -129,22 +130,14 @@ def _was_emptied(segment: CheckedSegment) -> bool:
 def lost_segments(partition: Partition) -> list[CheckedSegment]:
     """Returns the closed segments that are empty although an index has entries: it was not the cleaner that emptied
     them, because it writes new indexes."""
-    return [
-        segment
-        for segment in partition.segments
-        if not (segment.is_last or segment.size or segment.is_unread) and _is_indexed(segment)
-    ]
-
-
-def _is_indexed(segment: CheckedSegment) -> bool:
-    for suffix in (INDEX, TIME_INDEX):
-        try:
-            with open_source(segment.beside(suffix)) as source:
+    found = []
+    for segment in partition.segments:
+        for suffix in () if segment.is_last or segment.size or segment.is_unread else (INDEX, TIME_INDEX):
+            with suppress(KsegError), open_source(segment.beside(suffix)) as source:
                 if any(bytes(source.buffer[: min(source.size, _ENTRY_BYTES)])):  # zeros are space for entries
-                    return True
-        except KsegError:
-            continue
-    return False
+                    found.append(segment)
+                    break
+    return found
 
 
 def _batches(partition: Partition, before: int) -> Iterator[Batch]:
@@ -252,16 +245,6 @@ class Gap(NamedTuple):
         return self.first, self.last
 
 
-class _Further(NamedTuple):
-    """``number`` gaps without details of a segment with offsets ``first`` to ``last``, of which ``missing`` are
-    missing."""
-
-    first: int
-    last: int
-    missing: int
-    number: int
-
-
 class Gaps:
     """The gaps of a partition; they are classified when the whole partition was read.
 
@@ -272,39 +255,43 @@ class Gaps:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._report = partition.report
-        self._found: list[Gap] = []
+        self.found: list[Gap] = []
         self.misplaced: list[Range] = []
-        self._further: list[_Further] = []
+        self._further: list[tuple[int, int, int, int]] = []
         self._uncounted = 0
         self.are_scattered = False
 
-    def add(self, gap: Gap) -> None:
-        self._found.append(gap)
-
     def add_uncounted(self, first: int, last: int, missing: int, count: int) -> None:
-        """Adds gaps without details: see `_Further`. ``missing`` includes the gaps with details."""
+        """Adds ``count`` gaps without details of a segment with offsets ``first`` to ``last``, of which ``missing`` are
+        missing, also in gaps with details."""
         if count:
-            self._further.append(_Further(first, last, missing, count))
+            self._further.append((first, last, missing, count))
             self._uncounted += count
 
     def add_findings(self) -> None:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
         for first, last in self.misplaced:
-            self._found = [gap for gap in self._found if gap.first < first or last < gap.last]
-        self._found = [gap for gap in map(self._above_log_start, self._found) if gap.missing > 0]
-        if not self._found:
+            self.found = [gap for gap in self.found if gap.first < first or last < gap.last]
+        log_start, end = self._partition.broker.log_start_offset or 0, self._partition.segments[-1].next_offset
+        if log_start <= (end or 0):  # below the log start offset, records were deleted
+            self.found = [gap._replace(first=max(gap.first, log_start)) for gap in self.found]
+        self.found = [gap for gap in self.found if gap.missing > 0]
+        if not self.found:
             return
-        if any(gap.code == TRUNCATED for gap in self._found) and not outlook_of(self._partition).has_cuts:
-            self._found = [gap._replace(code=None) if gap.code == TRUNCATED else gap for gap in self._found]
+        if any(gap.code == TRUNCATED for gap in self.found) and not outlook_of(self._partition).has_cuts:
+            self.found = [gap._replace(code=None) if gap.code == TRUNCATED else gap for gap in self.found]
         report, accepted = self._report, self._accepted()
         # The cleaner never changes the active segment.
         active_start = (self._partition.segments[-1].base_offset or 0) if self._partition.is_whole else math.inf
-        open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and gap.range not in accepted]
+        open_gaps = [gap for gap in self.found if gap.code != TRUNCATED and gap.range not in accepted]
         of_cleaner = self._are_of_cleaner(open_gaps)
-        reach = self._cleaner_reach(open_gaps)
+        # After this offset no gap is the cleaner's: by the keys of a compacted log, else that of the last gap.
+        reach = max((gap.first for gap in open_gaps), default=0)
+        if self._partition.settings.level == DEEP and self._partition.is_compacted:
+            reach = cleaner_reach(_batches(self._partition, reach), reach)
         lost = {segment.base_offset or 0: segment for segment in lost_segments(self._partition)}
         explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
-        for gap in self._found:
+        for gap in self.found:
             code, severity, emptied = gap.code, None, None
             if gap.range in accepted:
                 code = SALVAGED
@@ -337,25 +324,13 @@ class Gaps:
         if self._uncounted and not of_cleaner:
             report.more(UNEXPLAINED, self._partition.name, self._uncounted)
 
-    def _above_log_start(self, gap: Gap) -> Gap:
-        """Returns the part of a gap above the log start offset: below it, records were deleted."""
-        start, end = self._partition.broker.log_start_offset or 0, self._partition.segments[-1].next_offset
-        return gap._replace(first=max(gap.first, start)) if start <= (end or 0) else gap
-
     def _are_of_cleaner(self, gaps: list[Gap]) -> bool | None:
         partition = self._partition
         if partition.is_compacted or not (gaps or self._uncounted):
             return True
-        found = are_of_cleaner(partition, max(gap.first for gap in gaps or self._found), self.are_scattered)
+        found = are_of_cleaner(partition, max(gap.first for gap in gaps or self.found), self.are_scattered)
         partition.holds_gaps = found is True
         return found
-
-    def _cleaner_reach(self, gaps: list[Gap]) -> int:
-        """Returns the offset after which no gap is the cleaner's: at level deep by the keys of a compacted log, else
-        that of the last gap."""
-        before = max((gap.first for gap in gaps), default=0)
-        is_known = self._partition.settings.level == DEEP and self._partition.is_compacted
-        return cleaner_reach(_batches(self._partition, before), before) if is_known else before
 
     def _accepted(self) -> set[tuple[int, int]]:
         """Returns the gaps that were accepted with an earlier salvage or conversion."""
@@ -369,10 +344,12 @@ class Gaps:
         if not known:
             return set()
         start = max(partition.segments[0].base_offset or 0, partition.broker.log_start_offset or 0)
-        found = known.among([gap.range for gap in self._found], start)
-        if all(gap.range in found for gap in self._found):
+        found = known.among([gap.range for gap in self.found], start)
+        if all(gap.range in found for gap in self.found):
             self._uncounted -= sum(
-                one.number for one in self._further if known.missing_in(max(one.first, start), one.last) == one.missing
+                count
+                for first, last, missing, count in self._further
+                if known.missing_in(max(first, start), last) == missing
             )
         return found
 

@@ -272,6 +272,8 @@ class Gaps:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
         for first, last in self.misplaced:
             self.found = [gap for gap in self.found if gap.first < first or last < gap.last]
+        if not self.found:
+            return  # the partition may have no segments
         log_start, end = self._partition.broker.log_start_offset or 0, self._partition.segments[-1].next_offset
         if log_start <= (end or 0):  # below the log start offset, records were deleted
             self.found = [gap._replace(first=max(gap.first, log_start)) for gap in self.found]

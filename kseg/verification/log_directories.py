@@ -53,7 +53,11 @@ def judge_entries(directory: LogDirectory, report: Report, level: int) -> None:
     """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
     _own_files(directory, report, level)
     _directory_names(directory, report)
-    _absent_partitions(directory, report)
+    marks, here = directory.offsets.get(HIGH_WATERMARKS, {}), set(directory.directories)
+    acknowledged = (f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0)
+    if absent := sorted(name for name in acknowledged if name not in here):
+        text = f"in the checkpoint, but without a directory: {some(absent)}"
+        report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
     if lacks_topics(directory):
         lacking, topics = _lacking_topics(directory)
         text = f"it lacks {len(lacking)} of the {len(topics)} topics with partitions here: {some(sorted(lacking))}"
@@ -84,9 +88,15 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
         first = problems[0]
         text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
         report.add(code, os.path.join(directory.path, name), text, first.position, first.length)
-    if META_PROPERTIES not in directory.files and _needs_meta_properties(directory) and not _is_output(directory):
+    if META_PROPERTIES not in directory.files and not _is_output(directory):
+        # Partitions of a release with KRaft (since 2.8) have partition.metadata.
+        needs_it = directory.is_kraft or any(
+            parse_partition_name(name) and trees.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
+            for name in directory.directories
+        )
         text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
-        report.add("bad-meta-properties", directory.path, text)
+        if needs_it:
+            report.add("bad-meta-properties", directory.path, text)
     if directory.holds_metadata and META_PROPERTIES not in directory.problems and directory.meta:
         if missing := missing_in_kraft(directory.meta):
             text = f"{missing}: a node of KRaft does not start with it"
@@ -124,14 +134,6 @@ def _is_output(directory: LogDirectory) -> bool:
     from kseg.changes.resumable_output import OUTPUT_MARK
 
     return OUTPUT_MARK in directory.files
-
-
-def _needs_meta_properties(directory: LogDirectory) -> bool:
-    """Whether there are partitions of a release with KRaft (since 2.8), which have partition.metadata."""
-    return directory.is_kraft or any(
-        parse_partition_name(name) is not None and trees.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
-        for name in directory.directories
-    )
 
 
 def _directory_names(directory: LogDirectory, report: Report) -> None:
@@ -175,17 +177,6 @@ def topic_partition(name: str) -> tuple[str, int] | None:
         rest, dash, number = rest.rpartition("-")
     partition = integer(number, 32)
     return (rest, partition) if dash and rest and partition is not None else None
-
-
-def _absent_partitions(directory: LogDirectory, report: Report) -> None:
-    """Reports partitions with acknowledged records whose directory is missing."""
-    marks = directory.offsets.get(HIGH_WATERMARKS, {})
-    here = set(directory.directories)
-    listed = [f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0]
-    absent = sorted(name for name in listed if name not in here)
-    if absent:
-        text = f"in the checkpoint, but without a directory: {some(absent)}"
-        report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
 
 
 def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Report) -> None:
@@ -260,7 +251,7 @@ def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report)
         if not settings.is_live:
             if settings.level == DEEP:
                 node.judge_commits(report)
-            report.starts.append(_Start(node, settings, report).predicted())
+            report.starts.append(_start_of(node, settings, report))
 
 
 def judge_absent(path: str, settings: CheckSettings, report: Report) -> bool:
@@ -287,7 +278,9 @@ def _groups(together: list[CheckedDirectory]) -> list[list[CheckedDirectory]]:
     directories with its ids.
     """
     heads = [one for one in together if one.directory.holds_metadata]
-    if len(heads) < 2 and not _are_replicas(together):
+    seen: dict[str, tuple[str | None, int | None]] = {}
+    are_replicas = any(seen.setdefault(name, one.ids) != one.ids for one in together for name in one.topic_ids)
+    if len(heads) < 2 and not are_replicas:
         return [together] if together else []
     groups = {id(one): [one] for one in heads}
     for one in together:
@@ -295,12 +288,6 @@ def _groups(together: list[CheckedDirectory]) -> list[list[CheckedDirectory]]:
             same = [head for head in heads if head.ids == one.ids]
             groups.setdefault(id(same[0] if len(same) == 1 else one), []).append(one)
     return list(groups.values())
-
-
-def _are_replicas(found: list[CheckedDirectory]) -> bool:
-    """Whether directories of different nodes have the same partition."""
-    seen: dict[str, tuple[str | None, int | None]] = {}
-    return any(seen.setdefault(name, one.ids) != one.ids for one in found for name in one.topic_ids)
 
 
 class _Node:
@@ -504,7 +491,12 @@ class _Node:
             held.add((topic_id, place[1] if (place := topic_partition(name)) else -1))
             unread.discard(name)
         ids = {one.meta.directory_id: one.path for one in self.directories if one.meta and one.meta.directory_id}
-        is_whole = self._has_all_directories(topics.image.brokers.get(self.number, {}).get("logDirs", ()), ids)
+        # Whether all log directories of the node are here, or known to be offline.
+        if self.server is not None and self.server.log_dirs:
+            is_whole = set(map(os.path.realpath, self.server.log_dirs)) <= set(map(os.path.realpath, self.roots))
+        else:
+            registered = topics.image.brokers.get(self.number, {}).get("logDirs", ())
+            is_whole = bool(registered) and set(registered) <= set(ids)
         creates, lacks = list[AssignedPartition](), list[AssignedPartition]()
         for (topic_id, number), partition in topics.partitions.items():
             if self.number not in partition.replicas or (topic_id, number) in held:
@@ -519,14 +511,6 @@ class _Node:
         in_order = partial(sorted, key=itemgetter(0))
         return in_order(creates) if is_known else None, in_order(lacks)
 
-    def _has_all_directories(self, registered: Collection[str], ids: Collection[str]) -> bool:
-        """Whether all log directories of the node are here, or known to be offline. ``registered``: their ids by the
-        broker's registration."""
-        if self.server is not None and self.server.log_dirs:
-            here = {os.path.realpath(path) for path in self.roots}
-            return {os.path.realpath(path) for path in self.server.log_dirs} <= here
-        return bool(registered) and set(registered) <= set(ids)
-
     def _partitions(self) -> list[str]:
         return [name for one in self.found for name in one.topic_ids]
 
@@ -534,81 +518,67 @@ class _Node:
         return {os.path.realpath(one.path) for one in self.directories}
 
 
-class _Start:
-    """The prediction of a node's start from what was found in its directories."""
-
-    def __init__(self, node: _Node, settings: CheckSettings, report: Report) -> None:
-        self._node, self._settings, self._report = node, settings, report
-        self._of: defaultdict[str, list[Finding]] = defaultdict(list)
-        for finding in report.effects.values():
-            if _root_of(finding.file, node) is not None:
-                self._of[effect_of(finding)].append(finding)
-
-    def predicted(self) -> NodeStart:
-        node = self._node
-        because = list(dict.fromkeys(self._obstacles()))
-        starts: bool | None = not because
-        if starts and (because := list(self._doubts())):
-            starts = None
-        emptied = self._partitions_of(EMPTIED)
-        deleted = [os.path.join(one.path, name) for one in node.directories for name in one.directories
-                   if name.endswith("-delete")]  # fmt: skip
-        unclean = [os.path.join(one.path, name) for one in node.directories if not one.was_clean
-                   for name in one.directories if self._is_loaded(name)]  # fmt: skip
-        recovered = list(dict.fromkeys([*unclean, *self._partitions_of(RECOVERED)]))
-        offline = {*self._report.absent, *(_root_of(finding.file, node) or "" for finding in self._of[OFFLINE])}
-        files = sum(finding.details.get("count", 1) for finding in self._of[DELETED])
-        return NodeStart(
-            node.roots, starts, because, recovered, node.strays(),
-            [*deleted, *emptied], files, *node.absent(offline),
-        )  # fmt: skip
-
-    def _obstacles(self) -> Iterator[str]:
-        node = self._node
-        for finding in self._of[REFUSED]:
-            if self._is_met(finding):
-                yield _sentence(finding)
-        offline = {_root_of(finding.file, node): finding for finding in self._of[OFFLINE]}
-        for root, finding in offline.items():
-            is_missing = finding.code == "bad-meta-properties" and finding.file == root
-            is_vital = node.metadata is not None and node.metadata.path == root
-            if is_missing or is_vital or len(offline) == len(node.roots):
-                yield _sentence(finding)
-
-    def _is_met(self, finding: Finding) -> bool:
-        """Whether the start reads what is wrong."""
-        if finding.code == "bad-metadata-snapshot":
-            return is_newest(finding.file)
-        if finding.code == "metadata-record-refused":
-            return "reason" in finding.details
-        return True
-
-    def _doubts(self) -> Iterator[str]:
-        """Yields the reasons why it is not known whether the node starts."""
-        node, ignored = self._node, self._report.ignored
-        yield from (_sentence(finding) for finding in self._of[DOUBTFUL] if self._is_met(finding))
-        if self._settings.level == QUICK:
-            yield "level quick reads too little"
-        if ignored and any(KINDS[code].start for code in ignored):
-            yield "--ignore omits findings that may prevent it"
-        if any(_names(failure, root) for failure in self._report.failures for root in node.roots):
-            yield "not everything could be read"
-        if node.is_kraft and node.metadata is None:
-            yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
-
-    def _partitions_of(self, effect: str) -> list[str]:
-        """Returns the partitions with findings of this effect."""
-        found = []
-        for finding in self._of[effect]:
-            root = _root_of(finding.file, self._node) or ""
+def _start_of(node: _Node, settings: CheckSettings, report: Report) -> NodeStart:
+    """Predicts a node's start from what was found in its directories."""
+    of: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in report.effects.values():
+        if _root_of(finding.file, node) is not None:
+            of[effect_of(finding)].append(finding)
+    because = [_sentence(finding) for finding in of[REFUSED] if _is_met(finding)]
+    offline = {_root_of(finding.file, node) or "": finding for finding in of[OFFLINE]}
+    for root, finding in offline.items():
+        is_missing = finding.code == "bad-meta-properties" and finding.file == root
+        is_vital = node.metadata is not None and node.metadata.path == root
+        if is_missing or is_vital or len(offline) == len(node.roots):
+            because.append(_sentence(finding))
+    because = list(dict.fromkeys(because))
+    starts: bool | None = not because
+    if starts and (because := list(_doubts(node, of[DOUBTFUL], settings, report))):
+        starts = None
+    partitions: dict[str, list[str]] = {EMPTIED: [], RECOVERED: []}
+    for effect, found in partitions.items():
+        for finding in of[effect]:
+            root = _root_of(finding.file, node) or ""
             name = finding.file[len(root) :].lstrip("/").partition("/")[0]
-            if self._is_loaded(name):
+            if _is_loaded(name):
                 found.append(os.path.join(root, name))
-        return found
+    deleted = [os.path.join(one.path, name) for one in node.directories for name in one.directories
+               if name.endswith("-delete")]  # fmt: skip
+    unclean = [os.path.join(one.path, name) for one in node.directories if not one.was_clean
+               for name in one.directories if _is_loaded(name)]  # fmt: skip
+    recovered = list(dict.fromkeys([*unclean, *partitions[RECOVERED]]))
+    files = sum(finding.details.get("count", 1) for finding in of[DELETED])
+    return NodeStart(
+        node.roots, starts, because, recovered, node.strays(),
+        [*deleted, *partitions[EMPTIED]], files, *node.absent({*report.absent, *offline}),
+    )  # fmt: skip
 
-    def _is_loaded(self, name: str) -> bool:
-        place = topic_partition(name)
-        return place is not None and place[0] != METADATA_TOPIC and not name.endswith("-delete")
+
+def _is_met(finding: Finding) -> bool:
+    """Whether the start reads what is wrong."""
+    if finding.code == "bad-metadata-snapshot":
+        return is_newest(finding.file)
+    return finding.code != "metadata-record-refused" or "reason" in finding.details
+
+
+def _doubts(node: _Node, doubtful: list[Finding], settings: CheckSettings, report: Report) -> Iterator[str]:
+    """Yields the reasons why it is not known whether the node starts."""
+    yield from (_sentence(finding) for finding in doubtful if _is_met(finding))
+    if settings.level == QUICK:
+        yield "level quick reads too little"
+    if report.ignored and any(KINDS[code].start for code in report.ignored):
+        yield "--ignore omits findings that may prevent it"
+    # A path may be the beginning of a longer name.
+    roots = [re.escape(root.rstrip("/")) + r"(?![\w.-])" for root in node.roots]
+    if any(re.search(root, failure) for failure in report.failures for root in roots):
+        yield "not everything could be read"
+    if node.is_kraft and node.metadata is None:
+        yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
+
+
+def _is_loaded(name: str) -> bool:
+    place = topic_partition(name)
+    return place is not None and place[0] != METADATA_TOPIC and not name.endswith("-delete")
 
 
 def _ids(nodes: Iterable[int]) -> str:
@@ -618,11 +588,6 @@ def _ids(nodes: Iterable[int]) -> str:
 def _root_of(file: str, node: _Node) -> str | None:
     """Returns the directory of the node that holds a file."""
     return next((root for root in node.roots if file == root or file.startswith(root.rstrip("/") + "/")), None)
-
-
-def _names(text: str, path: str) -> bool:
-    """Whether a text has a path or one below it, and not only a longer name."""
-    return re.search(re.escape(path.rstrip("/")) + r"(?![\w.-])", text) is not None
 
 
 def _sentence(finding: Finding) -> str:

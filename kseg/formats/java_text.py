@@ -69,13 +69,9 @@ def _digits_of(text: str, number: float) -> tuple[str, int]:
     first = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len(digits))
     digits = digits.rstrip("0")
     if len(digits) == 1:
-        return _digits_of_two(number)
+        mantissa, exponent = f"{number:.1e}".split("e")
+        return _trimmed(mantissa.replace(".", ""), int(exponent))
     return digits, first
-
-
-def _digits_of_two(number: float) -> tuple[str, int]:
-    mantissa, exponent = f"{number:.1e}".split("e")
-    return _trimmed(mantissa.replace(".", ""), int(exponent))
 
 
 def _shortest_float(number: float) -> tuple[str, int]:

@@ -149,17 +149,18 @@ def parse(buffer: Sliceable, size: int) -> Iterator[MessageSet | Unreadable]:
             yield Unreadable(position, size, "no length and error code of an answer")
             return
         end = min(answer.end, size)
-        if _is_multi(buffer, answer.messages, end):
-            reached = answer.messages
-            for header in _headers(buffer, answer.messages, end):
-                yield _message_set(buffer, header, end)
-                reached = header.end
-            if reached < end:
-                yield Unreadable(reached, end, "no length and error code of a message set")
-            elif reached < answer.end:
-                yield Unreadable(end, end, f"{answer.end - end} bytes of the answer are missing at the end")
-        else:
-            yield _message_set(buffer, answer, end)
+        is_multi, reached = _is_multi(buffer, answer.messages, end), answer.messages
+        for header in _headers(buffer, answer.messages, end) if is_multi else (answer,):
+            start, stop = header.messages, min(header.end, end)
+            is_07 = _era_of(buffer, start, stop)
+            if is_07 is None:
+                is_07 = _first_intact(buffer, start, stop, True) < _first_intact(buffer, start, stop, False)
+            yield MessageSet(start, stop, header.error_code, is_07, max(header.end - end, 0))
+            reached = header.end
+        if reached < end:
+            yield Unreadable(reached, end, "no length and error code of a message set")
+        elif reached < answer.end:
+            yield Unreadable(end, end, f"{answer.end - end} bytes of the answer are missing at the end")
         position = end
 
 
@@ -178,14 +179,6 @@ def _header_at(buffer: Sliceable, position: int, end: int) -> _Header | None:
         return None
     length, error_code = _HEADER.unpack(bytes(buffer[position : position + HEADER_BYTES]))
     return None if length < _ERROR_CODE_BYTES else _Header(position, position + 4 + length, error_code)
-
-
-def _message_set(buffer: Sliceable, header: _Header, end: int) -> MessageSet:
-    start, stop = header.messages, min(header.end, end)
-    is_07 = _era_of(buffer, start, stop)
-    if is_07 is None:
-        is_07 = _first_intact(buffer, start, stop, True) < _first_intact(buffer, start, stop, False)
-    return MessageSet(start, stop, header.error_code, is_07, max(header.end - end, 0))
 
 
 def _is_multi(buffer: Sliceable, position: int, end: int) -> bool:

@@ -4,6 +4,7 @@ Importing the real module takes 18 ms, and as a build tool it may not be install
 """
 
 import builtins
+from contextlib import nullcontext
 
 compiled = False
 NULL = None
@@ -40,18 +41,7 @@ ulonglong = _Type(64)
 Py_ssize_t = bint = void = pointer = const = _Type()
 
 
-class _NoGil:
-    def __call__(self, function):
-        return function
-
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *_error):
-        return False
-
-
-nogil = _NoGil()
+nogil = nullcontext()
 
 
 def cast(kind, value):

@@ -26,15 +26,7 @@ from kseg.formats.rows import ALL, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.columns import Collector
-from kseg.kernel.scan.pieces import (
-    PIECE_FEWEST_RECORDS,
-    PIECE_FIRST_TIME,
-    PIECE_GAPS,
-    PIECE_HASH,
-    PIECE_LAST_TIME,
-    PIECE_RECORDS,
-)
-from kseg.kernel.scan.pieces import contradict as rows_contradict
+from kseg.kernel.scan import pieces as kernel
 from kseg.limits import FIRST_WINDOW_BYTES
 from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Record
@@ -107,7 +99,7 @@ class LogPieces:
     def __init__(self, piece: Piece) -> None:
         self.pieces = [piece]
         self.different = [piece]
-        self._known = {piece.summary[PIECE_HASH]}
+        self._known = {piece.summary[kernel.PIECE_HASH]}
         self.evidence: Counter[str] = Counter()
         self.like = piece.like
         self.older: set[Piece] = set()
@@ -122,7 +114,7 @@ class LogPieces:
     def overlapping(self, piece: Piece) -> Iterator[Piece]:
         """Yields the different pieces that may share offsets with another log's piece, none if it has an equal one: the
         pieces of a log do not contradict each other."""
-        if piece.summary[PIECE_HASH] in self._known:
+        if piece.summary[kernel.PIECE_HASH] in self._known:
             return iter(())
         low = bisect_left(self.different, piece.first_offset - self._longest, key=_first_offset)
         high = bisect_left(self.different, piece.next_offset, lo=low, key=_first_offset)
@@ -139,7 +131,7 @@ class LogPieces:
         for piece in other.pieces:
             insort(self.pieces, piece, key=_first_offset)
         for piece in other.different:
-            if piece.summary[PIECE_HASH] not in self._known:
+            if piece.summary[kernel.PIECE_HASH] not in self._known:
                 insort(self.different, piece, key=_first_offset)
         self._known |= other._known
         for producer, batches in other._last_batches.items():
@@ -221,7 +213,7 @@ class Joining:
                     self.join(piece, run.original, "copies", run.stop - run.first)
         for (original, _), found in short.items():
             # Programs write the same to several partitions: such a batch tells nothing.
-            different = {piece.summary[PIECE_HASH]: piece for piece in (original, *(piece for piece, _ in found))}
+            different = {one.summary[kernel.PIECE_HASH]: one for one in (original, *(piece for piece, _ in found))}
             longest = sorted(different.values(), key=len, reverse=True)[:MAX_VERSIONS]
             if not any(contradict(one, two) for one, two in combinations(longest, 2)):
                 for piece, run in found:
@@ -377,7 +369,7 @@ class Joining:
         pieces: list[Piece] = []
         count: Counter[tuple[int, ...]] = Counter()
         for piece in self.pieces:  # at most MAX_VERSIONS of one log that differ only in their places
-            kind = piece.summary[PIECE_HASH], piece.is_cut_before, piece.is_cut_after, piece.continues_at
+            kind = piece.summary[kernel.PIECE_HASH], piece.is_cut_before, piece.is_cut_after, piece.continues_at
             key = id(self.logs[piece]), *kind
             count[key] += 1
             if count[key] <= MAX_VERSIONS:
@@ -488,7 +480,7 @@ class _Alike:
 
     @cached_property
     def _times(self) -> list[int]:
-        return sorted(piece.summary[PIECE_FIRST_TIME] for piece in self._pieces)
+        return sorted(piece.summary[kernel.PIECE_FIRST_TIME] for piece in self._pieces)
 
     @cached_property
     def _sequences(self) -> dict[tuple[int, int], list[int]]:
@@ -499,7 +491,7 @@ class _Alike:
         return found
 
     def time_bits(self, piece: Piece, other: Piece) -> float:
-        last, first = piece.summary[PIECE_LAST_TIME], other.summary[PIECE_FIRST_TIME]
+        last, first = piece.summary[kernel.PIECE_LAST_TIME], other.summary[kernel.PIECE_FIRST_TIME]
         if first <= 0 or last <= 0:
             return 0.0
         gap, times = abs(first - last), self._times
@@ -534,7 +526,7 @@ def contradict(one: Piece, two: Piece) -> bool:
     """Whether two pieces cannot be of one log: batches of v2 that overlap without being versions of each other."""
     if one.next_offset <= two.first_offset or two.next_offset <= one.first_offset:
         return False
-    return rows_contradict(one.rows, *_overlap(one, two), two.rows, *_overlap(two, one))
+    return kernel.contradict(one.rows, *_overlap(one, two), two.rows, *_overlap(two, one))
 
 
 def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
@@ -695,8 +687,8 @@ class CarvedLog:
         """Records of all batches; compressed v0 and v1 messages are opened for it."""
         total = 0
         for run in self.runs:
-            total += run.summary[PIECE_RECORDS]
-            for i, count in enumerate(run.records) if run.summary[PIECE_FEWEST_RECORDS] < 0 else ():
+            total += run.summary[kernel.PIECE_RECORDS]
+            for i, count in enumerate(run.records) if run.summary[kernel.PIECE_FEWEST_RECORDS] < 0 else ():
                 total += 0 if count >= 0 else 1 + _inside(run, i)[1]
         return total
 
@@ -706,7 +698,7 @@ class CarvedLog:
         found, last = 0, -1
         for run in self.runs:
             found += last >= 0 and run[0].first_offset > last + 1
-            found += run.summary[PIECE_GAPS]
+            found += run.summary[kernel.PIECE_GAPS]
             last = run[-1].last_offset
         return found
 

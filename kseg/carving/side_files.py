@@ -14,17 +14,10 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import be32, be64
 from kseg.kernel.scan.pieces import MAY_BE_DIRECTORY, MAY_BE_FILE, mark_blocks
 from kseg.segment.files import parse_partition_name
+from kseg.sidefiles import producer_state
 from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs, read_offset_checkpoint
 from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_state import (
-    CRC_START,
-    HEADER_BYTES,
-    SNAPSHOT_VERSION,
-    ProducerSnapshot,
-    ProducerStateEntry,
-)
-from kseg.sidefiles.producer_state import ENTRY as SNAPSHOT_ENTRY
 from kseg.sidefiles.text_files import MetaProperties, read_meta_properties, topic_id_in
 from kseg.stores.extent import next_data
 from kseg.stores.remote.recognition import is_topic
@@ -85,7 +78,7 @@ class SideFiles:
     """
 
     def __init__(self) -> None:
-        self.snapshots: list[list[ProducerStateEntry]] = []
+        self.snapshots: list[list[producer_state.ProducerStateEntry]] = []
         self.epochs: list[list[EpochEntry]] = []
         self.indexes: list[list[OffsetIndexEntry]] = []
         self.time_indexes: list[list[TimeIndexEntry]] = []
@@ -160,23 +153,24 @@ class SideFileSearch:
 
     def binary(self, at: int) -> None:
         """A producer snapshot or an index: both begin with a zero byte."""
-        head = bytes(self._source.buffer[at : at + HEADER_BYTES])
-        if len(head) == HEADER_BYTES and any(head):
-            if head[1] == SNAPSHOT_VERSION:
+        head = bytes(self._source.buffer[at : at + producer_state.HEADER_BYTES])
+        if len(head) == producer_state.HEADER_BYTES and any(head):
+            if head[1] == producer_state.SNAPSHOT_VERSION:
                 self._snapshot(at, head)
             elif head[1] == 0:
                 self._index(at)
 
     def _snapshot(self, at: int, head: bytes) -> None:
-        count = be32(head, CRC_START)
-        size = HEADER_BYTES + count * SNAPSHOT_ENTRY.size
+        count = be32(head, producer_state.CRC_START)
+        size = producer_state.HEADER_BYTES + count * producer_state.ENTRY.size
         if not 0 < count <= MOST_ENTRIES or size > min(self._effort, self._source.size - at):
             return
-        ids = range(at + HEADER_BYTES, at + size, -(-count // _SAMPLED_ENTRIES) * SNAPSHOT_ENTRY.size)
+        step = -(-count // _SAMPLED_ENTRIES) * producer_state.ENTRY.size
+        ids = range(at + producer_state.HEADER_BYTES, at + size, step)
         if any(map(self._source.buffer.__getitem__, ids)):  # producer ids are given from 0 on: none reaches 2^56
             return
         content = self._read(at, size)
-        snapshot = ProducerSnapshot(content)
+        snapshot = producer_state.ProducerSnapshot(content)
         if snapshot.crc == snapshot.computed_crc() and self._is_new(content) and self._found.take(snapshot.capacity):
             self._found.snapshots.append(list(snapshot))
 

@@ -20,17 +20,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kseg import __version__
-from kseg.cleaner.log import (
-    CleanableRange,
-    CleanedTransactions,
-    CleanerSegment,
-    CleaningThreads,
-    Producers,
-    Trace,
-    aborted_between,
-    read_trace,
-    segments_between,
-)
+from kseg.cleaner import log
 from kseg.cleaner.rounds import CleanedGroup, OffsetMap, Round, map_keys
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
@@ -64,9 +54,9 @@ class _Shared:
     cannot be merged.
     """
 
-    segments: list[CleanerSegment]
-    cleanable: CleanableRange
-    producers: Producers
+    segments: list[log.CleanerSegment]
+    cleanable: log.CleanableRange
+    producers: log.Producers
     settings: CleanerSettings
     groups: list[int]
     dirty: int
@@ -110,7 +100,7 @@ class _GroupTask(NamedTuple):
 class _Result(NamedTuple):
     """The result of a group. ``map_failure``: why the map could not be built, with the index of the segment."""
 
-    segment: CleanerSegment | None
+    segment: log.CleanerSegment | None
     counts: Counter[str]
     keys: int
     failure: Failure | None
@@ -127,8 +117,8 @@ class SparkRound(Round):
     def groups(self) -> Iterator[CleanedGroup]:
         """Yields the new segments, oldest first. Raises KsegError, OSError as the local engine does."""
         found = self._range
-        dirty = segments_between(self._segments, found.start, found.end)
-        traces = self._traces(segments_between(self._segments, 0, found.end), dirty[0].base_offset)
+        dirty = log.segments_between(self._segments, found.start, found.end)
+        traces = self._traces(log.segments_between(self._segments, 0, found.end), dirty[0].base_offset)
         lasts = [traces[segment.base_offset].last_offset for segment in dirty]
         self.end = max(found.end, *(last + 1 for last in lasts), found.start)
         groups = self.grouped()
@@ -152,40 +142,40 @@ class SparkRound(Round):
                 raise result.failure or KsegError("a task returned no segment")
             yield CleanedGroup(group, result.segment, result.counts)
 
-    def _traces(self, segments: list[CleanerSegment], first_dirty: int) -> dict[int, Trace]:
+    def _traces(self, segments: list[log.CleanerSegment], first_dirty: int) -> dict[int, log.Trace]:
         """Returns traces by base offset. An unreadable segment in the clean section is reported when it is cleaned
         again.
         """
         found = {}
-        for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], read_trace), strict=True):
+        for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], log.read_trace), strict=True):
             if isinstance(trace, Failure):
                 if segment.base_offset >= first_dirty:
                     raise trace
-                trace = Trace(-1)
+                trace = log.Trace(-1)
             found[segment.base_offset] = trace
         return found
 
-    def _scans(self, sources: list[CleanerSegment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
+    def _scans(self, sources: list[log.CleanerSegment], traces: dict[int, log.Trace], first_dirty: int) -> list[_Scan]:
         """Tracks transactions as the local round's map does, from the dirty section on."""
-        found, known = self._range, CleanedTransactions()
-        known.add(aborted_between(self._with_aborted, found.start, found.end))
+        found, known = self._range, log.CleanedTransactions()
+        known.add(log.aborted_between(self._with_aborted, found.start, found.end))
         scans = []
         for index, segment in enumerate(sources):
-            trace = traces.get(segment.base_offset, Trace(-1))
+            trace = traces.get(segment.base_offset, log.Trace(-1))
             scans.append(_Scan(index, pickle.dumps(known) if index >= first_dirty else None))
             if index >= first_dirty:
                 trace.follow(known)
         return scans
 
-    def _group_tasks(self, groups: list[list[CleanerSegment]], traces: dict[int, Trace]) -> list[_GroupTask]:
+    def _group_tasks(self, groups: list[list[log.CleanerSegment]], traces: dict[int, log.Trace]) -> list[_GroupTask]:
         """Tracks transactions as `Round.clean` does, from the oldest segment on."""
-        known, tasks, first = CleanedTransactions(), [], 0
+        known, tasks, first = log.CleanedTransactions(), [], 0
         for group in groups:
             folder = self._make_folder() if self._make_folder else None
             tasks.append(_GroupTask(first, first + len(group), folder, pickle.dumps(known)))
             for segment in group:
                 known.add(self.aborted_in(segment))
-                traces.get(segment.base_offset, Trace(-1)).follow(known)
+                traces.get(segment.base_offset, log.Trace(-1)).follow(known)
                 known.kept = []
             first += len(group)
         return tasks
@@ -212,10 +202,10 @@ class SparkRound(Round):
 def _read_keys(shared: _Shared, scans: Iterable[_Scan]) -> Iterator[tuple[int, tuple[int, Entries | Failure]]]:
     """Reads the keys of segments, partitioned into buckets."""
     shared.check_kseg()
-    buffers, workers = Buffers(), CleaningThreads(_JOBS)
+    buffers, workers = Buffers(), log.CleaningThreads(_JOBS)
     for scan in scans:
         segment = shared.segments[scan.segment]
-        transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
+        transactions = pickle.loads(scan.transactions) if scan.transactions else log.CleanedTransactions()
         try:
             with closing(OffsetMap(_NO_LIMIT, shared.secret)) as part:
                 map_keys(part, segment, 0, transactions, workers, buffers)
@@ -274,7 +264,7 @@ def _clean(
         yield result._replace(segment=segment, counts=counts)
 
 
-def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tuple[CleanerSegment, Counter[str]]:
+def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tuple[log.CleanerSegment, Counter[str]]:
     one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
     part = OffsetMap(_NO_LIMIT, shared.secret)
     with closing(part), attempt_in(task.folder) as folder:
@@ -282,5 +272,5 @@ def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tu
             part.merge(entries.pop())
         part.keys.latest_offset = shared.latest
         known, group = pickle.loads(task.transactions), shared.segments[task.first : task.stop]
-        cleaned = one.clean(group, folder, part, CleaningThreads(_JOBS), known, shared.done.add)
+        cleaned = one.clean(group, folder, part, log.CleaningThreads(_JOBS), known, shared.done.add)
     return cleaned.segment, cleaned.counts

@@ -22,16 +22,8 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
+from kseg.conversion import partition
 from kseg.conversion.options import ConvertOptions
-from kseg.conversion.partition import (
-    Converted,
-    check_kinds,
-    convert_segments,
-    convert_some,
-    is_divisible,
-    joined,
-    transactions_of,
-)
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
@@ -282,32 +274,34 @@ def _rendered(options: DumpOptions, is_terminal: bool, part: DumpPart, _: Buffer
 
 def convert_on_spark(
     spark: Any, name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None
-) -> Converted:
+) -> partition.Converted:
     """Converts segments on Spark, with the result of `kseg.conversion.partition.convert_segments`.
 
     Raises KsegError, OSError as the local engine does.
     """
-    check_kinds(name, files)
+    partition.check_kinds(name, files)
     if any(file.path == STANDARD_INPUT for file in files):
-        return convert_segments(name, files, request, folder)  # tasks cannot read these files
+        return partition.convert_segments(name, files, request, folder)  # tasks cannot read these files
     task = replace(request, jobs=1)
-    if is_divisible(files, request):
-        transactions = transactions_of(files, request)
-        work = partial(_attempt, folder, lambda some, attempt: convert_some(some, task, attempt, transactions))
+    if partition.is_divisible(files, request):
+        transactions = partition.transactions_of(files, request)
+        work = partial(
+            _attempt, folder, lambda some, attempt: partition.convert_some(some, task, attempt, transactions)
+        )
         done = run(spark, [[file] for file in files], work)
         segments = [each for each in done if not isinstance(each, Failure)]
         # A failure may be caused by an earlier segment; converting the whole partition shows it.
-        found = joined(name, files, request, segments) if len(segments) == len(files) else None
+        found = partition.joined(name, files, request, segments) if len(segments) == len(files) else None
         if found is not None:
             return _gather(found, folder)
         if folder is not None:
             _clear(folder)
-    work = partial(_attempt, folder, lambda every, attempt: convert_segments(name, every, task, attempt))
+    work = partial(_attempt, folder, lambda every, attempt: partition.convert_segments(name, every, task, attempt))
     [outcome] = run(spark, [files], work)
     return _gather(whole(outcome), folder)
 
 
-def _gather(found: Converted, folder: str | None) -> Converted:
+def _gather(found: partition.Converted, folder: str | None) -> partition.Converted:
     """Moves the files of all tasks to one folder, and removes those of other attempts."""
     if folder is None:
         return found
@@ -330,10 +324,10 @@ def _clear(folder: str) -> None:
 
 def _attempt(
     folder: str | None,
-    convert: Callable[[list[SegmentFile], str | None], Converted],
+    convert: Callable[[list[SegmentFile], str | None], partition.Converted],
     files: list[SegmentFile],
     _: Buffers,
-) -> Converted:
+) -> partition.Converted:
     with attempt_in(folder) as path:
         return convert(files, path)
 

@@ -321,12 +321,7 @@ def assigned(text: str) -> frozenset[TopicPartition]:
 _Option = tuple[str, str, Callable[[str], Any]]
 """The name, the field of `Options` (of one of its groups: after a dot), and the parser of its value."""
 
-_GROUPS: Mapping[str, Callable[..., Any]] = {
-    "wanted": Bounds,
-    "start": Positions,
-    "end": Positions,
-    "decoding": Decoding,
-}
+_GROUPS: dict[str, Callable[..., Any]] = {"wanted": Bounds, "start": Positions, "end": Positions, "decoding": Decoding}
 
 _TIMESTAMPS = partial(parse_numbers, expected='JSON such as {"orders": {"0": 1769850000000}}')
 _READING: tuple[_Option, ...] = (

@@ -92,10 +92,7 @@ class LocalOutput:
 
     def put(self, partitions: Mapping[str, PartitionRange]) -> None:
         """Puts staged segments into place. Raises KsegError; then nothing has changed."""
-        with (
-            _parents_of(self.root),
-            new_directories(self.root, takes_lock=True) as made,
-        ):
+        with _parents_of(self.root), new_directories(self.root, takes_lock=True) as made:
             known = Topics().settings(self.root)
             for name, whole in partitions.items():
                 folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()

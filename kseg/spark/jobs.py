@@ -24,6 +24,7 @@ from uuid import uuid4
 from kseg.changes.disk import Disk
 from kseg.conversion import partition
 from kseg.conversion.options import ConvertOptions
+from kseg.conversion.partition import convert_segments, convert_some
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
@@ -281,13 +282,11 @@ def convert_on_spark(
     """
     partition.check_kinds(name, files)
     if any(file.path == STANDARD_INPUT for file in files):
-        return partition.convert_segments(name, files, request, folder)  # tasks cannot read these files
+        return convert_segments(name, files, request, folder)  # tasks cannot read these files
     task = replace(request, jobs=1)
     if partition.is_divisible(files, request):
         transactions = partition.transactions_of(files, request)
-        work = partial(
-            _attempt, folder, lambda some, attempt: partition.convert_some(some, task, attempt, transactions)
-        )
+        work = partial(_attempt, folder, lambda some, attempt: convert_some(some, task, attempt, transactions))
         done = run(spark, [[file] for file in files], work)
         segments = [each for each in done if not isinstance(each, Failure)]
         # A failure may be caused by an earlier segment; converting the whole partition shows it.
@@ -296,7 +295,7 @@ def convert_on_spark(
             return _gather(found, folder)
         if folder is not None:
             _clear(folder)
-    work = partial(_attempt, folder, lambda every, attempt: partition.convert_segments(name, every, task, attempt))
+    work = partial(_attempt, folder, lambda every, attempt: convert_segments(name, every, task, attempt))
     [outcome] = run(spark, [files], work)
     return _gather(whole(outcome), folder)
 

@@ -180,19 +180,19 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-Kind = tuple[Any, tuple[str, ...], bool]
+_Kind = tuple[Any, tuple[str, ...], bool]
 
 
-def _kind_of(kind: Any) -> Kind:
+def _kind_of(kind: Any) -> _Kind:
     """Returns a type without None, text for a Literal of words; the words; and whether None is allowed."""
     parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    # A codec has too many words for a message: whoever reads it names those without their levels.
+    # The words of a codec include its levels, too many for a message: `parse_target` refuses wrong ones.
     words = next((get_args(each) for each in parts if get_origin(each) is Literal and each != Codec), ())
     others = [str if get_origin(each) is Literal else each for each in parts if each is not NoneType]
     return reduce(operator.or_, others), words, len(others) < len(parts)
 
 
-def _right(name: str, value: Any, kind: Kind) -> Any:
+def _right(name: str, value: Any, kind: _Kind) -> Any:
     plain, words, may_be_none = kind
     if plain not in _CHECKS or (value is None and may_be_none):
         return value
@@ -258,7 +258,7 @@ _CHECKS: dict[Any, tuple[Check, str]] = {
     Paths: (_several(_place), "path, and no iterable of paths"),
     **dict.fromkeys((Iterable[str], str | Iterable[str]), (_several(_text), "text, and no iterable of it")),
     **dict.fromkeys(
-        (Iterable[int], int | Iterable[int]), (_several(_number), "whole number of 64 bits, and none of several")
+        (Iterable[int], int | Iterable[int]), (_several(_number), "whole number of 64 bits, and no iterable of such")
     ),
     Keys: (_keys, "mapping of names to paths"),
     bool | str | os.PathLike[str]: (

@@ -392,7 +392,8 @@ class _NotClonedError(Exception):
 class LateFreeing:
     """Frees the blocks of removed files in other threads: each file stays open until then.
 
-    A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is freed.
+    A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is freed;
+    a rename that replaces a file waits while it locks out all other renames between directories.
     """
 
     def __init__(self) -> None:

@@ -326,12 +326,14 @@ def new_content(change: Change, k: int) -> Iterator[Range]:
     """Yields the new content of a step as ranges of files, given by path. Raises OSError."""
     own, added = change.path(change.steps[k].file), change.added(k)
     for source, number, position, length in _read(change, k):
-        if source == KEPT:
+        if source == OWN:
+            path = own
+        elif source == ADDED:
+            path = added
+        elif source == KEPT:
             path = change.old(number)
         elif source == UNDONE:
             path = os.path.join(os.path.dirname(change.folder), str(change.undoes), KEPT_FOLDER, str(number))
-        elif source in (OWN, ADDED):
-            path = own if source == OWN else added
         else:
             raise OSError(errno.EIO, "is no delta", change.delta_path(k))
         yield Range(path, position, length)

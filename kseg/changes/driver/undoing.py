@@ -207,11 +207,14 @@ def purge_changes(
     for path in driver.paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
-                found, freed = _finished(real, is_single, number, options.quarantine), 0
-                for journal in found.journals if not options.is_dry else ():
-                    with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
-                        freed += forget(journal, Disk(), options.quarantine)
-                freed = found.kept_bytes if options.is_dry else freed + sum(map(undo_changes.purge, found.changes))
+                found = _finished(real, is_single, number, options.quarantine)
+                freed = found.kept_bytes
+                if not options.is_dry:
+                    freed = 0
+                    for journal in found.journals:
+                        with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
+                            freed += forget(journal, Disk(), options.quarantine)
+                    freed += sum(map(undo_changes.purge, found.changes))
             if number and not found.total:
                 raise KsegError(f"{real}: there is no finished change {number}")
             if options.is_dry and found.total:

@@ -36,8 +36,8 @@ NEEDED = {
 
 
 class FindingsPrinter(CheckReporter):
-    """Base class: prints findings, messages and progress while a verification runs. A form has `show`, which gets each
-    finding that `shows`, and the rest of a reporter.
+    """Base class: prints findings, messages and progress while a verification runs. A subclass defines `show`, which is
+    called for each finding that `shows` accepts, `compared` and `finish`.
 
     ``least``: the lowest severity that is shown; findings below it are only counted.
     """

@@ -220,7 +220,7 @@ class ProducerRule(Rule):
         super().__init__(partition)
         self._states = ProducerStates((), partition.settings.now_ms, SHOWN_PER_FILE, partition.buffers.int64s)
         self._snapshots = sorted(self._snapshot_offsets(), reverse=True)
-        """Offsets of the snapshots that the replay has not reached."""
+        """Offsets of the snapshots that the replay has not reached, in descending order."""
         self._has_snapshots = bool(self._snapshots)
         self._mismatches = _Held("producer-snapshot-mismatch", _KEPT_SNAPSHOT_FINDINGS)
         self._has_indexes = any("txnindex" in ending for ending in partition.endings)
@@ -442,7 +442,7 @@ class ProducerRule(Rule):
         while left and left[-1] <= end:
             self._judge_snapshot()
         is_final = left and segments and not (self.partition.settings.is_live or segments[-1].has_grown())
-        # Otherwise the lost end of the log is reported.
+        # If the log has lost its end, that is reported instead.
         if is_final and not segments[-1].is_damaged and (high_watermark is None or high_watermark <= end):
             for offset in reversed(left[-SHOWN_PER_FILE:]):
                 text = f"the log ends at offset {end}, it once had records up to {offset}"

@@ -114,6 +114,7 @@ def test_a_clock_at_the_end_of_time(kseg: Kseg, partition: Path) -> None:
 def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
     outcome = kseg("verify", "--explain", "all", "--format", "json")
     assert [row["code"] for row in outcome.objects] == list(KINDS)
+    kseg("verify", "--explain", "").expect(2, "no finding has the code ''")
     assert kseg("verify", "--explain", "all", "-o", tmp_path / "codes").out == b""
     assert "\nzero-block (error)\n" in (tmp_path / "codes").read_text()
     assert b"\x1b[" in kseg("verify", "--explain", "all", "--color", "always").out

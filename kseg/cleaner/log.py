@@ -46,7 +46,7 @@ from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores import trees
-from kseg.stores.source import check_readable, open_source
+from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.windows import Buffers, Windows
 
 
@@ -232,13 +232,7 @@ def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Itera
                     yield window
                 position = found.position
                 if position < source.size:
-                    reader = SegmentReader(source, scratch=Scratch())
-                    run = reader.frame_at(position)  # a single intact batch, larger than a window
-                    if run is None:
-                        raise DamagedError(path, position)
-                    batch = reader.batch(run, 0)
-                    rows = headers_of(batch.data, [(0, batch.size)]).rows
-                    window = Window(rows, 1, memoryview(batch.data), position, path)
+                    window = _large_batch(source, position)
                     last_offset = _last_offset(window, last_offset)
                     yield window
                     position += len(window.data)
@@ -259,6 +253,19 @@ def _last_offset(window: Window, before: int) -> int:
             raise window.damage(i, "offsets do not rise")
         before = last
     return int(before)
+
+
+def _large_batch(source: Source, position: int) -> Window:
+    """Reads the single intact batch at a position, larger than a window. Raises DamagedError if it is not intact.
+
+    Only the window refers to its bytes, so that they are freed before the rest of the segment is read.
+    """
+    reader = SegmentReader(source, scratch=Scratch())
+    run = reader.frame_at(position)
+    if run is None:
+        raise DamagedError(source.path, position)
+    batch = reader.batch(run, 0)
+    return Window(headers_of(batch.data, [(0, batch.size)]).rows, 1, memoryview(batch.data), position, source.path)
 
 
 # Batches that the kernel leaves to Python: gzip, snappy, and all that it fails to decompress.

@@ -1,6 +1,7 @@
 """Cleaning with several threads gives the same bytes as with one; the kernel handles old messages like Python does."""
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from cleaner.building import TRANSACTIONAL, NewRecord, build_marker, build_messa
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import new_records, write_log
 from kseg.changes.quarantine import staging
-from kseg.cleaner.log import CleanedTransactions, CleaningThreads, Window, read_segments
+from kseg.cleaner.log import CleanedTransactions, CleaningThreads, Window, read_segments, windows
 from kseg.cleaner.planner import Compactor
 from kseg.cleaner.rounds import OffsetMap, map_keys, memory_for
 from kseg.cleaner.settings import CleanerSettings
@@ -79,6 +80,20 @@ def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, wind
     finally:
         workers.close()
         offset_map.close()
+
+
+def test_a_large_batch_is_freed_before_the_rest_is_read(tmp_path: Path) -> None:
+    sizes = 40 << 20, 1, 1
+    batches = [build_record_batch(new_records([(b"key", bytes(size))], i)) for i, size in enumerate(sizes)]
+    write_log(tmp_path / "t-0", batches, 1 << 30)
+    (segment,) = read_segments(str(tmp_path / "t-0"))
+    tracemalloc.start()
+    try:
+        held = [(window.count, tracemalloc.get_traced_memory()[0]) for window in windows(segment.path, Buffers())]
+    finally:
+        tracemalloc.stop()
+    assert [count for count, _ in held] == [1, 2]
+    assert held[0][1] - held[1][1] > sizes[0] // 2
 
 
 def test_columns_of_a_window_are_not_read_for_each_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

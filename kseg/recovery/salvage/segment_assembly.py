@@ -6,7 +6,7 @@ segment has other bounds than its name says.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, islice, pairwise
 from typing import NamedTuple
 
@@ -209,12 +209,13 @@ class OffsetClaims:
         self._all = cut_at_conflicts(pieces, self._batches)
         self.chosen = schedule(self._all)
 
-    def outweighed(self) -> dict[int, set[int]]:
-        """Returns the first offsets of the batches that lose to batches with more records in other files, by file."""
+    def outweighed(self, sources: Container[int | None]) -> dict[int, set[int]]:
+        """Returns the first offsets of the batches that lose to batches with more records in other files, by file.
+        Only batches of ``sources`` are read."""
         chosen, stays, found = self.chosen, set(self.chosen), dict[int, set[int]]()
         lasts = [piece.last for piece in chosen]
         for piece in self._all:
-            if piece in stays:
+            if piece in stays or piece.source not in sources:
                 continue
             i, rivals = bisect_left(lasts, piece.first), 0
             while i < len(chosen) and chosen[i].first <= piece.last:
@@ -478,8 +479,7 @@ def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> 
 def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[SegmentDraft]) -> None:
     """Adds the batches that lose to those of another file to the misplaced runs."""
     by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
-    for source, found in claims.outweighed().items():
-        if (kept := by_source.get(source)) is None:
-            continue
+    for source, found in claims.outweighed(by_source).items():
+        kept = by_source[source]
         for part in kept.leave_out(found):
             kept.misplaced.append(MisplacedRun(kept, part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))

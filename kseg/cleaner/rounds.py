@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from kseg.changes.driver.command import Progress
 from kseg.cleaner.log import (
@@ -314,7 +314,7 @@ def _offset_of(rows: Rows, row: int) -> int:
 
 
 class Filtered(NamedTuple):
-    """The new batches of a window, and what became of its records."""
+    """The new batches of a window, and the numbers of its records and batches that are kept, changed or removed."""
 
     pieces: list[bytes]
     counts: Counts
@@ -332,7 +332,8 @@ def filter_window(
 
     ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept.
     """
-    pieces, counts, opened = list[bytes](), Counts(), cast(Any, None)
+    pieces, counts = list[bytes](), Counts()
+    opened: Any = None
     survivors = kernel.Survivors(offset_map.keys, counts)
     survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
     survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons

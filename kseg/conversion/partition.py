@@ -44,7 +44,7 @@ TRANSACTIONAL = "transactions: aborted records would look like others ({} batche
 HORIZONS, TIMESTAMPS = "delete horizons ({} batches)", "timestamps ({} batches)"
 ZSTD = "zstd compression ({} batches; --codec)"
 _LOSSES = (HEADERS, PRODUCERS, CONTROL, TRANSACTIONAL, HORIZONS, TIMESTAMPS, ZSTD)
-"""What a conversion loses, and the number of places."""
+"""What a conversion loses, in the order of messages; ``{}`` is the number of places."""
 
 
 def losses_text(losses: Counter[str]) -> str:
@@ -579,8 +579,9 @@ class _Conversion:
             if first is not None and first > self.found.next_offset and not self._is_07:
                 self.found.gaps.append((self.found.next_offset, first - 1))
             self.found.ends_in_damage = False
-        is_empty = batch.is_control or (isinstance(batch, RecordBatch) and not batch.header.record_count)
-        if is_empty and self._request.magic in (0, 1):  # these formats have no such batches
+        if self._request.magic in (0, 1) and (  # these formats have no equivalent of such batches
+            batch.is_control or (isinstance(batch, RecordBatch) and not batch.header.record_count)
+        ):
             self._leave_gap(batch)
         self.found.next_offset = max(self.found.next_offset, batch.next_offset)
 

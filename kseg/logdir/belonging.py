@@ -411,7 +411,7 @@ class _Partition:
                 by_base = {one.base: one.path for one in other._segments}
                 known = [one for one in self._segments if one.linked]
                 same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
-                if not same * 2 > len(known) > 1:
+                if not same * 2 > len(known) > 1:  # otherwise that partition has copies of most segments of this one
                     found.append(there.path)
         return found
 

@@ -128,9 +128,11 @@ class _Table(NamedTuple):
     def put(self, sink: Sink, options: DumpOptions, image: MetadataImage) -> None:
         parts = (each.partition("/") for each in self.columns.split())
         shown = [Column(title.rstrip("#"), int(rank or 0), is_number="#" in title) for title, _, rank in parts]
-        partitions = sum(len(topic.partitions) for topic in image.topics.values())
-        numbers = plural(len(image.topics), "topic", "topics", ","), plural(partitions, "partition", "partitions", ",")
-        caption = self.caption or ", ".join(numbers)
+        caption = self.caption
+        if not caption:
+            partitions = sum(len(topic.partitions) for topic in image.topics.values())
+            topics = plural(len(image.topics), "topic", "topics", ",")
+            caption = f"{topics}, {plural(partitions, 'partition', 'partitions', ',')}"
         if options.form == HTML:
             columns = [{"title": column.title, "isNumber": column.is_number} for column in shown]
             sink.put_row({"type": "imageTable", "title": caption, "columns": columns,

@@ -203,7 +203,7 @@ class Dump:
             all_files.append(file)
             if _may_match(segment, following, self.options.offsets):
                 files.append(file)
-        for text in unread:
+        for text in unread:  # not before: a key of a manifest may be missing, and then nothing is read
             self.notices.warning(text)
         with trees.given(opened):
             if self.options.summary:

@@ -415,8 +415,8 @@ RUN_BYTES = 2 << 20
 Items = Generator[Chunk | LeftOut, None, None]
 
 
-def _slot(make: Callable[[ReportLeftOut], ColumnDecoder]) -> Callable[[Run], Items]:
-    """Returns a decoder that yields the chunks of a run, and the skipped ranges in their place."""
+def _items_of_runs(make: Callable[[ReportLeftOut], ColumnDecoder]) -> Callable[[Run], Items]:
+    """Returns a function that yields the chunks of a run, and the skipped ranges in their place."""
     left_out: list[LeftOut] = []
     decoder = make(left_out.append)
 
@@ -450,7 +450,7 @@ class _Prefetcher:
 
     def __exit__(self, *_: object) -> None:
         self._threads.close()
-        for _slot, items, _outcome in self._pending:
+        for _free, items, _outcome in self._pending:
             items.close()
 
     def leave_out(self, left_out: LeftOut) -> None:
@@ -461,7 +461,7 @@ class _Prefetcher:
         """Adds a run, whose rows must not change. Yields the finished chunks."""
         while not self._free:
             yield from self._first()
-        slot = self._free.pop() or _slot(self._make)
+        slot = self._free.pop() or _items_of_runs(self._make)
         items = slot(run)
         self._pending.append((slot, items, self._threads.begin(partial(_read_ahead, items))))
 

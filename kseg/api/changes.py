@@ -27,7 +27,7 @@ from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
 from kseg.logdir.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes import ChangeSummaryPrinter, recorded_json
+from kseg.output.changes import ChangeSummaryPrinter, CompactionPrinter, RetentionPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
@@ -354,7 +354,6 @@ def compact(
     given = locals() | change
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.cleaner.settings import CompactOptions
-    from kseg.output.partitions import CompactionPrinter
 
     summaries = partial(CompactionPrinter, as_json=True)
     return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change, summaries)
@@ -380,7 +379,6 @@ def retain(
     True
     """
     given = locals() | change
-    from kseg.output.partitions import RetentionPrinter
     from kseg.retention.planner import RetainOptions, RetentionPlanner
 
     summaries = partial(RetentionPrinter, color="never", as_json=True)

@@ -8,9 +8,8 @@ from typing import Any
 
 from kseg.errors import UnsupportedError
 from kseg.logdir.server_properties import ServerProperties
-from kseg.options import values
-from kseg.options.declaration import RESOURCES, RULES, Number, option
-from kseg.options.values import BYTES, MS
+from kseg.options import declaration
+from kseg.options.declaration import BYTES, MS, RESOURCES, RULES, Number, option
 from kseg.releases.release import HIGH_WATERMARK, Era
 from kseg.segment.times import DAY_MS, show_span
 from kseg.segment.writer import DEFAULT_INDEX_BYTES, DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES
@@ -95,12 +94,12 @@ class CompactOptions:
     )  # fmt: skip
     segment_bytes: int | None = option("--segment-bytes", RULES, "Merge segments up to this size.", BYTES)
     index_bytes: int | None = option("--max-index-bytes", RULES, "Merge segments up to this size of an index.", BYTES)
-    interval_bytes: int | None = values.index_interval()
+    interval_bytes: int | None = declaration.index_interval()
     memory_bytes: int | None = option(
         "--memory", RESOURCES, "Size of the key map; default: a quarter of the available memory.", BYTES,
         in_python="memory_bytes",
     )  # fmt: skip
-    now_ms: int | None = values.now()
+    now_ms: int | None = declaration.now()
     until_clean: bool = option(
         "--until-clean", RULES, "Clean in several rounds if the key map is too small for all keys.", bool
     )
@@ -112,10 +111,10 @@ class CompactOptions:
     forces_policy: bool = option(
         "--force-policy", RULES, "Also compact topics whose cleanup.policy lacks compact.", bool
     )
-    jobs: int | None = values.jobs()
-    topics: tuple[str, ...] = values.topics()
-    server: ServerProperties | None = values.server()
-    era: Era = values.era("2.3")
+    jobs: int | None = declaration.jobs()
+    topics: tuple[str, ...] = declaration.topics()
+    server: ServerProperties | None = declaration.server()
+    era: Era = declaration.era("2.3")
 
 
 TOPIC_NAMES = {

@@ -10,8 +10,8 @@ from kseg.cleaner.settings import CompactOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, Engine, engine_options, filled, paths_argument, spark_session
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.output.changes import CompactionPrinter
 from kseg.output.notices import Presentation
-from kseg.output.partitions import CompactionPrinter
 
 
 @click.command("compact", cls=Command)

@@ -14,8 +14,7 @@ import click
 from kseg.errors import RequestError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.options import declaration
-from kseg.options.declaration import OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
-from kseg.options.values import BYTES
+from kseg.options.declaration import BYTES, OUTPUT, RESOURCES, Number, Option, PathKind, Value, option
 from kseg.output.notices import Notices
 from kseg.segment.files import own_name, parse_partition_name
 from kseg.segment.paths import places_of

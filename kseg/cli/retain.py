@@ -8,8 +8,8 @@ import click
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli.changing import changing_options, run_change
 from kseg.cli.options import Command, filled, paths_argument
+from kseg.output.changes import RetentionPrinter
 from kseg.output.notices import Presentation
-from kseg.output.partitions import RetentionPrinter
 from kseg.retention.planner import RetainOptions, RetentionPlanner
 
 

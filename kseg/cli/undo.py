@@ -7,7 +7,7 @@ import click
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.cli.changing import DRY_AND_LOCK, open_plans, open_printer, presentation_options
 from kseg.cli.options import Command, paths_argument, with_options
-from kseg.options import values
+from kseg.options import declaration
 from kseg.options.declaration import CHANGES, CONTENTS, RULES, Number, Option, PathKind, options_of
 from kseg.output.changes import show_changes, show_purged
 from kseg.output.notices import Presentation
@@ -26,7 +26,7 @@ _OPTIONS = {
         "--quarantine", CHANGES, "Directory given as --quarantine to the change, if the partition has moved since.",
         PathKind(is_checked=True), metavar="DIR", default="",
     ),
-    "topics": options_of(values.topics())[0],
+    "topics": options_of(declaration.topics())[0],
 }  # fmt: skip
 
 

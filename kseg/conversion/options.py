@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from kseg.errors import KsegError, RequestError
 from kseg.formats.compressing import NONE, Target, parse_target
-from kseg.options import values
+from kseg.options import declaration
 from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, Value, given_in, option, refuse
-from kseg.options.values import BYTES, CODEC
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
@@ -53,11 +52,13 @@ class ConvertOptions:
     )
     form: str | None = option("--to", RULES, "Format; default: that of the segments.", (*FORMATS, *EXPORTS))
     codec: str | None = option(
-        "--codec", RULES, "none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.", CODEC
+        "--codec", RULES, "none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.", declaration.CODEC
     )
-    batch_bytes: int | None = option("--batch-bytes", RULES, "Put records into batches of at most BYTES.", BYTES)
+    batch_bytes: int | None = option(
+        "--batch-bytes", RULES, "Put records into batches of at most BYTES.", declaration.BYTES
+    )
     segment_bytes: int | None = option(
-        "--segment-bytes", RULES, "Start new segments as a broker with this setting.", BYTES
+        "--segment-bytes", RULES, "Start new segments as a broker with this setting.", declaration.BYTES
     )
     base_offset: int | None = option(
         "--base-offset",
@@ -82,18 +83,18 @@ class ConvertOptions:
         PathKind(is_checked=True),
         metavar="PATH",
     )
-    interval_bytes: int | None = values.index_interval()
-    max_batch_bytes: int = values.batch_limit()
-    jobs: int | None = values.jobs()
-    read_committed: bool = values.isolation()
-    topics: tuple[str, ...] = values.topics()
+    interval_bytes: int | None = declaration.index_interval()
+    max_batch_bytes: int = declaration.batch_limit()
+    jobs: int | None = declaration.jobs()
+    read_committed: bool = declaration.isolation()
+    topics: tuple[str, ...] = declaration.topics()
     decodes_keys: bool = option(
         "--key-format", RULES, "Exports: avro decodes keys with their schemas.", ("avro",), is_switch=True
     )
     decodes_values: bool = option(
         "--value-format", RULES, "Exports: avro decodes values with their schemas.", ("avro",), is_switch=True
     )
-    schemas: str | None = values.schemas()
+    schemas: str | None = declaration.schemas()
 
     @property
     def is_export(self) -> bool:
@@ -133,7 +134,11 @@ class ConvertOptions:
                 f"on Spark, convert writes segments or Parquet; otherwise {other} DataFrames (kseg-spark(7))"
             )
         if self.form == "parquet":
-            refuse(("--skip-damage", "--partition-by"), given_in(self), "does not go with --to parquet on Spark")
+            refuse(
+                ("--skip-damage", "--partition-by"),
+                given_in(self),
+                "does not go with --to parquet on Spark",
+            )
             if self.output in (None, "-"):
                 raise RequestError("--to parquet on Spark writes a directory: give -o DIR")
 

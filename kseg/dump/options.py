@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kseg.decoders import FOR_TOPIC, decoder, name_for
 from kseg.errors import RequestError
 from kseg.limits import MAX_MESSAGE_BYTES
-from kseg.options import values
-from kseg.options.declaration import (
-    CONTENTS,
-    INPUT,
-    OUTPUT,
-    RULES,
-    Number,
-    Option,
-    PathKind,
-    Value,
-    given_in,
-    option,
-    options,
-    refuse,
-)
-from kseg.options.values import BYTES, FORMAT, KEY, OFFSETS, REGEX, TIME_RANGE
+from kseg.options import declaration
+from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, RULES, Number, Option, PathKind, Value, option, options
 from kseg.output.fleet_table import SUMMARY_FIELDS
 from kseg.output.notices import Color
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, SegmentFile, parse_partition_name
@@ -61,11 +47,11 @@ def _content_format(part: str) -> Any:
         Option(
             f"--{part}-format", CONTENTS,
             f"Print {part}s as auto, utf8, hex, json, int, avro, ..., module:callable; implies --print-data-log.",
-            FORMAT,
+            declaration.FORMAT,
         ),
         Option(
             f"--{part}-decoder-class", CONTENTS,
-            f"Print {part}s as this class of Kafka's does; the same as --{part}-format.", FORMAT,
+            f"Print {part}s as this class of Kafka's does; the same as --{part}-format.", declaration.FORMAT,
             metavar="CLASS", flag_value=_STRING_DECODER,
         ),
     )  # fmt: skip
@@ -88,7 +74,7 @@ class DumpOptions:
     key_format: str | None = _content_format("key")
     value_format: str | None = _content_format("value")
     offsets: InclusiveRange | None = option(
-        "--offsets", INPUT, "Only batches and records with offsets in A..B (inclusive).", OFFSETS
+        "--offsets", INPUT, "Only batches and records with offsets in A..B (inclusive).", declaration.OFFSETS
     )
     last: int | None = option(
         "--last",
@@ -108,14 +94,16 @@ class DumpOptions:
         "--time",
         INPUT,
         "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone.",
-        TIME_RANGE,
+        declaration.TIME_RANGE,
     )
-    key: bytes | None = option("--key", INPUT, "Only records with this key: text, base64:... or hex:....", KEY)
+    key: bytes | None = option(
+        "--key", INPUT, "Only records with this key: text, base64:... or hex:....", declaration.KEY
+    )
     key_pattern: re.Pattern[bytes] | None = option(
-        "--key-pattern", INPUT, "Only records with keys that match the regular expression.", REGEX
+        "--key-pattern", INPUT, "Only records with keys that match the regular expression.", declaration.REGEX
     )
     grep: re.Pattern[bytes] | None = option(
-        "--grep", INPUT, "Only records with values that match the regular expression.", REGEX
+        "--grep", INPUT, "Only records with values that match the regular expression.", declaration.REGEX
     )
     producer_id: int | None = option(
         "--producer-id", INPUT, "Only batches of the producer with this id.", Number(), metavar="N"
@@ -130,16 +118,19 @@ class DumpOptions:
         PathKind(),
         metavar="DIR",
     )
-    now: int | None = values.now("Compute ages at TIME; default: the newest timestamp, with --summary now.")
+    now: int | None = declaration.now("Compute ages at TIME; default: the newest timestamp, with --summary now.")
     limit: int | None = option(
         "--limit", INPUT, "Stop after N records, or N batches without --deep-iteration.", Number(), metavar="N"
     )
-    read_committed: bool = values.isolation()
+    read_committed: bool = declaration.isolation()
     max_bytes: int | None = option(
-        "--max-bytes", INPUT, "Read only the complete batches in the first BYTES of each file.", BYTES
+        "--max-bytes",
+        INPUT,
+        "Read only the complete batches in the first BYTES of each file.",
+        declaration.BYTES,
     )
-    max_batch_bytes: int = values.batch_limit()
-    is_07: bool = values.format_of_07()
+    max_batch_bytes: int = declaration.batch_limit()
+    is_07: bool = declaration.format_of_07()
     decoder: str | None = _decoders()
     """One of `INTERNAL_TOPICS`."""
     decode_by_topic: bool = option(
@@ -149,7 +140,7 @@ class DumpOptions:
         ("auto",),
         is_switch=True,
     )
-    schemas: str | None = values.schemas()
+    schemas: str | None = declaration.schemas()
     committed_offsets: bool = option(
         "--committed-offsets",
         CONTENTS,
@@ -173,14 +164,14 @@ class DumpOptions:
     fetch_response: bool = option(
         "--fetch-response", INPUT, "The files are captured fetch responses of Kafka 0.6 and 0.7.", bool
     )
-    live: bool = values.live()
+    live: bool = declaration.live()
     stop_on_damage: bool = option(
         "--stop-on-damage", RULES, "Stop at the first damage; default: continue after it.", bool
     )
     everything: bool = option(
         "--all", INPUT, "Of directories, print side files and .deleted, .cleaned, .swap files too.", bool
     )
-    jobs: int | None = values.jobs()
+    jobs: int | None = declaration.jobs()
     index_sanity_check: bool = option(
         "--index-sanity-check", CONTENTS, "Run only the broker's sanity check of indexes.", bool
     )
@@ -191,7 +182,7 @@ class DumpOptions:
         "--max-message-size",
         CONTENTS,
         "Largest distance from the position of an index entry to the end of its batch (5M).",
-        BYTES,
+        declaration.BYTES,
         default=MAX_MESSAGE_BYTES,
     )
     as_hex: bool = option(
@@ -201,14 +192,14 @@ class DumpOptions:
         bool,
     )
     positions: InclusiveRange | None = option(
-        "--position", CONTENTS, "With --hex: only bytes A..B of each file.", Value("A..B", values.position_range)
+        "--position", CONTENTS, "With --hex: only bytes A..B of each file.", Value("A..B", declaration.position_range)
     )
     summary: bool = option("--summary", CONTENTS, "Print statistics of each partition instead.", bool)
     what_if: "tuple[Target, ...]" = option(
         "--what-if",
         CONTENTS,
         "With --summary: the savings of recompression with CODEC, and its speed; may be repeated.",
-        Value("CODEC[:LEVEL]", values.codec_target),
+        Value("CODEC[:LEVEL]", declaration.codec_target),
         is_many=True,
     )
     sort: str | None = option(
@@ -226,8 +217,8 @@ class DumpOptions:
         Number(1),
         metavar="N",
     )
-    private_keys: tuple[str, ...] = values.private_keys()
-    topics: tuple[str, ...] = values.topics("a log directory or remote storage")
+    private_keys: tuple[str, ...] = declaration.private_keys()
+    topics: tuple[str, ...] = declaration.topics("a log directory or remote storage")
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     output: str | None = None
     color: Color = "auto"
@@ -276,17 +267,17 @@ class DumpOptions:
             yield "--sample is for --what-if"
         if not self.image and (self.as_of is not None or self.since is not None):
             yield "--as-of and --since are for --image"
-        if self.image and given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"}:
+        if self.image and declaration.given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"}:
             yield "--image has --as-of, --since, --redact and --format only"
 
     def check_for_spark(self) -> None:
         """Raises RequestError for options that need one reader from the first record to the last."""
-        given = given_in(self) | ({"--format table"} if self.form == TABLE else set())
+        given = declaration.given_in(self) | ({"--format table"} if self.form == TABLE else set())
         names = (
             "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --topic --isolation "
             "--stop-on-damage --open-transactions --committed-offsets --fetch-response --hex --summary --image"
         )
-        refuse([*names.split(), "--format table"], given, "is for the local engine")
+        declaration.refuse([*names.split(), "--format table"], given, "is for the local engine")
 
     @property
     def shows_records(self) -> bool:

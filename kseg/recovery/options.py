@@ -20,9 +20,8 @@ from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.coordinators import partitions_in, topic_id_at
 from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.topics import Topics
-from kseg.options import values
-from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, PathKind, Value, option
-from kseg.options.values import BYTES
+from kseg.options import declaration
+from kseg.options.declaration import BYTES, CONTENTS, INPUT, RULES, Number, PathKind, Value, option
 from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.release import DEFAULT_MESSAGE_LIMIT_BYTES, Era
@@ -431,7 +430,7 @@ class RecoverOptions:
     topic_id: str | None = option(
         "--topic-id", RULES, "Write this topic id to partition.metadata.", Value("UUID", _topic_id)
     )
-    era: Era = values.era()
+    era: Era = declaration.era()
     max_message_bytes: int = option(
         "--max-message-bytes",
         RULES,
@@ -494,8 +493,8 @@ class RecoverOptions:
         "Rebuild partitions from remote (tiered) storage in --output; PATH: a log directory that is left, if any.",
         metavar="REMOTE",
     )
-    private_keys: tuple[str, ...] = values.private_keys()
-    topics: tuple[str, ...] = values.topics("a log directory or remote storage")
+    private_keys: tuple[str, ...] = declaration.private_keys()
+    topics: tuple[str, ...] = declaration.topics("a log directory or remote storage")
     new_cluster: str | None = option(
         "--for-cluster",
         INPUT,
@@ -513,10 +512,10 @@ class RecoverOptions:
     name: str | None = option(
         "--as", RULES, "With --output: the new name of the topic, or TOPIC-N for one partition.", metavar="TOPIC"
     )
-    interval_bytes: int | None = values.index_interval()
-    server: ServerProperties | None = values.server()
-    now_ms: int | None = values.now()
-    jobs: int | None = values.jobs("threads for each file")
+    interval_bytes: int | None = declaration.index_interval()
+    server: ServerProperties | None = declaration.server()
+    now_ms: int | None = declaration.now()
+    jobs: int | None = declaration.jobs("threads for each file")
 
     @property
     def is_salvage(self) -> bool:
@@ -529,7 +528,7 @@ class ReindexOptions:
 
     with_snapshots: bool = option("--snapshots", RULES, "Rebuild the producer snapshots too.", bool)
     checks: bool = option("--check", RULES, "Change nothing; report missing and wrong indexes only.", bool)
-    era: Era = values.era()
-    interval_bytes: int | None = values.index_interval()
-    topics: tuple[str, ...] = values.topics()
-    jobs: int | None = values.jobs("threads for each file")
+    era: Era = declaration.era()
+    interval_bytes: int | None = declaration.index_interval()
+    topics: tuple[str, ...] = declaration.topics()
+    jobs: int | None = declaration.jobs("threads for each file")

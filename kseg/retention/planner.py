@@ -17,7 +17,7 @@ from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
-from kseg.options import values
+from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, SIZE, TIME, Era, RetentionRules
@@ -181,13 +181,13 @@ class RetainOptions:
         "--retention-ms",
         RULES,
         "Delete segments older than this, ms or as 7d; -1: no limit.",
-        Value("MS", values.limit_of_ms),
+        Value("MS", declaration.or_unlimited(declaration.milliseconds)),
     )
     retention_bytes: int | None = option(
         "--retention-bytes",
         RULES,
         "Delete the oldest segments while at least this size remains; -1: no limit.",
-        Value("BYTES", values.limit_of_bytes),
+        Value("BYTES", declaration.or_unlimited(declaration.byte_count)),
     )
     log_start_offset: int | None = option(
         "--log-start-offset",
@@ -202,12 +202,12 @@ class RetainOptions:
         "cleanup.policy; with compact alone, only segments below the log start offset are deleted.",
         ("delete", "compact", "compact,delete"),
     )
-    topics: tuple[str, ...] = values.topics()
-    server: ServerProperties | None = values.server()
-    now_ms: int | None = values.now()
+    topics: tuple[str, ...] = declaration.topics()
+    server: ServerProperties | None = declaration.server()
+    now_ms: int | None = declaration.now()
     keeps_active: bool = option("--keep-active", RULES, "Never touch the last segment.", bool)
     explains: bool = option("--explain", CONTENTS, "Explain why each segment is deleted or kept; change nothing.", bool)
-    era: Era = values.era()
+    era: Era = declaration.era()
     counts_records: bool = False
 
 

@@ -17,7 +17,7 @@ from kseg.errors import KsegError
 from kseg.export.decoded import Decoding
 from kseg.export.pushdown import Bounds
 from kseg.export.scanning import ScanRequest
-from kseg.options.values import BYTE_UNITS, codec_name, scaled
+from kseg.options.declaration import BYTE_UNITS, codec_name, scaled
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import parse_time
 from kseg.spark.stores import Settings, Storage, located, storage_options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.logdir.server_properties import ServerProperties
-from kseg.options import values
+from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, option
 from kseg.runtime.threads import usable_cores
 from kseg.stores import trees
@@ -219,14 +219,14 @@ class VerifyOptions:
         "Lowest severity of the findings and partitions shown; infos are only counted in text by default.",
         SEVERITIES,
     )
-    now_ms: int | None = values.now()
-    max_batch_bytes: int = values.batch_limit()
-    is_07: bool = values.format_of_07()
-    is_live: bool = values.live()
-    jobs: int | None = values.jobs("threads or processes")
-    private_keys: tuple[str, ...] = values.private_keys()
-    topics: tuple[str, ...] = values.topics("a log directory or remote storage")
-    server: ServerProperties | None = values.server()
+    now_ms: int | None = declaration.now()
+    max_batch_bytes: int = declaration.batch_limit()
+    is_07: bool = declaration.format_of_07()
+    is_live: bool = declaration.live()
+    jobs: int | None = declaration.jobs("threads or processes")
+    private_keys: tuple[str, ...] = declaration.private_keys()
+    topics: tuple[str, ...] = declaration.topics("a log directory or remote storage")
+    server: ServerProperties | None = declaration.server()
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     takes_census: bool = False
 

@@ -80,9 +80,9 @@ def keys_of(given: Keys | None) -> PrivateKeys:
     return PrivateKeys({key: os.path.abspath(path) for key, path in (given or {}).items()})
 
 
-def words_of(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Returns one word, or several, as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def words_of(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Returns one word, or several, as a tuple; None for None."""
+    return (given,) if isinstance(given, str) else None if given is None else tuple(given)
 
 
 def wanted_of(selection: RecordSelection) -> Bounds:

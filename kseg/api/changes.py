@@ -28,7 +28,6 @@ from kseg.formats.compressing import Codec
 from kseg.logdir.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes import ChangeSummaryPrinter, CompactionPrinter, RetentionPrinter, recorded_json
-from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.no_follow import resolved
@@ -177,6 +176,8 @@ class Plan:
         return f"<Plan {self._sentence()}>"
 
     def _repr_html_(self) -> str:
+        from kseg.report.rows import html_table  # only notebooks need it
+
         columns = ("action", "file", "size", "removed bytes", "reason")
         rows = ((each.action, each.file, each.size, each.removed_bytes or None, each.reason) for each in self.actions)
         return html_table(self._sentence(), columns, rows, [str(error) for error in self.errors.values()])
@@ -255,7 +256,7 @@ def _plan(
     summaries: Summaries | None = None,
 ) -> Plan:
     """Returns the plan of a planner for the partitions of the topics at the paths."""
-    paths, topics, keep = paths_of(path), _topics(change), change["keep"]
+    paths, topics, keep = paths_of(path), words_of(change["topics"]), change["keep"]
     keeping = Keeping(keep) if isinstance(keep, bool) else Keeping(True, os.fspath(keep))
     output = None if change["output"] is None else resolved(os.fspath(change["output"]))
     options = driver.ChangeOptions(False, change["lock"], keeping, output)
@@ -268,10 +269,6 @@ def _plan(
             return driver.run(selected(places, topics, is_dry), make_planner, change, reporter)
 
     return Plan(command, paths, run_command, keeping.keeps, summaries)
-
-
-def _topics(change: OutputArguments) -> tuple[str, ...] | None:
-    return None if change["topics"] is None else words_of(change["topics"])
 
 
 @checked
@@ -424,7 +421,7 @@ def convert(
         raise RequestError("convert: give an output")
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
-    given["partition_by"] = None if partition_by is None else ",".join(words_of(partition_by))
+    given["partition_by"] = None if partition_by is None else ",".join(words_of(partition_by) or ())
     place = None if output is None else os.fspath(output)
     options = filled(ConvertOptions, given, output=place, in_place=output is None)
     options.check_form()
@@ -432,7 +429,7 @@ def convert(
     if output is not None:
         if change["keep"] is not True:
             raise RequestError("convert: an output removes nothing that keep could keep")
-        return _converted_to(paths_of(path), os.fspath(output), options, _topics(change), change["lock"])
+        return _converted_to(paths_of(path), os.fspath(output), options, words_of(change["topics"]), change["lock"])
     from kseg.conversion.planner import ConversionPlanner
 
     return _plan(path, "convert", partial(ConversionPlanner, options), change)
@@ -484,7 +481,7 @@ def undo(
     >>> kseg.verify("crashed-0").ok
     False
     """
-    paths, globs = paths_of(path), None if topics is None else words_of(topics)
+    paths, globs = paths_of(path), words_of(topics)
     kept_in = "" if quarantine is None else resolved(os.fspath(quarantine))
     options = UndoOptions(True, lock, kept_in, globs or ())
 

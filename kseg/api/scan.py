@@ -433,7 +433,7 @@ def scan(
     if reading["schemas"] is not None and "decoded" not in (reading["keys"], reading["values"]):
         raise RequestError("schemas: needs keys or values 'decoded'")
     known = tuple(types_of(reading["mode"]))
-    names = known if columns is None else words_of(columns)
+    names = known if columns is None else tuple(columns)
     for name in names:
         if name not in known:
             raise RequestError(f"columns: there is no column {name!r}; there are {', '.join(known)}")
@@ -443,7 +443,7 @@ def scan(
     if partitions is not None:
         numbers = frozenset([partitions] if isinstance(partitions, int) else partitions)
     request = ScanRequest(
-        paths_of(path), wanted_of(reading), None if topics is None else words_of(topics), numbers,
+        paths_of(path), wanted_of(reading), words_of(topics), numbers,
         reading["isolation"] == "read_committed", reading["live"], reading["max_batch_bytes"],
         keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
     )  # fmt: skip
@@ -451,4 +451,4 @@ def scan(
     decoding = Decoding(reading["keys"] == "decoded", reading["values"] == "decoded", schemas)
     if decoding.columns:
         need_fastavro()
-    return Scan(tuple(names), request, reading["on_damage"] == "skip", None, decoding)
+    return Scan(names, request, reading["on_damage"] == "skip", None, decoding)

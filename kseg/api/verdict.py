@@ -10,7 +10,6 @@ from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, pa
 from kseg.errors import PathError, refuse_if
 from kseg.findings.table import KINDS
 from kseg.options.declaration import filled
-from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
 from kseg.quantities import shell_line
 from kseg.stores.remote.keys import RemoteChoice
@@ -64,6 +63,8 @@ class Verdict:
         return f"<Verdict {self._sentence()}>"
 
     def _repr_html_(self) -> str:
+        from kseg.report.rows import html_table  # only notebooks need it
+
         columns = ("severity", "code", "file", "position", "offset", "message", "repair")
         rows = (
             (

@@ -2,7 +2,6 @@
 
 import gc
 from dataclasses import replace
-from typing import Any
 
 import click
 
@@ -106,21 +105,15 @@ def command(
         takes_census = sort is not None or form == "html"
         takes_census |= form == "text" and not takes_census and partition_count(found) > MAX_SEPARATE_PARTITIONS
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
-        return _verify(options, output, presentation, spark, sort)
+        checker = None
+        if spark is not None:
+            from kseg.spark.jobs import judging
 
-
-def _verify(
-    options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any, sort: str | None
-) -> int:
-    checker = None
-    if spark is not None:
-        from kseg.spark.jobs import judging
-
-        checker = judging(spark)
-    with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
-        if progress.total is not None:
-            progress.total *= options.passes
-        return verify(options, _printer(options, presentation, sink, progress, sort), open_sink, checker)
+            checker = judging(spark)
+        with open_sink(output) as sink, progress_over(options.paths, quiet) as progress:
+            if progress.total is not None:
+                progress.total *= options.passes
+            return verify(options, _printer(options, presentation, sink, progress, sort), open_sink, checker)
 
 
 def _printer(

@@ -250,7 +250,7 @@ def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
         text += f"; files not judged: {totals.not_judged}" if totals.not_judged else ""
         notices.warning(text if report.is_whole else f"{text}; not all could be checked")
     else:
-        notices.drawing(_panel(report, hint, notices.is_colored, width))
+        notices.write(_panel(report, hint, notices.is_colored, width).rstrip("\n"))
     for start in report.starts:
         notices.warning(on_one_line(start_text(start)))
 
@@ -436,8 +436,6 @@ def _assigned(partitions: list[AssignedPartition]) -> list[dict[str, object]]:
 # A case fails if it has a finding that fails the run; if several codes do, each has its own case. Other findings are in
 # the suite's ``system-out``. All elements and attributes are allowed by the schemas of both the Ant task and Jenkins.
 
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
-
 
 class JunitFindings(FindingsPrinter):
     """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails."""
@@ -527,14 +525,13 @@ def _folder_and_name(path: str) -> tuple[str, str]:
 
 def _xml(text: str, is_attribute: bool = True) -> str:
     """Returns text for XML 1.0; characters that XML cannot represent become backslash escapes."""
+    from html import escape  # other forms of the findings do not need it
+
     made = []
     for char in text:
-        if char == "\n" and not is_attribute:
-            made.append(char)
-        elif char in _ESCAPES:
-            made.append(_ESCAPES[char])
-        elif char < " " or "\x7f" <= char < "\xa0" or "\ud800" <= char <= "\udfff" or ord(char) & 0xFFFE == 0xFFFE:
-            made.append(char.encode("unicode_escape").decode())
-        else:
-            made.append(char)
-    return "".join(made)
+        is_control = (char < " " and char != "\n") or "\x7f" <= char < "\xa0"
+        if is_control or "\ud800" <= char <= "\udfff" or ord(char) & 0xFFFE == 0xFFFE:
+            char = char.encode("unicode_escape").decode()
+        made.append(char)
+    shown = escape("".join(made), quote=False).replace('"', "&quot;")
+    return shown.replace("\n", "&#10;") if is_attribute else shown

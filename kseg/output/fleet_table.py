@@ -95,21 +95,19 @@ _LARGEST_TIME = 1 << 63
 def sorted_rows(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
     """Returns the objects in the order of a field: the largest first, but the first name and the oldest time."""
     is_rising = sort in _RISING
-    found = sorted(rows, key=lambda row: path_text(row["path"]))
-    found.sort(key=lambda row: _ordered(row[_SORT_KEYS[sort]], is_rising), reverse=not is_rising)
-    return found
+
+    def key(row: dict[str, Any]) -> Any:
+        value = row[_SORT_KEYS[sort]]
+        if value is None:
+            return _LARGEST_TIME if is_rising else -1
+        if isinstance(value, dict) and "dirtyBytes" in value:
+            return value["dirtyBytes"] or 0
+        return value if isinstance(value, int) else path_text(value)
+
+    by_name = sorted(rows, key=lambda row: path_text(row["path"]))
+    return sorted(by_name, key=key, reverse=not is_rising)
 
 
 def path_text(path: Any) -> str:
     """Returns the path of a summary, which is an object of base64 if it is not UTF-8."""
     return path if isinstance(path, str) else str(path["base64"])
-
-
-def _ordered(value: Any, is_rising: bool) -> Any:
-    if isinstance(value, int):
-        return value
-    if value is None:
-        return _LARGEST_TIME if is_rising else -1
-    if isinstance(value, dict) and "dirtyBytes" in value:
-        return value["dirtyBytes"] or 0
-    return path_text(value)

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TextIO
 
 import click
 
@@ -35,8 +35,8 @@ class Notices:
         self.is_quiet = quiet
         self.before: Callable[[], None] | None = None
         """Called before each line."""
-        is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self.is_colored = color == "always" or (color == "auto" and is_terminal and not os.environ.get("NO_COLOR"))
+        is_auto = color == "auto" and not os.environ.get("NO_COLOR")
+        self.is_colored = color == "always" or (is_auto and is_terminal(sys.stderr))
 
     def error(self, message: object) -> None:
         """Reports an error, even with ``quiet``."""
@@ -54,21 +54,24 @@ class Notices:
         if self.is_verbose:
             self._put(message, "cyan")
 
-    def drawing(self, text: str) -> None:
-        """Writes lines that were drawn for the terminal, unless ``quiet``."""
-        if not self.is_quiet:
-            self._write(text.rstrip("\n"))
-
     def _put(self, message: str, color: str, copied: str = "") -> None:
         prefix = click.style(_PREFIX, fg=color, bold=True) if self.is_colored else _PREFIX
         below = f"\n{COPIED_INDENT}{copied}" if copied else ""
-        self._write(f"{prefix} {_folded(on_one_line(message))}{below}")
+        self.write(f"{prefix} {_folded(on_one_line(message))}{below}")
 
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Writes lines as they are, without the last line break."""
         if self.before is not None:
             self.before()
         # By default click strips colors if the output is not a terminal.
         put_line(text, color=self.is_colored)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether the stream is a terminal: not if it is closed or detached."""
+    with suppress(ValueError):
+        return stream is not None and stream.isatty()
+    return False
 
 
 def put_line(line: str, color: bool | None = None) -> None:
@@ -97,7 +100,7 @@ def _folded(message: str) -> str:
 
 def terminal_width() -> int | None:
     """Returns the width of standard error in columns, None if it is not a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         return None
     setting = os.environ.get("COLUMNS", "")
     try:

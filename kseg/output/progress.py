@@ -15,6 +15,8 @@ from typing import TextIO
 
 from kseg.errors import KsegError
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
+from kseg.output.notices import is_terminal, on_one_line
+from kseg.quantities import shown_bytes
 from kseg.segment.paths import expand_path, segment_bytes
 from kseg.segment.reader import Run
 from kseg.stores.source import STANDARD_INPUT
@@ -43,8 +45,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self.total = total
         self._clock = clock
-        self.is_on = not quiet and self._stream is not None and not self._stream.closed and self._stream.isatty()
-        self.is_on &= os.environ.get("TERM") != "dumb"
+        self.is_on = not quiet and is_terminal(self._stream) and os.environ.get("TERM") != "dumb"
         self._began = clock() if self.is_on else 0.0
         self._next = self._began + DELAY_SECONDS
         self._done = 0
@@ -93,8 +94,6 @@ def _rendered(done: int, total: int | None, seconds: float, path: str) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    from kseg.output.notices import on_one_line
-
     drawn = io.StringIO()
     width = max(shutil.get_terminal_size().columns - 1, 1)
     console = Console(file=drawn, force_terminal=True, width=width, legacy_windows=False, highlight=False)
@@ -112,8 +111,6 @@ def _rendered(done: int, total: int | None, seconds: float, path: str) -> str:
 
 def progress_text(done: int, total: int | None, seconds: float) -> str:
     """Returns share, bytes, rate and time left after ``seconds``, as far as they are known."""
-    from kseg.quantities import shown_bytes
-
     rate = done / seconds if seconds > 0 else 0.0
     speed = f"{shown_bytes(round(rate))}/s"
     if not total:

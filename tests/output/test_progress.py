@@ -124,6 +124,13 @@ def test_a_closed_terminal_stops_it_alone() -> None:
     assert stream.closed
 
 
+@pytest.mark.parametrize("end", ["close", "detach"])
+def test_a_stream_that_was_ended_shows_none(end: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO())
+    getattr(stream, end)()
+    assert not Progress(None, False, stream).is_on
+
+
 @pytest.mark.parametrize(
     "done, total, seconds, shown",
     [

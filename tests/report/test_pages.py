@@ -11,7 +11,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from kseg.output.sink import MemorySink
-from kseg.report.rows import PLAN, Card, Page, html_report, page_bytes
+from kseg.report.rows import MAX_ROWS, PLAN, Card, Page, html_report, html_table, page_bytes
 from report.browser import axe, dom_of, needs_browser
 
 EVIL = "<img src=x onerror=document.title='ran'>-0"
@@ -424,3 +424,21 @@ def test_paper_has_more_rows_than_the_screen(kseg: Kseg, tmp_path: Path) -> None
         for script in (";", "dispatchEvent(new Event('beforeprint'));")
     )
     assert shown < printed == len(data_of(out.read_text())["partitions"])
+
+
+def test_cells_are_escaped_and_none_is_empty() -> None:
+    table = html_table("a & b", ["<x>", "y"], [("<script>", None), ("\udcff", 3)])
+    assert "a &amp; b" in table
+    assert "<th>&lt;x&gt;</th>" in table
+    assert "<td>&lt;script&gt;</td><td></td>" in table
+    assert "<td>\\udcff</td><td>3</td>" in table
+
+
+def test_many_rows_are_counted() -> None:
+    table = html_table("many", ["n"], [(n,) for n in range(MAX_ROWS + 7)])
+    assert table.count("<tr>") == 1 + MAX_ROWS + 1
+    assert "and 7 more" in table
+
+
+def test_without_rows_there_is_no_table() -> None:
+    assert html_table("nothing < 1", ["n"], []) == "<p>nothing &lt; 1</p>"

@@ -311,7 +311,7 @@ class PartitionLoad:
 
     ``cuts``: the bytes removed from the log; ``scanned``: the .log files that were scanned; ``next_offset``: the log
     end afterwards; ``interval``: that of the indexes; ``remains``: the damage that scans found in each segment, by base
-    offset.
+    offset; ``unrepaired``: sentences about other problems that remain, some of them empty.
     """
 
     def __init__(
@@ -324,7 +324,7 @@ class PartitionLoad:
         self.segments: dict[int, BrokerSegment] = {}
         self._rebuilds_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
-        self._unrepaired: list[str] = []
+        self.unrepaired: list[str] = []
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era, self.segments, self._segment)
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
@@ -390,12 +390,7 @@ class PartitionLoad:
         if era.has_producers:
             self._update_snapshots()
         if era.has_topic_ids and self.start.topic_ids is not None:
-            self._unrepaired.append(repair_topic_id(self.workspace, self.start.topic_ids, self.start.name))
-
-    @property
-    def unrepaired(self) -> str:
-        """Sentences about other problems that remain, "" if there are none."""
-        return "; ".join(filter(None, self._unrepaired))
+            self.unrepaired.append(repair_topic_id(self.workspace, self.start.topic_ids, self.start.name))
 
     # Step 2
 
@@ -412,7 +407,7 @@ class PartitionLoad:
                 segment = self._segment(segment_stem(base), base)
                 if name != segment.log and segment.log not in workspace:  # a name of another number of digits
                     workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
-                    self._unrepaired.append(
+                    self.unrepaired.append(
                         f"{name} is no name of a segment, and a broker makes an empty one at offset {base}: "
                         "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
                     )
@@ -742,8 +737,9 @@ def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     load = PartitionLoad(workspace, start)
     load.run(is_deleted=not start.name and directory.rstrip("/").endswith("-delete"))
     remains = segments.remaining(directory, load.segments, load.remains)
+    unrepaired = "; ".join(filter(None, load.unrepaired))
     return Recovery(
-        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.unrepaired
+        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, unrepaired
     )
 
 

@@ -150,9 +150,8 @@ class AcceptedBatches:
         if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > (127 if self.max_size is None else 1):
             return None
         magic, size = head[ENTRY_MAGIC], layout.be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
-        if size > self.size - self.position or (self.max_size is not None and size - ENTRY_OVERHEAD > self.max_size):
-            return None
-        if not (size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)):
+        is_beyond = size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)
+        if not is_beyond or size > self.size - self.position:
             return None
         if not crc_holds(self.source.buffer, self.position, self.position + size, magic >= MAGIC_V2):
             return None
@@ -343,10 +342,8 @@ class BrokerSegment:
             yield from offsets
             return
         for row in headers:
-            if row.first_offset >= 0 or row.magic >= MAGIC_V2:
-                yield row.first_offset
-                continue
-            yield self.first_offset_at(row.position, row.size, row.magic)
+            is_inside = row.first_offset < 0 and row.magic < MAGIC_V2
+            yield self.first_offset_at(row.position, row.size, row.magic) if is_inside else row.first_offset
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
         """Finds the end of the log, starting from the last index entry (LogSegment.readNextOffset).
@@ -652,7 +649,7 @@ class Cut:
 def lost_behind(path: str, position: int) -> Loss:
     """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
     read."""
-    found, state = Loss(), kernel.Chain()
+    code, state = "", kernel.Chain()
     with open_segment(path) as reader:
         if position:
             reader.begin_at(position)
@@ -660,12 +657,12 @@ def lost_behind(path: str, position: int) -> Loss:
             if isinstance(item, Damage):
                 if item.code == UNREADABLE:
                     raise unreadable_error(path, reader.source.unreadable)
-                found.code = item.code if number == 0 else found.code
+                code = item.code if number == 0 else code
                 continue
             rows = int64s(item.count * layout.BATCH_WIDTH)
             kernel.read(reader.buffer, item.rows, item.count, False, 0, rows)
             if number == 0 and not rows[layout.BATCH_STATE] & layout.CRC_RIGHT:
-                found.code = "crc-mismatch"
+                code = "crc-mismatch"
             for i, at in enumerate(range(0, item.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH)):
                 # The headers of compressed messages of v0 and v1 lack their first offset and count.
                 if rows[at + layout.BATCH_COUNT] < 0 and rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
@@ -674,12 +671,9 @@ def lost_behind(path: str, position: int) -> Loss:
                     if seen.first_offset is not None:
                         rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
             kernel.follow(rows, item.count, state)
-    found.batches = state.v0 + state.v1 + state.v2
-    found.records = state.records
-    if found.batches:
-        found.first_offset, found.last_offset = state.first_offset, state.last_offset
-    found.first_timestamp, found.last_timestamp = state.least_timestamp, state.largest_timestamp
-    return found
+    batches = state.v0 + state.v1 + state.v2
+    first, last = (state.first_offset, state.last_offset) if batches else (-1, -1)
+    return Loss(batches, state.records, first, last, state.least_timestamp, state.largest_timestamp, code)
 
 
 def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Loss]:

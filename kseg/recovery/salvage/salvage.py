@@ -194,7 +194,12 @@ class Attempt:
         segments = self._without_stranded_end()
         self._write_all(segments)
         gaps = self._gaps([draft for draft in self.drafts if draft in segments or draft.is_changed])
-        self._begin_at_batches(segments)
+        if full := [draft for draft in segments if not draft.is_empty]:
+            # Entries of lost batches would prevent the leader epochs of the kept batches from being added.
+            load.epochs.truncate_from_end(full[-1].next_offset)
+            if full[0] is not segments[0]:  # a broker takes the base offset of an empty first segment as the log start
+                log_start = max(full[0].base, load.start.log_start_offset)
+                load.start = replace(load.start, log_start_offset=log_start)
         load.rebuild()
         return self._finished(gaps)
 
@@ -236,7 +241,7 @@ class Attempt:
         if _is_odd(self.drafts, self.others):
             foreign = foreign_segments(self.workspace.directory, scratch=self.scratch)
             self._foreign = {os.path.basename(one.path): one for one in foreign}
-            if foreign:
+            if foreign:  # once more, without the files of another partition
                 self.drafts, self.others = assemble(self._sources, self._scan_file, self.load.epochs)
         Relocation(self.drafts, self.others, self.load_parts, self.known_offsets, self._evidence).run()
 
@@ -251,15 +256,6 @@ class Attempt:
         for draft in drafts[len(kept) :]:
             self._remove(draft, f"holds no batch, and the log ends at offset {ends[-1]}")
         return kept
-
-    def _begin_at_batches(self, segments: list[SegmentDraft]) -> None:
-        """Ends the leader epochs at the last batch, or entries of lost batches would prevent the epochs of the kept
-        batches from being added. If the first segment is empty, a broker takes its base offset as the log start."""
-        load, full = self.load, [draft for draft in segments if not draft.is_empty]
-        if full:
-            load.epochs.truncate_from_end(full[-1].next_offset)
-            if full[0] is not segments[0]:
-                load.start = replace(load.start, log_start_offset=max(full[0].base, load.start.log_start_offset))
 
     def leave_out(self, rejected: Mapping[int, Problem]) -> None:
         """Removes the batches at these first offsets from their segments."""
@@ -420,7 +416,7 @@ class Attempt:
         found.plan.gaps = [gap for gap in gaps if gap not in accepted]
         found.plan.from_replica = self.from_replica
         found.remains = [one for one in remaining(directory, load.segments, load.remains) if not one.missing]
-        found.unrepaired = "; ".join(filter(None, (load.unrepaired, topic_problem)))
+        found.unrepaired = "; ".join(filter(None, (*load.unrepaired, topic_problem)))
         found.not_dropped = sorted(self._filter.offsets - self._filter.dropped_offsets)
         return found
 

@@ -5,10 +5,10 @@ offsets, their own offsets, then the rules that `Relocation.run` lists, of which
 """
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
@@ -321,15 +321,12 @@ class Relocation:
 
     def _fingerprints_at_firsts(self, left: list[MisplacedRun]) -> dict[int, bytes]:
         """Returns the fingerprints of the placed batches at the first offsets of the remaining runs."""
-        wanted: dict[int, set[int]] = defaultdict(set)
-        for run in left:
-            i = bisect_right(self._bases, run.part.first) - 1
-            if i >= 0:
-                wanted[i].add(run.part.first)
         found: dict[int, bytes] = {}
-        for i, offsets in wanted.items():
-            self.load(self.drafts[i])
-            found |= _fingerprints(self.drafts[i], offsets)
+        firsts = sorted(run.part.first for run in left)
+        for i, offsets in groupby(firsts, key=lambda first: bisect_right(self._bases, first) - 1):
+            if i >= 0:
+                self.load(self.drafts[i])
+                found |= _fingerprints(self.drafts[i], set(offsets))
         return found
 
 

@@ -454,7 +454,12 @@ def assemble(
     claims = OffsetClaims(kept, sources, epochs)
     bounds = segment_bounds(claims.chosen, sources)
     segments = [known[one] if one in known else read(one) for one in bounds]
-    _set_aside(claims, bounds, segments)
+    # Batches that lose to those of another file become misplaced.
+    by_source = {one.source: segment for one, segment in zip(bounds, segments, strict=True)}
+    for source, firsts in claims.outweighed(by_source).items():
+        segment = by_source[source]
+        for part in segment.leave_out(firsts):
+            segment.misplaced.append(MisplacedRun(segment, part._replace(path=segment.path), 1, doubt=_OUTWEIGHED))
     used = {one.source for one in bounds}
     others = [
         kept[number] if number >= len(by_name) else scan(source.name, None, None)
@@ -474,12 +479,3 @@ def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> 
             draft.release_parts()
         drafts += overflow(draft, one.behind)
     return drafts
-
-
-def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[SegmentDraft]) -> None:
-    """Adds the batches that lose to those of another file to the misplaced runs."""
-    by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
-    for source, found in claims.outweighed(by_source).items():
-        kept = by_source[source]
-        for part in kept.leave_out(found):
-            kept.misplaced.append(MisplacedRun(kept, part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))

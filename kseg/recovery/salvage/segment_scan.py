@@ -13,17 +13,8 @@ from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import headers as chain
 from kseg.recovery.broker.segments import AcceptedBatches
-from kseg.recovery.salvage import segment_draft
-from kseg.recovery.salvage.header_repair import (
-    CompressedMessages,
-    OffsetEvidence,
-    fingerprint,
-    one_bit_away,
-    only_one_bit_away,
-    with_first_offset,
-    with_right_header,
-    with_right_magic,
-)
+from kseg.recovery.salvage import header_repair, segment_draft
+from kseg.recovery.salvage.header_repair import CompressedMessages, OffsetEvidence, fingerprint
 from kseg.recovery.salvage.segment_draft import MisplacedRun, Parts, SalvagedBatches, SegmentDraft
 from kseg.recovery.salvage.segment_sources import BatchFilter
 from kseg.segment.items import Damage, Problem
@@ -32,12 +23,6 @@ from kseg.segment.survey import DEEP, FULL, BatchProblem, BatchRow, HeaderRows, 
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
-# Decides which of two batches with overlapping offsets is right, in a compacted segment.
-#
-# Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
-# Without them, a batch is wrong if it alone is a single bit away from offsets that are free between its neighbours.
-# Otherwise it is ambiguous: the batch with more records stays at its offsets, and the other one is cut out.
-#
 # Chooses the parts of a segment that are in their original places: the heaviest run with rising offsets.
 #
 # Damage that moves nothing preserves the order of the offsets in the file. If batches were moved, copied or given
@@ -70,6 +55,13 @@ def longest_rising_run(parts: Parts) -> list[int] | None:
         chosen.append(i)
         i = before[i]
     return chosen[::-1]
+
+
+# Decides which of two batches with overlapping offsets is right, in a compacted segment.
+#
+# Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
+# Without them, a batch is wrong if it alone is a single bit away from offsets that are free between its neighbours.
+# Otherwise it is ambiguous: the batch with more records stays at its offsets, and the other one is cut out.
 
 
 class OverlapResult(NamedTuple):
@@ -147,17 +139,18 @@ class OverlapResolution:
             if (is_right[1 - k] and not is_right[k]) or (is_wrong[k] and not is_wrong[1 - k]):
                 offset = offsets[k]
                 if offset is None or not is_wrong[k]:
-                    offset = only_one_bit_away(self._source, side.part, side.low, side.high)
+                    offset = header_repair.only_one_bit_away(self._source, side.part, side.low, side.high)
                 return side.number, OverlapResult(offset)
         return None
 
     def _by_bits(self, one: _Side, two: _Side) -> tuple[int, OverlapResult]:
-        readings = [len(one_bit_away(self._source, side.part, side.low, side.high)) for side in (one, two)]
-        for k, side in enumerate((one, two)):
-            if readings[k] and not readings[1 - k]:
-                return side.number, OverlapResult(only_one_bit_away(self._source, side.part, side.low, side.high))
+        sides = (one, two)
+        firsts = [header_repair.one_bit_away(self._source, side.part, side.low, side.high) for side in sides]
+        for k, side in enumerate(sides):
+            if firsts[k] and not firsts[1 - k]:
+                return side.number, OverlapResult(firsts[k][0] if len(firsts[k]) == 1 else -1)
         # More such offsets mean more ways in which the batch may have been damaged.
-        ranks = [(self._records(side.part), -count) for side, count in zip((one, two), readings, strict=True)]
+        ranks = [(self._records(side.part), -len(found)) for side, found in zip(sides, firsts, strict=True)]
         winner, loser = (one, two) if ranks[0] >= ranks[1] else (two, one)
         part = winner.part
         doubt = (
@@ -267,7 +260,7 @@ class _Scan:
         self._draft.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
-        head = with_right_header(self._behind, damage)
+        head = header_repair.with_right_header(self._behind, damage)
         if head is None:
             self._cut_range(damage)
         else:
@@ -301,7 +294,8 @@ class _Scan:
         first, last = offsets_of(whole)
         if whole[ENTRY_MAGIC] < MAGIC_V2 and whole[LEGACY_FLAGS] & CODEC:
             first, last = self._compressed.offsets(position, size, whole[ENTRY_MAGIC], head)
-            head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
+            # The offsets inside are checksummed.
+            head = header_repair.with_first_offset(whole, first, last) + head[ENTRY_SIZE:]
         if self._add_batch(SalvagedBatches(position, position + size, first, last, head), _REPAIRED_WEIGHT):
             self._chain.last_offset = max(self._chain.last_offset, last)
         self._is_joined = False
@@ -408,7 +402,7 @@ class _Scan:
 
     def _is_disputed(self, headers: HeaderRows, row: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
-        fill a gap elsewhere (`kseg.recovery.salvage.segment_scan`)."""
+        fill a gap elsewhere (`OverlapResolution`)."""
         if not self._has_compacted_batches:
             return False
         one, claims = headers[row], list[tuple[int, int]]()
@@ -478,7 +472,7 @@ class _Scan:
         one = headers[row]
         position, size = one.position, one.size
         if not one.has_right_crc or not 0 <= one.magic <= MAGIC_V2:
-            head = with_right_magic(self._behind, position, size)
+            head = header_repair.with_right_magic(self._behind, position, size)
             if head is None:
                 # Where offsets go on across it, from the batch before to the one after, its length is right.
                 is_whole = one.first_offset == expected + 1 and row + 1 < headers.count

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from kseg.findings.table import DROP_UNDECODABLE, KINDS
 from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS, LEADER_CHANGE
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SWAP
@@ -35,14 +36,9 @@ from kseg.stores.source import Source, open_source
 #
 # The loader decodes the first record of a control batch with a producer id (`read_marker`): if it is malformed, the
 # broker does not start, or truncates the log. A control batch without a producer id hides its records from consumers.
-# The loader also rejects a producer that writes outside of its open transaction
-# (`transaction_conflicts`).
+# The loader also rejects a producer that writes outside of its open transaction (`transaction_conflicts`).
 
-UNDECODABLE = frozenset(
-    (
-        "undecodable-records count-mismatch offsets-not-rising offset-out-of-range inner-crc-mismatch cut-message-set"
-    ).split()
-)
+UNDECODABLE = frozenset(code for code, kind in KINDS.items() if kind.repair == DROP_UNDECODABLE)
 """Problems of records under a right checksum for which a batch is dropped on request."""
 
 _KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
@@ -98,7 +94,7 @@ def _bad_marker(source: Source, row: BatchRow, scratch: Scratch) -> str:
         return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
     data = bytes(source.buffer[row.position : row.end])
     if row.marker in (ABORT, COMMIT) and row.coordinator_epoch >= 0 and len(data) > _VALUE_VERSION_AT:
-        # Nothing is wrong with the layout that brokers write, and versions that are not negative.
+        # A marker of the sizes that brokers write is right, unless a version is negative: it is not decoded.
         has_known_sizes = (data[_KEY_SIZE_AT], data[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
         if has_known_sizes and max(data[_KEY_VERSION_AT], data[_VALUE_VERSION_AT]) < 1 << 7:
             return ""

@@ -8,12 +8,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition
-from kseg.changes.plan import Plan
+from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG, LOGS
@@ -23,11 +23,11 @@ from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
 from kseg.recovery import options as recovery_options
 from kseg.recovery.broker.loading import Recovery, plan_partition
-from kseg.recovery.broker.partition_plans import Outcome, outcome_of, plan_partitions
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
-from kseg.recovery.workspace import BrokerRefusesError, Workspace, offset_of
+from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
+from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, list_segments, own_name
@@ -642,6 +642,102 @@ def with_known_interval(start: BrokerStart, topics: Topics, partition: str) -> B
         return start
     known, source = topics.interval_bytes(partition)
     return start if known is None else replace(start, interval_bytes=known, interval_source=source)
+
+
+# Plans many small partitions in several processes, with the same plans as one after the other.
+
+MIN_PARTITIONS = 8
+"""With fewer small partitions, starting processes takes longer than they save."""
+
+LARGEST_BYTES = 64 << 20
+"""Limit of the bytes in the segments of a small partition."""
+
+SAMPLED_SEGMENTS = 4
+"""Sizes of about as many segments are asked for: one system call each, and only the order of work depends on them."""
+
+CHUNKS_EACH = 8
+"""Number of chunks per process: more chunks balance different sizes, fewer save messages."""
+
+_DIED = (
+    "a process that planned a partition has died (killed for want of memory?); nothing was changed; --jobs 1 works "
+    "without such processes"
+)
+
+T = TypeVar("T")
+
+PartitionStart = tuple[str, BrokerStart]
+"""A partition directory, and the facts that a broker's start knows."""
+
+Outcome = Recovery | KsegError
+"""A plan, or the error."""
+
+
+def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Outcome]:
+    """Yields the outcomes in the order of the tasks. ``jobs``: number of processes.
+
+    Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
+    """
+    small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
+    if jobs == 1 or len(small) < MIN_PARTITIONS or not trees.are_forkable():
+        yield from (outcome_of(plan_partition, *task) for task in tasks)
+        return
+    size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
+    chunks = [[tasks[number] for number in small[first : first + size]] for first in range(0, len(small), size)]
+
+    def plan(chunk: int, put: Put) -> None:
+        for task in chunks[chunk]:
+            put(_plan_to_send(*task))
+
+    with closing(in_processes(min(jobs, len(small)), len(chunks), lambda _: plan, _DIED)) as sent:
+        for number, task in enumerate(tasks):
+            found = _received(next(sent)) if number in chosen else None
+            yield outcome_of(plan_partition, *task) if found is None else found
+
+
+def _is_small(directory: str) -> bool:
+    """Whether the segments have at most `LARGEST_BYTES`, as far as a sample of them shows."""
+    try:
+        with trees.scandir(directory) as entries:
+            logs = [entry for entry in entries if entry.name.endswith(LOG)]
+            sample = logs[:: max(1, len(logs) // SAMPLED_SEGMENTS)]
+            sizes = [entry.stat(follow_symlinks=False).st_size for entry in sample]
+            return sum(sizes) * len(logs) <= LARGEST_BYTES * len(sizes)
+    except OSError:
+        return False  # `plan_partition` reports the error
+
+
+def outcome_of(plan: Callable[[str, BrokerStart], T], directory: str, start: BrokerStart) -> T | KsegError:
+    """Returns the plan, or the error of making it."""
+    try:
+        return plan(directory, start)
+    except KsegError as error:
+        return error
+    except OSError as error:
+        return PathError(f"{error.filename or directory}: {error.strerror or error}")
+
+
+def _plan_to_send(directory: str, start: BrokerStart) -> Outcome | None:
+    """Returns None for a plan that cannot be sent, because its content is generated on reading."""
+    found = outcome_of(plan_partition, directory, replace(start, jobs=1))
+    if isinstance(found, Recovery):
+        if any(isinstance(step.pieces, Content) for step in found.plan.steps):
+            return None
+        for i, step in enumerate(found.plan.steps):  # without views of this process's memory or temporary files
+            pieces = tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in step.pieces)
+            found.plan.steps[i] = replace(step, pieces=pieces)
+    return found
+
+
+def _received(found: Outcome | None) -> Outcome | None:
+    """Returns an outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
+    if isinstance(found, Recovery):
+        steps = found.plan.steps
+        Workspace.made_bytes += sum(len(p) for step in steps for p in step.pieces if isinstance(p, bytes))
+        if Workspace.made_bytes > SPILL_BYTES:
+            files = spill({str(k): File(None, step.size, step.pieces) for k, step in enumerate(steps)})
+            for k, file in files.items():
+                steps[int(k)] = replace(steps[int(k)], pieces=file.pieces)
+    return found
 
 
 # Rebuilds the index files of partitions from the .log alone, as a broker's recovery does (`kseg reindex`).

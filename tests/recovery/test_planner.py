@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import KsegError
-from kseg.recovery.broker import partition_plans
+from kseg.recovery import planner
 from kseg.recovery.broker.loading import Recovery
-from kseg.recovery.broker.partition_plans import MIN_PARTITIONS, Outcome, PartitionStart, plan_partitions
+from kseg.recovery.planner import MIN_PARTITIONS, Outcome, PartitionStart, plan_partitions
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import START, TESTDATA, TRANSACTIONS
 
@@ -60,11 +60,9 @@ def test_large_partitions_are_planned_by_this_process(
     tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = []
-    monkeypatch.setattr(partition_plans, "_is_small", lambda path: not path.endswith(("-3", "-7")))
-    real = partition_plans.plan_partition
-    monkeypatch.setattr(
-        partition_plans, "plan_partition", lambda path, start: planned.append(path) or real(path, start)
-    )
+    monkeypatch.setattr(planner, "_is_small", lambda path: not path.endswith(("-3", "-7")))
+    real = planner.plan_partition
+    monkeypatch.setattr(planner, "plan_partition", lambda path, start: planned.append(path) or real(path, start))
     assert list(map(steps, outcomes(tasks, 2))) == list(map(steps, outcomes(tasks, 1)))
     assert [path[-2:] for path in planned[:2]] == ["-3", "-7"]
 
@@ -82,7 +80,7 @@ def test_what_is_too_much_for_memory_goes_to_a_file(
     tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = list(map(steps, outcomes(tasks, 1)))
-    monkeypatch.setattr(partition_plans, "SPILL_BYTES", -1)
+    monkeypatch.setattr(planner, "SPILL_BYTES", -1)
     monkeypatch.setattr(Workspace, "made_bytes", 0)
     found = outcomes(tasks, 2)
     assert list(map(steps, found)) == expected
@@ -99,7 +97,7 @@ def test_content_that_cannot_be_sent_is_planned_again(
     tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = list(map(steps, outcomes(tasks, 1)))
-    monkeypatch.setattr(partition_plans, "_plan_to_send", _nothing)
+    monkeypatch.setattr(planner, "_plan_to_send", _nothing)
     assert list(map(steps, outcomes(tasks, 2))) == expected
 
 
@@ -109,7 +107,7 @@ def _nothing(*_task: object) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a forked process has the replaced function")
 def test_a_process_that_dies_is_told(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_plans, "plan_partition", lambda *_: os._exit(9))
+    monkeypatch.setattr(planner, "plan_partition", lambda *_: os._exit(9))
     with pytest.raises(KsegError, match=r"has died.*nothing was changed"):
         outcomes(tasks, 2)
 

@@ -11,7 +11,7 @@ import gc
 import inspect
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -19,42 +19,16 @@ from itertools import chain, groupby
 from threading import Lock
 from typing import Any, NamedTuple
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types
 
 from kseg.api.modes import mode_of, rows_of_part
 from kseg.errors import DamageError, KsegError, PathError
-from kseg.export import arrow, pa, pc
+from kseg.export import arrow, pa, pc, scanning
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.export.decoded import DecodedColumns
 from kseg.export.pushdown import Bounds
-from kseg.export.scanning import (
-    TASK_BYTES,
-    DamageLog,
-    LeftOut,
-    Offsets,
-    PartReader,
-    ReportDamage,
-    ScanPart,
-    damage_text,
-    grouped,
-    live_segment_of,
-    logs_around,
-    matching,
-    readable_segments_at,
-)
 from kseg.formats.rows import Scratch
-from kseg.formats.suffixes import INDEX, LOG, LOGS, SNAPSHOT
+from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
 from kseg.logdir.log_directory import checkpoint_offsets
 from kseg.logdir.remote_partitions import LiveSegment
 from kseg.segment.batches import Batch
@@ -85,25 +59,31 @@ _log = logging.getLogger("kseg.spark")
 _TABLE_OPTIONS = "kseg.options"
 """Name in the metadata of a column."""
 
-_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_TYPES: Mapping[str, DataType] = {
-    "binary": BinaryType(), "string": StringType(), "int": IntegerType(), "bigint": LongType(),
-    "boolean": BooleanType(), "timestamp": TimestampType(), "headers": ArrayType(_HEADER),
+_HEADER = types.StructType(
+    [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
+)
+_TYPES: Mapping[str, types.DataType] = {
+    "binary": types.BinaryType(), "string": types.StringType(), "int": types.IntegerType(), "bigint": types.LongType(),
+    "boolean": types.BooleanType(), "timestamp": types.TimestampType(), "headers": types.ArrayType(_HEADER),
 }  # fmt: skip
 
 
-def columns_of(mode: str, decoded: Collection[str] = ()) -> dict[str, DataType]:
+def columns_of(mode: str, decoded: Collection[str] = ()) -> dict[str, types.DataType]:
     """Returns the columns of a mode with their types; those of names in ``decoded`` are JSON text."""
-    return {name: StringType() if name in decoded else _TYPES[kind] for name, kind in arrow.types_of(mode).items()}
+    return {
+        name: types.StringType() if name in decoded else _TYPES[kind] for name, kind in arrow.types_of(mode).items()
+    }
 
 
-def schema_of(mode: str, includes_headers: bool = True, decoded: Collection[str] = ()) -> StructType:
+def schema_of(mode: str, includes_headers: bool = True, decoded: Collection[str] = ()) -> types.StructType:
     """Returns all columns of a mode; ``includes_headers`` false: without that of the headers."""
     columns = columns_of(mode, decoded).items()
-    return StructType([StructField(name, kind) for name, kind in columns if includes_headers or name != "headers"])
+    return types.StructType(
+        [types.StructField(name, kind) for name, kind in columns if includes_headers or name != "headers"]
+    )
 
 
-def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+def with_table_options(schema: types.StructType, options: Mapping[str, str]) -> types.StructType:
     """Returns the columns of a table in a catalog, the first one with the table's options in its metadata.
 
     Spark stores the columns, but passes none of the options when the table is read (PySpark 4.3). Options of storage
@@ -111,15 +91,15 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
     """
     kept = {name: value for name, value in options.items() if not name.startswith(("storage.", "option."))}
     first, *others = schema
-    return StructType([StructField(first.name, first.dataType, True, {_TABLE_OPTIONS: kept}), *others])
+    return types.StructType([types.StructField(first.name, first.dataType, True, {_TABLE_OPTIONS: kept}), *others])
 
 
-def table_options(schema: StructType) -> dict[str, str]:
+def table_options(schema: types.StructType) -> dict[str, str]:
     """Returns the options of a table in a catalog, none for other schemas."""
     return dict(next((field.metadata[_TABLE_OPTIONS] for field in schema if _TABLE_OPTIONS in field.metadata), {}))
 
 
-def check_schema(mode: str, schema: StructType, decoded: Collection[str] = ()) -> None:
+def check_schema(mode: str, schema: types.StructType, decoded: Collection[str] = ()) -> None:
     """Raises KsegError unless each column belongs to the mode, has its type, and is nullable, and there is one."""
     known = columns_of(mode, decoded)
     if not schema.names:
@@ -134,7 +114,7 @@ def check_schema(mode: str, schema: StructType, decoded: Collection[str] = ()) -
             raise KsegError(f"column {field.name} of mode {mode} may be null: leave out NOT NULL")
 
 
-def arrow_schema_of(schema: StructType) -> "pa.Schema":
+def arrow_schema_of(schema: types.StructType) -> "pa.Schema":
     """Returns the Arrow schema that Spark expects of a reader, with timestamps in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -200,7 +180,7 @@ class Committed:
         """Returns the transactions of the tail."""
         if self._tail is None or self._tail[0] != tail:
             found = Transactions(open_before)
-            for log in filter(tail.has, logs_around(tail.place)):
+            for log in filter(tail.has, scanning.logs_around(tail.place)):
                 with open_segment(log, self._scratch) as reader:
                     found.read(reader)
             self._tail = tail, found
@@ -228,7 +208,7 @@ class Committed:
             reader = open_segment(file, self._scratch, source=source)
             rest = runs_of(reader, file, Slice(part.end, None))
             yield from ((reader, item) for item in rest if isinstance(item, Run))
-        for log in logs_around(tail.place):
+        for log in scanning.logs_around(tail.place):
             if (log.base_offset or 0) > (file.base_offset or 0):
                 with open_segment(log, self._scratch) as reader:
                     yield from ((reader, item) for item in reader.runs() if isinstance(item, Run))
@@ -265,7 +245,7 @@ class TaskPart(NamedTuple):
 
     file: SegmentFile
     slice: Slice
-    offsets: Offsets
+    offsets: scanning.Offsets
     tail: Tail | None = None
     remote: LiveSegment | None = None
 
@@ -299,8 +279,8 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskP
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
             spans = dict(zip(edges, threads.map(span_of, edges), strict=True))
     pieces = [piece for i, whole in enumerate(wholes) for piece in _pieces(whole, spans.get(i), limit)]
-    together = 0 if options.max_task_offsets else options.task_bytes(total + len(pieces) * TASK_BYTES)
-    return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), together)]
+    together = 0 if options.max_task_offsets else options.task_bytes(total + len(pieces) * scanning.TASK_BYTES)
+    return [list(chain.from_iterable(task)) for task in scanning.grouped(_inseparable(pieces), together)]
 
 
 def _inseparable(pieces: list[tuple[int, TaskPart]]) -> Iterator[tuple[int, list[TaskPart]]]:
@@ -335,7 +315,7 @@ def _in_place(place: str, planner: "SegmentSelector", options: Options) -> list[
         is_directory = trees.isdir(place)
         if is_directory and not options.keeps(segment_file(os.path.join(place, "0.log"))):
             return []
-        return list(planner.wholes(place, readable_segments_at(place), lambda: logs_around(place), is_directory))
+        return list(planner.wholes(place, scanning.readable_segments_at(place), is_directory))
     finally:
         forget_listing(place)
 
@@ -352,37 +332,32 @@ class SegmentSelector:
         self._lock = Lock()
 
     def wholes(
-        self,
-        place: str,
-        files: list[SegmentFile],
-        around: Callable[[], list[SegmentFile]],
-        is_directory: bool,
-        since: int = FIRST_OFFSET,
+        self, place: str, files: list[SegmentFile], is_directory: bool, since: int = FIRST_OFFSET
     ) -> Iterator[Whole]:
-        """Yields the segments of a file or directory with wanted offsets, from ``since`` on. ``around`` returns all
-        segments of the partition. Raises KsegError if one no longer exists.
+        """Yields the segments of a file or directory with wanted offsets, from ``since`` on. Raises KsegError if one no
+        longer exists.
         """
         options = self._options
         files = [file for file in files if options.keeps(file)]
         if not files:
             return
-        first, last = self._offsets(files[0], around)
+        first, last = self._offsets(files[0], place)
         first = max(first, since)
-        chosen = matching(files, Bounds(first, last), is_directory and options.mode != "batches")
+        chosen = scanning.matching(files, Bounds(first, last), is_directory and options.mode != "batches")
         if first > last or not chosen:
             return
         is_in_store = is_stored(chosen[0].path)
-        logs = [log for log in around() if log.kind == LOG] if options.is_committed else []
+        logs = scanning.logs_around(place) if options.is_committed else []
         tail = tail_of(place, logs) if logs else None
         for i, file in enumerate(chosen):
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
             is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
-            part = TaskPart(file, Slice(), Offsets(first, last), tail)
+            part = TaskPart(file, Slice(), scanning.Offsets(first, last), tail)
             whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
-            if (remote := live_segment_of(file)) is not None:
+            if (remote := scanning.live_segment_of(file)) is not None:
                 since = first if options.ignores_log_start else max(first, remote.log_start)
-                part = part._replace(offsets=Offsets(since, last), remote=remote)
+                part = part._replace(offsets=scanning.Offsets(since, last), remote=remote)
                 whole = Whole(part, whole.size, is_edge, remote.is_whole, remote.chunk_bytes)
             yield from self._limited(whole, chosen[i + 1] if i + 1 < len(chosen) else None)
 
@@ -401,10 +376,10 @@ class SegmentSelector:
             raise KsegError(f"{part.file.path}: maxRecordsPerPartition {limit} makes more than {TASKS} tasks of it")
         starts = range(first + limit, stop, limit)
         begins, lasts = [part.offsets.first, *starts], [*(start - 1 for start in starts), part.offsets.last]
-        for offsets in map(Offsets, begins, lasts):
+        for offsets in map(scanning.Offsets, begins, lasts):
             yield whole._replace(part=part._replace(offsets=offsets), is_edge=True)
 
-    def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
+    def _offsets(self, file: SegmentFile, place: str) -> tuple[int, int]:
         """Returns the first and last offset to read in the partition of a segment."""
         options = self._options
         first, last = options.wanted.first_offset, options.wanted.last_offset
@@ -416,7 +391,7 @@ class SegmentSelector:
             log_start = self._log_start(os.path.dirname(os.path.dirname(file.path)), partition)
             first = max(first, log_start)
         if options.start != Positions() or options.end != Positions():
-            logs = [file for file in around() if file.kind in LOGS and not file.leftover]
+            logs = [file for file in scanning.logs_around(place) if not file.leftover]
             if not self._is_stream and logs:
                 self._check_start(partition, max(log_start, logs[0].base_offset or 0))
             first = max(first, self._start_of(partition, logs))
@@ -503,10 +478,10 @@ def plan(options: Options) -> list[Sequence[Any]]:
             found = threads.map(lambda place: _in_place(place, planner, options), places(options.paths))
             return [*cut_into_tasks(list(chain.from_iterable(found)), options)]
     works = list(mode_of(options.mode).works(_expanded(options)))
-    return grouped(works, options.task_bytes(sum(size for size, _ in works)))
+    return scanning.grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
 
-def record_batches(task: Any, options: Options, schema: StructType) -> Iterator["pa.RecordBatch"]:
+def record_batches(task: Any, options: Options, schema: types.StructType) -> Iterator["pa.RecordBatch"]:
     """Yields the Arrow record batches of a task of the options' mode."""
     from pyspark import TaskContext
 
@@ -567,26 +542,26 @@ def _expanded(options: Options) -> Options:
     return replace(options, paths=tuple(expanded_paths(options.paths)))
 
 
-def _report_of(options: Options) -> ReportDamage:
+def _report_of(options: Options) -> scanning.ReportDamage:
     """Returns what happens at damage: the read fails, or a warning is logged."""
-    return _fail if options.fails_on_damage else DamageLog(_log)
+    return _fail if options.fails_on_damage else scanning.DamageLog(_log)
 
 
-def _fail(file: SegmentFile, left_out: LeftOut) -> None:
-    raise DamageError(damage_text(file, left_out))
+def _fail(file: SegmentFile, left_out: scanning.LeftOut) -> None:
+    raise DamageError(scanning.damage_text(file, left_out))
 
 
 def _chunks_of(
     parts: Sequence[TaskPart], options: Options, columns: Collection[str]
-) -> Iterator[tuple[ScanPart, Chunk]]:
+) -> Iterator[tuple[scanning.ScanPart, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
-    reader = PartReader(options, columns, _MICROSECONDS, _report_of(options))
+    reader = scanning.PartReader(options, columns, _MICROSECONDS, _report_of(options))
     for part, source in _opened_parts(parts, options):
         for chunk in reader.chunks(part, source):
             yield part, chunk
 
 
-def _opened_parts(parts: Sequence[TaskPart], options: Options) -> Iterator[tuple[ScanPart, Source]]:
+def _opened_parts(parts: Sequence[TaskPart], options: Options) -> Iterator[tuple[scanning.ScanPart, Source]]:
     """Opens the segments of parts, one after the other. In a store, the bytes that indexes lead to are fetched at once.
 
     Raises PathError.
@@ -603,4 +578,4 @@ def _opened_parts(parts: Sequence[TaskPart], options: Options) -> Iterator[tuple
                 source.need(before, min(owned.end, wanted.end))
             if part.tail is not None and options.mode != "batches":
                 hidden = committed.transactions(file, cut, part.tail, source)
-            yield ScanPart(file, cut, hidden, part.offsets), source
+            yield scanning.ScanPart(file, cut, hidden, part.offsets), source

@@ -15,20 +15,7 @@ from itertools import chain, pairwise, zip_longest
 from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
 try:
@@ -46,7 +33,6 @@ except ImportError:  # of PySpark 4.1
 from kseg.errors import KsegError, PathError
 from kseg.export import pa
 from kseg.export.pushdown import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NO_ROWS, Bounds, bounds_of
-from kseg.export.scanning import logs_around
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes import (
@@ -90,24 +76,25 @@ _LAST_MS = ((1 << 63) - 1) // _MILLISECOND
 
 
 _COMPARISONS: dict[type, str] = {
-    EqualTo: EQUAL, In: EQUAL, LessThan: LESS, LessThanOrEqual: LESS_EQUAL, GreaterThan: GREATER,
-    GreaterThanOrEqual: GREATER_EQUAL,
+    datasource.EqualTo: EQUAL, datasource.In: EQUAL,
+    datasource.LessThan: LESS, datasource.LessThanOrEqual: LESS_EQUAL,
+    datasource.GreaterThan: GREATER, datasource.GreaterThanOrEqual: GREATER_EQUAL,
 }  # fmt: skip
 
 
-def narrowed(options: Options, each: Filter) -> tuple[Options, bool]:
+def narrowed(options: Options, each: datasource.Filter) -> tuple[Options, bool]:
     """Returns the options of a read that leaves out rows for which a filter is not true, and whether it leaves out all
     of them.
     """
     column: Any = ".".join(getattr(each, "attribute", ()))
-    if isinstance(each, IsNotNull):
+    if isinstance(each, datasource.IsNotNull):
         return options, column == "offset"
     comparison = _COMPARISONS.get(type(each))
     if comparison is None or column not in ("offset", "timestamp", "topic", "partition"):
         return options, False
     given: Any = each
-    values = [value for value in (given.value if isinstance(each, In) else [given.value]) if value is not None]
-    every = [bounds_of(column, comparison, _milliseconds(value)) for value in values]
+    values = given.value if isinstance(each, datasource.In) else [given.value]
+    every = [bounds_of(column, comparison, _milliseconds(value)) for value in values if value is not None]
     kept = [bounds for bounds in every if bounds is not None]
     if len(kept) < len(every):
         return options, False
@@ -130,7 +117,7 @@ _IN_A_CATALOG = "provider"
 """An option that only the creation of a table in a catalog has."""
 
 
-class KsegDataSource(ForWorkers, DataSource):
+class KsegDataSource(ForWorkers, datasource.DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments.
 
     Of a registered source (`configured`): ``hadoop``, properties of Spark's Hadoop configuration; ``plans_apart``,
@@ -190,13 +177,13 @@ class KsegDataSource(ForWorkers, DataSource):
         return replace(options, reads_offsets=options.mode == "counts" or has_only_offsets)
 
 
-def configured(settings: Settings, plans_apart: bool, pushes_filters: bool = False) -> type[DataSource]:
+def configured(settings: Settings, plans_apart: bool, pushes_filters: bool = False) -> type[datasource.DataSource]:
     """Returns a class whose constructor returns the source with these attributes. Spark pickles it by value."""
     source = for_workers(
         partial(KsegDataSource, hadoop=settings, plans_apart=plans_apart, pushes_filters=pushes_filters)
     )
 
-    class ConfiguredDataSource(DataSource):
+    class ConfiguredDataSource(datasource.DataSource):
         def __new__(cls, options: dict[str, str]) -> Any:
             return source(options)
 
@@ -207,20 +194,20 @@ def configured(settings: Settings, plans_apart: bool, pushes_filters: bool = Fal
     return ConfiguredDataSource
 
 
-class KsegReader(ForWorkers, DataSourceReader):
+class KsegReader(ForWorkers, datasource.DataSourceReader):
     """Reads only the columns of ``schema``."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
         self._schema = schema
 
-    def partitions(self) -> list[InputPartition]:
+    def partitions(self) -> list[datasource.InputPartition]:
         """Returns the tasks of the mode. Raises KsegError for paths that do not exist or are not Kafka's."""
         with stores_at(self.options.paths, self.options.storage):
             tasks = plan(self.options)
-        return [InputPartition(task) for task in tasks] or [InputPartition(())]
+        return [datasource.InputPartition(task) for task in tasks] or [datasource.InputPartition(())]
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def read(self, partition: datasource.InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
         return record_batches(partition.value, self.options, self._schema)
 
@@ -232,7 +219,7 @@ class KsegPushingReader(KsegReader):
     ``spark.sql.python.filterPushdown.enabled``.
     """
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+    def pushFilters(self, filters: list[datasource.Filter]) -> Iterable[datasource.Filter]:
         """Accepts comparisons of offset and timestamp, topics and partitions, in mode records."""
         left = []
         for each in filters:
@@ -287,7 +274,7 @@ Offset = dict[str, Any]
 """The JSON object of `StreamProgress`."""
 
 
-class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the columns of ``schema``, with ``maxFilesPerTrigger``, ``maxBytesPerTrigger`` and
     ``maxOffsetsPerTrigger``. Raises KsegError for options that streams do not support.
     """
@@ -386,7 +373,7 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
                 found[directory] = files
         return found
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> list[datasource.InputPartition]:
         """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
         before, after = progress_of(start), progress_of(end)
         planner = SegmentSelector(self._options, is_stream=True)
@@ -395,11 +382,10 @@ class KsegStreamReader(ForWorkers, DataSourceStreamReader, SupportsTriggerAvaila
             for directory in sorted(after):
                 begin = before.get(directory, DirectoryProgress())
                 files = self._between(directory, begin, after[directory])
-                around = partial(logs_around, directory)
-                wholes += planner.wholes(directory, files, around, is_directory=True, since=begin.start)
-            return [InputPartition(task) for task in cut_into_tasks(wholes, self._options)]
+                wholes += planner.wholes(directory, files, is_directory=True, since=begin.start)
+            return [datasource.InputPartition(task) for task in cut_into_tasks(wholes, self._options)]
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def read(self, partition: datasource.InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
         return record_batches(partition.value, self._options, self._schema)
 

@@ -11,7 +11,7 @@ from kseg.api.archives import readable
 from kseg.api.arguments import Paths, Reading, RecordSelection, checked, keys_of, paths_of, wanted_of
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE
-from kseg.export.scanning import DamageLog, LeftOut, PartReader, ScanRequest, damage_text, parts_of_scan
+from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
 from kseg.runtime.threads import usable_cores
@@ -291,13 +291,13 @@ def _records(_log: Log, request: ScanRequest, reader: PartReader) -> Iterator[Re
             )  # fmt: skip
 
 
-def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:
+def raise_damage(file: SegmentFile, left_out: segment_items.Damage) -> None:
     """Raises DamageError with the item."""
     with open_segment(file) as reader:
         reader.begin_at(left_out.position)
         item = next(iter(reader))
     is_batch = isinstance(item, segment_batches.Batch) and item.size == left_out.length
-    found = item_of(item if is_batch else segment_items.Damage(*left_out), file)
+    found = item_of(item if is_batch else left_out, file)
     raise DamageError(damage_text(file, left_out), found)
 
 

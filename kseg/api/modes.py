@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from kseg.errors import SelectionWarning, UnsupportedError
 from kseg.export import scanning
 from kseg.export.arrow import location_columns, valid_text
-from kseg.export.pushdown import Bounds
-from kseg.export.scanning import LeftOut, ReportDamage, ScanPart, ScanRequest
+from kseg.export.scanning import ReportDamage, ScanPart, ScanRequest
 from kseg.formats.compression import codec_name
 from kseg.formats.json_values import unset
 from kseg.formats.rows import Scratch
@@ -74,13 +73,13 @@ def rows_of_part(
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of one part, whose segment is open already."""
     file = part.file
-    first_offset, last_offset = (request.wanted & Bounds(*part.offsets))[:2]
+    first_offset, last_offset = (request.wanted & part.offsets)[:2]
     reader = open_segment(file, scratch, source=source, live=request.is_live)
     location = location_columns(file.path, file.topic, file.partition)
     begin = scanning.sought(reader, file, part.slice, first_offset)
     for run in scanning.runs_between(reader, file, begin, last_offset):
         if isinstance(run, Damage):
-            report(file, LeftOut(*run))
+            report(file, run)
             continue
         for batch in HeaderRows(reader.headers(run), run.count):
             row = _row(batch, reader)
@@ -195,7 +194,7 @@ def _read_commits(
     with open_segment(file, scratch, live=request.is_live) as reader:
         for run in reader.runs():
             if isinstance(run, Damage):
-                report(file, LeftOut(*run))
+                report(file, run)
                 continue
             for i in range(run.count):
                 batch = reader.batch(run, i, keep=False)
@@ -206,4 +205,4 @@ def _read_commits(
                     if not is_decoded:
                         problems = [*problems, *batch.check()] or [_NOT_DECODED]
                 for code, message in problems:  # which keep commits from the table
-                    report(file, LeftOut(code, batch.position, batch.size, message))
+                    report(file, Damage(code, batch.position, batch.size, message))

@@ -2,6 +2,7 @@
 
 import gc
 from dataclasses import replace
+from functools import partial
 
 import click
 
@@ -107,9 +108,9 @@ def command(
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
         checker = None
         if spark is not None:
-            from kseg.spark.jobs import judging
+            from kseg.spark.jobs import check_partitions
 
-            checker = judging(spark)
+            checker = partial(check_partitions, spark)
         with open_sink(output) as sink, progress_over(options.paths, quiet) as progress:
             if progress.total is not None:
                 progress.total *= options.passes

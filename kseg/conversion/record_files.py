@@ -27,11 +27,12 @@ from kseg.export import pa, pq
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
-from kseg.export.scanning import LeftOut, PartReader, ScanRequest, parts_of_scan
+from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
 from kseg.limits import CHUNK_BYTES
 from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 
 GROUP_ROWS = 1 << 17
@@ -251,7 +252,7 @@ class _Reading:
         committed, limit = self._options.read_committed, self._options.max_batch_bytes
         return ScanRequest(tuple(paths), is_committed=committed, max_batch_bytes=limit)
 
-    def _refuse_or_count(self, file: SegmentFile, left_out: LeftOut) -> None:
+    def _refuse_or_count(self, file: SegmentFile, left_out: Damage) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
         if not self._options.skips_damage:
             raise DamageError(f"{place}: {left_out.message}; {SKIP_HINT}")

@@ -67,9 +67,6 @@ def types_of(mode: str) -> dict[str, str]:
 COLUMNS = tuple(types_of("records"))
 """The columns of records."""
 
-Constants = dict[str, Any]
-"""Values of the columns that are the same for all records of a chunk, and not part of it."""
-
 
 def valid_text(name: str) -> str:
     """Returns the name of a file or topic as Unicode. Names on disk are bytes: invalid UTF-8 is shown as U+FFFD."""
@@ -114,11 +111,12 @@ def record_batches(
 def record_batch(
     chunk: Chunk,
     wanted: "pa.Schema",
-    constants: Constants,
+    constants: dict[str, Any],
     decoded: "Mapping[str, pa.Array] | None" = None,
 ) -> "pa.RecordBatch":
-    """Returns the chunk as a record batch. The schema is `schema`'s, or differs from it in field names only, and in
-    ``decoded`` columns (`kseg.export.decoded`).
+    """Returns the chunk as a record batch. ``constants``: columns that are not part of the chunk, each with its one
+    value. The schema is `schema`'s, or differs from it in field names only, and in ``decoded`` columns
+    (`kseg.export.decoded`).
 
     `Chunks` has scaled timestamps to the unit of the schema. Raises KeyError if the chunk lacks a column.
     """

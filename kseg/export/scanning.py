@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import valid_text
@@ -52,18 +52,6 @@ TASK_BYTES = 1 << 18
 """Cost of opening a file, in bytes read."""
 _MAX_LOGGED = 10
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
-
-
-class LeftOut(NamedTuple):
-    """A range whose records, or some of them, cannot be read: damage, or a batch with the problem ``code``."""
-
-    code: str
-    position: int
-    length: int
-    message: str
-
-
-ReportLeftOut = Callable[[LeftOut], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +104,10 @@ class ScanRequest:
         return self.partitions is None or partition in self.partitions
 
 
-ReportDamage = Callable[[SegmentFile, LeftOut], None]
+ReportDamage = Callable[[SegmentFile, Damage], None]
 """Gets each range that is skipped because of damage, in order."""
-
-
-class Offsets(NamedTuple):
-    """A range of offsets, inclusive."""
-
-    first: int = ALL_ROWS.first_offset
-    last: int = ALL_ROWS.last_offset
+ReportLeftOut = Callable[[Damage], None]
+"""The same for one segment."""
 
 
 class ScanPart(NamedTuple):
@@ -136,7 +119,7 @@ class ScanPart(NamedTuple):
     file: SegmentFile
     slice: Slice = Slice()
     transactions: Transactions | None = None
-    offsets: Offsets = Offsets()
+    offsets: Bounds = ALL_ROWS
 
 
 def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Iterator[tuple[int, ScanPart]]:
@@ -157,7 +140,7 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
             transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
         for file in chosen:
             live = live_segment_of(file)
-            offsets = Offsets() if live is None else Offsets(live.log_start)
+            offsets = ALL_ROWS if live is None else Bounds(live.log_start)
             if slice_bytes is None:
                 yield 0, ScanPart(file, Slice(), transactions, offsets)
                 continue
@@ -253,7 +236,7 @@ class PartReader:
         run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES
         reader = open_segment(file, self._scratch, source=source, live=request.is_live, run_bytes=run_bytes)
         chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
-        wanted, report = request.wanted & Bounds(*part.offsets), partial(self._report, file)
+        wanted, report = request.wanted & part.offsets, partial(self._report, file)
         yield from chunks_of_part(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
 
 
@@ -265,7 +248,7 @@ class DamageLog:
         self._path = ""
         self._reported = 0
 
-    def __call__(self, file: SegmentFile, left_out: LeftOut) -> None:
+    def __call__(self, file: SegmentFile, left_out: Damage) -> None:
         if file.path != self._path:
             self._path, self._reported = file.path, 0
         self._reported += 1
@@ -274,7 +257,7 @@ class DamageLog:
             self._logger.warning("left out: %s%s", damage_text(file, left_out), more)
 
 
-def damage_text(file: SegmentFile, left_out: LeftOut) -> str:
+def damage_text(file: SegmentFile, left_out: Damage) -> str:
     """Returns a damaged range as text."""
     return f"{file.path}: position {left_out.position}: {left_out.code}: {left_out.message}"
 
@@ -307,7 +290,7 @@ class ColumnDecoder:
     def __init__(
         self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, report: ReportLeftOut, wanted: Bounds
     ) -> None:
-        self._reader, self._scratch, self._chunks, self._report = reader, scratch, chunks, report
+        self._reader, self._scratch, self.chunks, self._report = reader, scratch, chunks, report
         self._key = min(wanted.keys) if wanted.keys is not None and len(wanted.keys) == 1 else None
         self._is_all = wanted[:4] == ALL_ROWS[:4] and self._key is None
         self._wanted = int64s(kernel.WANTED_WIDTH)
@@ -318,10 +301,6 @@ class ColumnDecoder:
             chunks.needs_no_records and self._key is None and wanted[2:4] == ALL_ROWS[2:4] and not reader.is_07
         )
 
-    def rest(self) -> Iterator[Chunk]:
-        """Yields the last chunk."""
-        return self._chunks.rest()
-
     def take(self, run: Run) -> Iterator[Chunk]:
         """Yields the chunks that the frames of a run fill. If the chunks need no records, only batches are read whose
         headers do not give the offsets.
@@ -331,7 +310,7 @@ class ColumnDecoder:
             return
         headers, offsets = self._reader.headers(run), HeaderOffsets(self._scratch.max_batch_bytes)
         while True:
-            yield from self._chunks.add_offsets(offsets, headers, run.count, self._wanted)
+            yield from self.chunks.add_offsets(offsets, headers, run.count, self._wanted)
             given = offsets.next_given(headers, run.count)
             if given > offsets.batch:
                 yield from self._records(run.part(offsets.batch, given))
@@ -361,7 +340,7 @@ class ColumnDecoder:
                 rows = Rows(payload, scratch.rows, scratch.headers, collector.row_count)
                 if not self._is_all:
                     self._keep(rows)
-                yield from self._chunks.add(rows)
+                yield from self.chunks.add(rows)
                 collector.row_count = collector.header_count = 0
             elif (
                 status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADER_INT64S
@@ -384,7 +363,7 @@ class ColumnDecoder:
         batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._expansion)
         if not batch.is_valid:
             for problem in batch.problems:
-                self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
+                self._report(Damage(problem.code, batch.position, batch.size, problem.message))
             return
         if batch.is_control:
             return
@@ -395,15 +374,15 @@ class ColumnDecoder:
                     kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
                 wrong += kernel.count_invalid(rows.rows, rows.count)
                 self._keep(rows)
-                yield from self._chunks.add(rows)
+                yield from self.chunks.add(rows)
         except UndecodableError as error:
-            self._report(LeftOut(error.problem, batch.position, batch.size, str(error)))
+            self._report(Damage(error.problem, batch.position, batch.size, str(error)))
         for problem in batch.passed():
             if problem.code not in READABLE_CODES:
-                self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
+                self._report(Damage(problem.code, batch.position, batch.size, problem.message))
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
-            self._report(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
+            self._report(Damage("inner-crc-mismatch", batch.position, batch.size, text))
 
 
 AHEAD_BYTES = 2 << 20
@@ -412,16 +391,16 @@ RUN_BYTES = 2 << 20
 """Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
 
 
-Items = Generator[Chunk | LeftOut, None, None]
+Items = Generator[Chunk | Damage, None, None]
 
 
 def _items_of_runs(make: Callable[[ReportLeftOut], ColumnDecoder]) -> Callable[[Run], Items]:
     """Returns a function that yields the chunks of a run, and the skipped ranges in their place."""
-    left_out: list[LeftOut] = []
+    left_out: list[Damage] = []
     decoder = make(left_out.append)
 
     def items(run: Run) -> Items:
-        for chunk in chain(decoder.take(run), decoder.rest()):
+        for chunk in chain(decoder.take(run), decoder.chunks.rest()):
             yield from left_out
             left_out.clear()
             yield chunk
@@ -443,7 +422,7 @@ class _Prefetcher:
         self._make, self._report = make, report
         self._free: list[Callable[[Run], Items] | None] = [None] * (jobs + 1)
         """Slots without a task; None: it is made when it is needed."""
-        self._pending: deque[tuple[Any, Items, Future[list[Chunk | LeftOut]] | None]] = deque()
+        self._pending: deque[tuple[Callable[[Run], Items] | None, Items, Future[list[Chunk | Damage]] | None]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -453,7 +432,7 @@ class _Prefetcher:
         for _free, items, _outcome in self._pending:
             items.close()
 
-    def leave_out(self, left_out: LeftOut) -> None:
+    def leave_out(self, left_out: Damage) -> None:
         """Reports a range that needs no decoder."""
         self._pending.append((None, (each for each in (left_out,)), None))
 
@@ -473,7 +452,7 @@ class _Prefetcher:
     def _first(self) -> Iterator[Chunk]:
         slot, items, outcome = self._pending.popleft()
         for item in chain(() if outcome is None else outcome.result(), items):
-            if isinstance(item, LeftOut):
+            if isinstance(item, Damage):
                 self._report(item)
             else:
                 yield item
@@ -485,13 +464,13 @@ _HEAD_BYTES = V2_FLAGS + 1
 """Bytes of a batch up to its codec, which is in the lowest byte of the attributes."""
 
 
-def _read_ahead(items: Items) -> list[Chunk | LeftOut]:
+def _read_ahead(items: Items) -> list[Chunk | Damage]:
     """Returns the next items, until their chunks have `AHEAD_BYTES`."""
-    found: list[Chunk | LeftOut] = []
+    found: list[Chunk | Damage] = []
     held = 0
     for item in items:
         found.append(item)
-        held += 0 if isinstance(item, LeftOut) else item.size
+        held += 0 if isinstance(item, Damage) else item.size
         if held >= AHEAD_BYTES:
             break
     return found
@@ -519,12 +498,10 @@ def chunks_of_part(
     def another(report: ReportLeftOut) -> ColumnDecoder:
         return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), report, wanted)
 
-    def items() -> Iterator[Run | LeftOut]:
+    def items() -> Iterator[Run | Damage]:
         between = sought(reader, file, part, wanted.first_offset, wanted.earliest_ms)
         for item in runs_between(reader, file, between, wanted.last_offset):
-            if isinstance(item, Damage):
-                yield LeftOut(*item)
-            elif transactions is None:
+            if transactions is None or isinstance(item, Damage):
                 yield item
             else:  # without the batches of aborted transactions
                 first = 0
@@ -533,25 +510,19 @@ def chunks_of_part(
                         yield item.part(first, i)
                     first = i + 1
 
-    if jobs == 1 or plain.uses_headers:
-        for item in items():
-            if isinstance(item, LeftOut):
-                report(item)
-            else:
-                yield from plain.take(item)
-        yield from plain.rest()
-        return
+    is_ahead = jobs > 1 and not plain.uses_headers
     with _Prefetcher(jobs, another, report) as prefetcher:
+        leave_out = prefetcher.leave_out if is_ahead else report
         for item in items():
-            if isinstance(item, LeftOut):
-                prefetcher.leave_out(item)
-            elif reader.is_07 or begins_compressed(reader.source, item.position):
-                yield from plain.rest()
+            if isinstance(item, Damage):
+                leave_out(item)
+            elif is_ahead and (reader.is_07 or begins_compressed(reader.source, item.position)):
+                yield from chunks.rest()
                 yield from prefetcher.take(item.copied())
             else:
                 yield from prefetcher.rest()
                 yield from plain.take(item)
-        yield from plain.rest()
+        yield from chunks.rest()
         yield from prefetcher.rest()
 
 

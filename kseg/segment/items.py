@@ -67,7 +67,10 @@ class Problem(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes ``[position, position + length)`` of a file that belong to no batch; ``code`` is one of DAMAGE_CODES."""
+    """Bytes ``[position, position + length)`` of a file that belong to no batch; ``code`` is one of DAMAGE_CODES.
+
+    Readers of records use it also for a batch whose records, or some of them, cannot be read: ``code`` is its problem.
+    """
 
     code: str
     position: int

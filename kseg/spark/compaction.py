@@ -12,7 +12,6 @@ the driver become part of the partition, through the driver's plan.
 
 import os
 import pickle
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from kseg.cleaner.rounds import CleanedGroup, OffsetMap, Round, map_keys
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_map
-from kseg.spark.jobs import Failure, attempt_in, collected, run
+from kseg.spark.jobs import Failure, attempt_in, collected, run, whole
 from kseg.spark.session import for_workers
 from kseg.stores.windows import Buffers
 
@@ -100,10 +99,8 @@ class _GroupTask(NamedTuple):
 class _Result(NamedTuple):
     """The result of a group. ``map_failure``: why the map could not be built, with the index of the segment."""
 
-    segment: log.CleanerSegment | None
-    counts: Counter[str]
+    cleaned: CleanedGroup | Failure
     keys: int
-    failure: Failure | None
     map_failure: tuple[int, Failure] | None
 
 
@@ -137,10 +134,8 @@ class SparkRound(Round):
         if failed := [each.map_failure for each in results if each.map_failure]:
             raise min(failed, key=itemgetter(0))[1]
         self.keys = sum(result.keys for result in results)
-        for group, result in zip(groups, results, strict=True):
-            if result.failure is not None or result.segment is None:
-                raise result.failure or KsegError("a task returned no segment")
-            yield CleanedGroup(group, result.segment, result.counts)
+        for result in results:
+            yield whole(result.cleaned)
 
     def _traces(self, segments: list[log.CleanerSegment], first_dirty: int) -> dict[int, log.Trace]:
         """Returns traces by base offset. An unreadable segment in the clean section is reported when it is cleaned
@@ -232,12 +227,12 @@ def _look_up(
         else:
             shares.append((index, memoryview(share).cast("q")))
     dirty = [entries for index, entries in shares if index >= shared.dirty]
-    with closing(OffsetMap(_NO_LIMIT, shared.secret)) as whole:
+    with closing(OffsetMap(_NO_LIMIT, shared.secret)) as latest:
         for entries in dirty:
-            whole.merge(entries, max(shared.cleanable.start, 0))
-        yield 0, len(whole)
+            latest.merge(entries, max(shared.cleanable.start, 0))
+        yield 0, len(latest)
         for index, entries in shares:
-            if offsets := bytes(whole.look_up(entries)):
+            if offsets := bytes(latest.look_up(entries)):
                 yield shared.groups[index], offsets
 
 
@@ -255,22 +250,16 @@ def _clean(
             map_failures.append(found)
         else:
             entries.append(memoryview(found).cast("q"))
-    result = _Result(None, Counter(), keys, None, min(map_failures, key=itemgetter(0), default=None))
+    cleaned: CleanedGroup | Failure
     try:
-        segment, counts = _cleaned(shared, tasks[number], entries)
+        one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
+        part, task = OffsetMap(_NO_LIMIT, shared.secret), tasks[number]
+        with closing(part), attempt_in(task.folder) as folder:
+            while entries:
+                part.merge(entries.pop())
+            part.keys.latest_offset = shared.latest
+            known, group = pickle.loads(task.transactions), shared.segments[task.first : task.stop]
+            cleaned = one.clean(group, folder, part, log.CleaningThreads(_JOBS), known, shared.done.add)
     except (KsegError, OSError) as error:
-        yield result._replace(failure=error)
-    else:
-        yield result._replace(segment=segment, counts=counts)
-
-
-def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tuple[log.CleanerSegment, Counter[str]]:
-    one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
-    part = OffsetMap(_NO_LIMIT, shared.secret)
-    with closing(part), attempt_in(task.folder) as folder:
-        while entries:
-            part.merge(entries.pop())
-        part.keys.latest_offset = shared.latest
-        known, group = pickle.loads(task.transactions), shared.segments[task.first : task.stop]
-        cleaned = one.clean(group, folder, part, log.CleaningThreads(_JOBS), known, shared.done.add)
-    return cleaned.segment, cleaned.counts
+        cleaned = error
+    yield _Result(cleaned, keys, min(map_failures, key=itemgetter(0), default=None))

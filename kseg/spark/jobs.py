@@ -39,7 +39,7 @@ from kseg.spark import register
 from kseg.spark.session import for_workers, reason_of
 from kseg.stores.source import STANDARD_INPUT, open_source
 from kseg.stores.windows import Buffers
-from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
+from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 
@@ -143,26 +143,24 @@ def collected(spark: Any, make_rdd: Callable[[Any], Any], watch: Callable[[], No
     return results
 
 
-def judging(spark: Any) -> PartitionChecker:
-    """Returns the function with which `kseg.verification.run.judge_path` verifies partitions on Spark."""
+def check_partitions(
+    spark: Any, tasks: list[Task], settings: CheckSettings, report: Report
+) -> Iterator[CheckedPartition]:
+    """Verifies partitions on Spark. Bound to ``spark``, it is a `kseg.verification.directory_tree.PartitionChecker`."""
+    done, reported = spark.sparkContext.accumulator(0), 0
 
-    def check_partitions(tasks: list[Task], settings: CheckSettings, report: Report) -> Iterator[CheckedPartition]:
-        done, reported = spark.sparkContext.accumulator(0), 0
+    def watch() -> None:
+        nonlocal reported
+        report.advance(done.value - reported)
+        reported = done.value
 
-        def watch() -> None:
-            nonlocal reported
-            report.advance(done.value - reported)
-            reported = done.value
-
-        work = partial(_judged, replace(settings, jobs=1), report.ignored, done)
-        for found in run(spark, tasks, work, watch, settings.max_batch_bytes):
-            findings, outcome, unshown = whole(found)
-            for finding in findings:
-                report.show(finding)
-            report.take(outcome.totals, unshown)
-            yield outcome
-
-    return check_partitions
+    work = partial(_judged, replace(settings, jobs=1), report.ignored, done)
+    for found in run(spark, tasks, work, watch, settings.max_batch_bytes):
+        findings, outcome, unshown = whole(found)
+        for finding in findings:
+            report.show(finding)
+        report.take(outcome.totals, unshown)
+        yield outcome
 
 
 def _judged(
@@ -367,9 +365,14 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
     register(spark)
     draft = Path(os.path.realpath(output)).with_name(f".kseg-{uuid4().hex}")
     try:
-        with _timestamps_in_microseconds(spark):
+        before = spark.conf.get(_TIMESTAMP_SETTING)
+        # The type of the local engine; Spark's default is a deprecated one of 96 bits.
+        spark.conf.set(_TIMESTAMP_SETTING, "TIMESTAMP_MICROS")
+        try:
             frame = spark.read.format("kseg").options(**read).load(list(paths))
             frame.write.options(**written).parquet(draft.as_uri())
+        finally:
+            spark.conf.set(_TIMESTAMP_SETTING, before)
         os.rename(draft, output)
     except Exception as error:  # Java's and py4j's errors have no common class
         reason = reason_of(error)
@@ -380,14 +383,3 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
         raise reason from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-@contextmanager
-def _timestamps_in_microseconds(spark: Any) -> Iterator[None]:
-    """Timestamps have the type of the local engine; Spark's default is a deprecated one of 96 bits."""
-    before = spark.conf.get(_TIMESTAMP_SETTING)
-    spark.conf.set(_TIMESTAMP_SETTING, "TIMESTAMP_MICROS")
-    try:
-        yield
-    finally:
-        spark.conf.set(_TIMESTAMP_SETTING, before)

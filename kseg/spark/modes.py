@@ -34,6 +34,7 @@ from kseg.logdir.remote_partitions import LiveSegment
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent, seek_time, span_of_bytes
 from kseg.segment.slices import Slice, runs_of
@@ -245,7 +246,7 @@ class TaskPart(NamedTuple):
 
     file: SegmentFile
     slice: Slice
-    offsets: scanning.Offsets
+    offsets: Bounds
     tail: Tail | None = None
     remote: LiveSegment | None = None
 
@@ -273,7 +274,7 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskP
 
     def span_of(i: int) -> ByteSpan:
         part = wholes[i].part
-        return indexed_span(part.file, wholes[i].size, *part.offsets, options.wanted.earliest_ms)
+        return indexed_span(part.file, wholes[i].size, *part.offsets[:2], options.wanted.earliest_ms)
 
     if len(edges) <= MAX_INDEXED_SEGMENTS:
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
@@ -353,11 +354,11 @@ class SegmentSelector:
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
             is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
-            part = TaskPart(file, Slice(), scanning.Offsets(first, last), tail)
+            part = TaskPart(file, Slice(), Bounds(first, last), tail)
             whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
             if (remote := scanning.live_segment_of(file)) is not None:
                 since = first if options.ignores_log_start else max(first, remote.log_start)
-                part = part._replace(offsets=scanning.Offsets(since, last), remote=remote)
+                part = part._replace(offsets=Bounds(since, last), remote=remote)
                 whole = Whole(part, whole.size, is_edge, remote.is_whole, remote.chunk_bytes)
             yield from self._limited(whole, chosen[i + 1] if i + 1 < len(chosen) else None)
 
@@ -371,12 +372,12 @@ class SegmentSelector:
             yield whole
             return
         end = end_of(part.file) if following is None else following.base_offset or 0
-        first, stop = max(part.offsets.first, part.file.base_offset), min(part.offsets.last, end - 1) + 1
+        lowest, highest = part.offsets[:2]
+        first, stop = max(lowest, part.file.base_offset), min(highest, end - 1) + 1
         if stop - first > limit * TASKS:
             raise KsegError(f"{part.file.path}: maxRecordsPerPartition {limit} makes more than {TASKS} tasks of it")
         starts = range(first + limit, stop, limit)
-        begins, lasts = [part.offsets.first, *starts], [*(start - 1 for start in starts), part.offsets.last]
-        for offsets in map(scanning.Offsets, begins, lasts):
+        for offsets in map(Bounds, [lowest, *starts], [*(start - 1 for start in starts), highest]):
             yield whole._replace(part=part._replace(offsets=offsets), is_edge=True)
 
     def _offsets(self, file: SegmentFile, place: str) -> tuple[int, int]:
@@ -544,11 +545,11 @@ def _expanded(options: Options) -> Options:
 
 def _report_of(options: Options) -> scanning.ReportDamage:
     """Returns what happens at damage: the read fails, or a warning is logged."""
-    return _fail if options.fails_on_damage else scanning.DamageLog(_log)
 
+    def fail(file: SegmentFile, left_out: Damage) -> None:
+        raise DamageError(scanning.damage_text(file, left_out))
 
-def _fail(file: SegmentFile, left_out: scanning.LeftOut) -> None:
-    raise DamageError(scanning.damage_text(file, left_out))
+    return fail if options.fails_on_damage else scanning.DamageLog(_log)
 
 
 def _chunks_of(
@@ -573,7 +574,7 @@ def _opened_parts(parts: Sequence[TaskPart], options: Options) -> Iterator[tuple
             if source.is_in_place:
                 size = source.size
                 owned = span_of_bytes(file, size, cut.start, size if cut.end is None else cut.end)
-                wanted = indexed_span(file, size, *part.offsets, options.wanted.earliest_ms)
+                wanted = indexed_span(file, size, *part.offsets[:2], options.wanted.earliest_ms)
                 before = wanted.before if wanted.start > cut.start else owned.before
                 source.need(before, min(owned.end, wanted.end))
             if part.tail is not None and options.mode != "batches":

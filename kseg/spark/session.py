@@ -199,12 +199,15 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
         "spark.sql.session.timeZone": "UTC",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
     }
-    if _is_local(master):
+    variables = {"SPARK_WORKER_DIR": folder}
+    if master is None or master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        # Other machines may have Python elsewhere, and need an address that they can reach.
+        variables |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     spark = None
     try:
         try:
-            with _environment(master, folder), _output_to(log):
+            with _environment(variables), _output_to(log):
                 builder = SparkSession.builder.appName("kseg").master(master or f"local[{cores or '*'}]")
                 spark = builder.config(map=settings).getOrCreate()
         except Exception as error:  # Java's and py4j's errors have no common class
@@ -250,12 +253,8 @@ def _check_master(master: str) -> None:
 
 
 @contextmanager
-def _environment(master: str | None, folder: str) -> Iterator[None]:
+def _environment(wanted: dict[str, str]) -> Iterator[None]:
     """Sets the environment variables that PySpark reads when it starts its JVM, for the block; existing values stay."""
-    wanted = {"SPARK_WORKER_DIR": folder}
-    if _is_local(master):
-        # Other machines may have Python elsewhere, and need an address that they can reach.
-        wanted |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -263,10 +262,6 @@ def _environment(master: str | None, folder: str) -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
-
-
-def _is_local(master: str | None) -> bool:
-    return master is None or master.startswith("local")
 
 
 @contextmanager

@@ -396,7 +396,8 @@ def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str]
             attempts = int(options.pop("max_attempts", ATTEMPTS))
             options.setdefault("request_timeout", REQUEST_SECONDS)
             options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=attempts)
-        return getattr(fs, _NATIVE[scheme])(**options), f"{container if scheme == 'abfs' else parts.netloc}{parts.path}"
+        root = container if scheme == "abfs" else parts.netloc
+        return getattr(fs, _NATIVE[scheme])(**options), f"{root}{parts.path}".rstrip("/")
     except (AttributeError, TypeError, ValueError, OSError) as error:
         raise KsegError(f"{shown(url)}: {error}") from error
 
@@ -406,8 +407,7 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[fs.FileSystem, st
     options = storage.options_for(url)
     check_credentials(url)
     if _is_native(url, options):
-        system, path = file_system(url, options)
-        return system, path.rstrip("/")
+        return file_system(url, options)
     inner, path = open_url(url, options)
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
 
@@ -417,7 +417,7 @@ class ArrowObjects(Objects):
 
     def __init__(self, root: str, system: "fs.FileSystem", path: str) -> None:
         self.root = shown(root).rstrip("/")
-        self._system, self._path = system, path.rstrip("/")
+        self._system, self._path = system, path
         self._files: dict[str, Any] = {}
 
     def _key(self, name: str) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 
 from kseg.export.chunk import HEADER_ENDS, HEADER_KEYS, HEADER_VALUES, NAMES, Bytes, Chunk, Chunks
 from kseg.export.pushdown import ALL_ROWS, Bounds
-from kseg.export.scanning import LeftOut, chunks_of_part
+from kseg.export.scanning import chunks_of_part
 from kseg.segment.files import segment_file
 from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice
 from kseg.stores.source import open_source
@@ -46,7 +47,7 @@ def read_chunks(
     wanted: Bounds | None = None,
     part: Slice | None = None,
     names: Collection[str] = NAMES,
-    left_out: list[LeftOut] | None = None,
+    left_out: list[Damage] | None = None,
     jobs: int = 1,
     hidden: Transactions | None = None,
     **sizes: int,

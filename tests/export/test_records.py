@@ -22,7 +22,7 @@ from kernel.rendering import batch, record, varint
 from kseg.export import scanning
 from kseg.export.chunk import NAMES, Chunks
 from kseg.export.pushdown import Bounds
-from kseg.export.scanning import LeftOut, PartReader, ScanRequest, chunks_of_part, parts_of_scan
+from kseg.export.scanning import PartReader, ScanRequest, chunks_of_part, parts_of_scan
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment import slices
@@ -75,8 +75,8 @@ def offsets_by_headers(path: Path, *arguments: Any, **options: Any) -> list[int]
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_offsets_alone_are_those_of_the_rows(path: Path) -> None:
-    told: list[LeftOut] = []
-    rows_told: list[LeftOut] = []
+    told: list[Damage] = []
+    rows_told: list[Damage] = []
     expected = [row[0] for row in read_rows(path, left_out=rows_told)]
     found = offsets_by_headers(path, left_out=told)
     unread = [each for each in rows_told if each not in told]
@@ -111,7 +111,7 @@ def test_chunks_of_offsets_grow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_are_not_read_for_offsets(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(batch([b"not zstd"], attributes=4, base_offset=0, count=1, last_delta=0) + batch([record(0)], 1))
-    told: list[LeftOut] = []
+    told: list[Damage] = []
     assert offsets_by_headers(path, left_out=told) == [0, 1]
     assert told == []
     assert [row[0] for row in read_rows(path, left_out=told)] == [1]
@@ -119,7 +119,7 @@ def test_records_are_not_read_for_offsets(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_is_told() -> None:
-    told: list[LeftOut] = []
+    told: list[Damage] = []
     path = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
     (segment,) = (found for found in path.glob("*.log") if found.stat().st_size)
     rows = read_rows(segment, left_out=told)
@@ -185,7 +185,7 @@ def segment_with_bad_ends(folder: Path) -> Path:
 @pytest.mark.parametrize("wanted", [Bounds(5, 9), Bounds(earliest_ms=5001, last_offset=9)], ids=["offsets", "time"])
 def test_only_the_bytes_that_may_hold_wanted_records_are_read(wanted: Bounds, tmp_path: Path) -> None:
     path = segment_with_bad_ends(tmp_path)
-    told: list[LeftOut] = []
+    told: list[Damage] = []
     assert [row[0] for row in read_rows(path, left_out=told)] == list(range(1, 29))
     assert len(told) == 2
     told.clear()
@@ -223,7 +223,7 @@ def test_claimed_sizes_take_no_memory(tmp_path: Path) -> None:
     wrong = varint(60) + b"\0\0\2\1" + varint(1 << 30) + b"x" * 54
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batch([record(0, key=b"a"), wrong]) + batch([record(0, key=b"b")], base_offset=2))
-    told: list[LeftOut] = []
+    told: list[Damage] = []
     assert [row[3] for row in read_rows(path, left_out=told)] == [b"a", b"b"]
     assert [found.code for found in told] == ["undecodable-records"]
     assert struct.unpack_from(">i", path.read_bytes(), 57) == (2,)
@@ -283,7 +283,7 @@ def test_batches_of_all_codecs_one_behind_the_other(
         )
     path = tmp_path_factory.mktemp("codecs-0") / "00000000000000000000.log"
     path.write_bytes(data)
-    told: list[LeftOut] = []
+    told: list[Damage] = []
     expected = [row for row in told_rows(path) if row[0] >= first]
     assert read_rows(path, Bounds(first_offset=first), left_out=told) == expected
     assert not any(found.code == "crc-mismatch" for found in told)
@@ -310,7 +310,7 @@ PREFETCHED = [
 
 @pytest.mark.parametrize("path", PREFETCHED, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_rows_and_what_is_left_out(path: Path) -> None:
-    told: tuple[list[LeftOut], list[LeftOut]] = ([], [])
+    told: tuple[list[Damage], list[Damage]] = ([], [])
     rows = [read_rows(path, left_out=each, jobs=jobs) for each, jobs in zip(told, (1, 3), strict=True)]
     assert rows[0] == rows[1]
     assert told[0] == told[1]
@@ -336,7 +336,7 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
 
     def counted(items: Any) -> list[Any]:
         found = read_ahead(items)
-        held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
+        held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, Damage)))
         return found
 
     monkeypatch.setattr(scanning, "_read_ahead", counted)
@@ -346,16 +346,16 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
     assert max(held) <= 30
 
 
-def refuse(left_out: LeftOut) -> None:
+def refuse(left_out: Damage) -> None:
     raise InterruptedError(left_out.code)
 
 
-def ignore(_left_out: LeftOut) -> None:
+def ignore(_left_out: Damage) -> None:
     """Goes on."""
 
 
 @pytest.mark.parametrize(("report", "count"), [(refuse, None), (ignore, 1)])
-def test_no_thread_is_left(tmp_path: Path, report: Callable[[LeftOut], None], count: int | None) -> None:
+def test_no_thread_is_left(tmp_path: Path, report: Callable[[Damage], None], count: int | None) -> None:
     data = bytearray((TESTDATA / "speed/lz4.log").read_bytes())
     data[len(data) // 2] ^= 1
     path = tmp_path / "00000000000000000000.log"
@@ -377,9 +377,9 @@ PLACES = ["log-directories/4.3.1/logs", "kafka-4.3.1/clients", "kafka-2.8.2/*", 
 SPEED = TESTDATA / "speed"
 
 
-def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, object]], list[tuple[str, LeftOut]]]:
+def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, object]], list[tuple[str, Damage]]]:
     """The rows, each with its file, and what was left out."""
-    told: list[tuple[str, LeftOut]] = []
+    told: list[tuple[str, Damage]] = []
     request = ScanRequest(tuple(paths))
     reader = PartReader(request, NAMES, 1, lambda file, left_out: told.append((file.path, left_out)), jobs)
     parts = (part for _, part in parts_of_scan(request))
@@ -408,7 +408,7 @@ def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, mo
     threads, descriptors = threading.active_count(), open_descriptors()
     request = ScanRequest(tuple(map(str, sorted(tmp_path.iterdir()))))
 
-    def refuse(_file: SegmentFile, left_out: LeftOut) -> None:
+    def refuse(_file: SegmentFile, left_out: Damage) -> None:
         raise InterruptedError(left_out.code)
 
     reader = PartReader(request, NAMES, 1, refuse, 3)

@@ -176,7 +176,7 @@ class Plan:
         return f"<Plan {self._sentence()}>"
 
     def _repr_html_(self) -> str:
-        from kseg.report.rows import html_table  # only notebooks need it
+        from kseg.report.pages import html_table  # only notebooks need it
 
         columns = ("action", "file", "size", "removed bytes", "reason")
         rows = ((each.action, each.file, each.size, each.removed_bytes or None, each.reason) for each in self.actions)

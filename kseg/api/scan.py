@@ -10,19 +10,9 @@ from functools import cache, cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
+from kseg.api import arguments
 from kseg.api.archives import readable
-from kseg.api.arguments import (
-    Level,
-    Path,
-    Paths,
-    Reading,
-    RecordSelection,
-    checked,
-    keys_of,
-    paths_of,
-    wanted_of,
-    words_of,
-)
+from kseg.api.arguments import Level, Path, Paths, Reading, RecordSelection, checked
 from kseg.api.log import raise_damage
 from kseg.api.modes import mode_of
 from kseg.decoders.avro import need_fastavro
@@ -443,9 +433,9 @@ def scan(
     if partitions is not None:
         numbers = frozenset([partitions] if isinstance(partitions, int) else partitions)
     request = ScanRequest(
-        paths_of(path), wanted_of(reading), words_of(topics), numbers,
+        arguments.paths_of(path), arguments.wanted_of(reading), arguments.words_of(topics), numbers,
         reading["isolation"] == "read_committed", reading["live"], reading["max_batch_bytes"],
-        keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
+        arguments.keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
     )  # fmt: skip
     schemas = None if reading["schemas"] is None else os.fspath(reading["schemas"])
     decoding = Decoding(reading["keys"] == "decoded", reading["values"] == "decoded", schemas)

@@ -63,7 +63,7 @@ class Verdict:
         return f"<Verdict {self._sentence()}>"
 
     def _repr_html_(self) -> str:
-        from kseg.report.rows import html_table  # only notebooks need it
+        from kseg.report.pages import html_table  # only notebooks need it
 
         columns = ("severity", "code", "file", "position", "offset", "message", "repair")
         rows = (

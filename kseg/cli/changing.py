@@ -110,7 +110,7 @@ def open_plans(
         to_file = is_dry and presentation.report is not None
         sink = stack.enter_context(open_sink(presentation.report) if to_file else open_report(is_dry, report_error))
         if presentation.as_page:
-            from kseg.report.rows import PLAN, RETENTION, html_report
+            from kseg.report.pages import PLAN, RETENTION, html_report
 
             context = click.get_current_context()
             title = f"kseg {context.info_name} {'--explain' if is_explained else '--dry-run'}"

@@ -54,7 +54,7 @@ def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str |
     with ExitStack() as stack:
         sink = stack.enter_context(open_sink(options.output))
         if as_page:
-            from kseg.report.rows import IMAGE, SUMMARY, html_report
+            from kseg.report.pages import IMAGE, SUMMARY, html_report
 
             kind, view = (IMAGE, "--image") if options.image else (SUMMARY, "--summary")
             sink = stack.enter_context(html_report(sink, kind, f"kseg dump {view}", options.paths))

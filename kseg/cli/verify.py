@@ -122,7 +122,7 @@ def _printer(
 ) -> findings.FindingsPrinter:
     outputs, least = (sink, presentation.notices(), progress), options.severity or INFO
     if presentation.form == "html":
-        from kseg.report.findings import FindingsPage
+        from kseg.report.pages import FindingsPage
 
         return FindingsPage(*outputs, options.paths, options.level, least)
     if presentation.form == "junit":

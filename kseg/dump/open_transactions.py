@@ -10,7 +10,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.logdir import coordinators
-from kseg.output.kafka_text import as_java_writes, name_bytes
+from kseg.output.kafka_text import as_java_writes, text_bytes
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shell_line
@@ -168,7 +168,7 @@ def _show(
     kafka-dump-log's lines.
     """
     if options.form != JSON:
-        sink.write(title.encode() + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
+        sink.write(title.encode() + text_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for row, name in rows:
         if options.form == JSON:
             sink.put_row(row)

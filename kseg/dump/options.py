@@ -302,55 +302,52 @@ class DumpOptions:
         is_shown = self.decoder is None and (self.filters_contents or not is_other)
         return is_shown and "avro" in (self.key_format, self.value_format)
 
+    def decoder_of_all(self) -> Any:
+        """Returns the decoder for all records: one of `INTERNAL_TOPICS`, or formats of keys and values.
 
-def decoder_of(options: DumpOptions) -> Any:
-    """Returns the decoder for all records: one of `INTERNAL_TOPICS`, or formats of keys and values.
+        Returns None for none, and if it depends on the file (`decoder_by_file`).
+        """
+        if self.decoder is not None:
+            return decoder(self.decoder, self.redact)
+        if not self.has_content_format or self.needs_schemas:
+            return None
+        from kseg.decoders.values import ValuesDecoder
 
-    Returns None for none, and if it depends on the file (`decoder_by_file`).
-    """
-    if options.decoder is not None:
-        return decoder(options.decoder, options.redact)
-    if not options.has_content_format or options.needs_schemas:
-        return None
-    from kseg.decoders.values import ValuesDecoder
+        return ValuesDecoder(self.key_format or "utf8", self.value_format or "utf8")
 
-    return ValuesDecoder(options.key_format or "utf8", options.value_format or "utf8")
+    def decoder_by_file(self, warn: Callable[[str], None]) -> Callable[[SegmentFile], Any] | None:
+        """Returns a function from a file to its decoder, by its topic or the schemas of its log directory; None for
+        those without. Returns None if all files have that of `decoder_of_all`.
 
+        Raises UnsupportedError if a library is missing; the function raises PathError if schemas are.
+        """
+        if not self.decode_by_topic and not self.needs_schemas:
+            return None
+        from kseg.decoders.values import by_schemas
 
-def decoder_by_file(options: DumpOptions, warn: Callable[[str], None]) -> Callable[[SegmentFile], Any] | None:
-    """Returns a function from a file to its decoder, by its topic or the schemas of its log directory; None for those
-    without. Returns None if all files have that of `decoder_of`.
+        made = cache(lambda name: decoder(name, self.redact))
+        other = "avro" if self.decode_by_topic else "utf8"
+        formats = self.key_format or other, self.value_format or other
+        by_log_directory = by_schemas(self.schemas, warn, formats, self.needs_schemas)
+        is_used = self.shows_contents or self.filters_contents
 
-    Raises UnsupportedError if a library is missing; the function raises PathError if schemas are.
-    """
-    if not options.decode_by_topic and not options.needs_schemas:
-        return None
-    from kseg.decoders.values import by_schemas
+        def choose(file: SegmentFile) -> Any:
+            name = name_for(file.topic, file.kind) if self.decode_by_topic else None
+            return made(name) if name is not None else by_log_directory(file) if is_used else None
 
-    made = cache(lambda name: decoder(name, options.redact))
-    other = "avro" if options.decode_by_topic else "utf8"
-    formats = options.key_format or other, options.value_format or other
-    by_log_directory = by_schemas(options.schemas, warn, formats, options.needs_schemas)
-    is_used = options.shows_contents or options.filters_contents
+        return choose
 
-    def choose(file: SegmentFile) -> Any:
-        name = name_for(file.topic, file.kind) if options.decode_by_topic else None
-        return made(name) if name is not None else by_log_directory(file) if is_used else None
+    def parts_of(self, path: str) -> list[str]:
+        """As `expand_path`, but for a log directory only the partitions that are wanted. Raises PathError."""
+        if self.remote.topics and not self.committed_offsets:
+            from kseg.logdir.topics import of_topics
 
-    return choose
-
-
-def parts_of(options: DumpOptions, path: str) -> list[str]:
-    """As `expand_path`, but for a log directory only the partitions that are wanted. Raises PathError."""
-    if options.remote.topics and not options.committed_offsets:
-        from kseg.logdir.topics import of_topics
-
-        return of_topics([path], options.remote.topics)
-    parts = expand_path(path)
-    if parts == [path] or not options.committed_offsets:
-        return parts
-    places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
-    return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
+            return of_topics([path], self.remote.topics)
+        parts = expand_path(path)
+        if parts == [path] or not self.committed_offsets:
+            return parts
+        places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
+        return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
 
 
 class Rendered(NamedTuple):

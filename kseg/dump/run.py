@@ -10,18 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kseg.dump.filters import Filters, without_snapshots
-from kseg.dump.options import (
-    JSON,
-    TABLE,
-    TEXT,
-    DumpOptions,
-    InclusiveRange,
-    Rendered,
-    RendererOf,
-    decoder_by_file,
-    decoder_of,
-    parts_of,
-)
+from kseg.dump.options import JSON, TABLE, TEXT, DumpOptions, InclusiveRange, Rendered, RendererOf
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
@@ -68,10 +57,10 @@ class Dump:
         self.options = options
         self.notices = Notices(options.color, options.quiet, options.verbose)
         self.scratch = Scratch(options.max_batch_bytes)
-        self._choose = decoder_by_file(options, self.notices.warning)
+        self._choose = options.decoder_by_file(self.notices.warning)
         style = Style(
             options.shows_records, options.shows_contents, options.skip_record_metadata, sink.is_terminal,
-            decoder_of(options), self._choose,
+            options.decoder_of_all(), self._choose,
         )  # fmt: skip
         self.filters = Filters(options, self.scratch, self.notices)
         self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
@@ -79,10 +68,9 @@ class Dump:
         self.sink = sink
         self.printers = printers_of(options, sink, style, self.scratch, self.notices, self.is_selective)
         self.printer = self.printers[0]
-        self.parts_of = partial(parts_of, options)
         # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
-        self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
+        self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, options.parts_of)
         self.notices.before = self.progress.erase
         self._side: SideJsonPrinter | None = None
         self.left = options.limit
@@ -98,7 +86,7 @@ class Dump:
         """Yields all segments in the order of the dump, each with a flag: whether a broker is still writing to it."""
         for path in self.options.paths:
             with suppress(KsegError):  # reported when the path is dumped
-                for part in self.parts_of(path):
+                for part in self.options.parts_of(path):
                     with suppress(KsegError):
                         yield from self._files_of(segments_at(part, self.options.everything))
 
@@ -163,7 +151,7 @@ class Dump:
                 self._remote(path)
                 return
         try:
-            parts = self.parts_of(path)
+            parts = self.options.parts_of(path)
         except KsegError as error:
             self._failed(error, error.exit_status)
             return
@@ -557,8 +545,7 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
     """Returns None if each partition has a summary of its own."""
     if options.form == JSON or options.what_if:
         return None
-    find = partial(parts_of, options)
-    if options.sort is None and partition_count(options.paths, find) <= MAX_SEPARATE_PARTITIONS:
+    if options.sort is None and partition_count(options.paths, options.parts_of) <= MAX_SEPARATE_PARTITIONS:
         return None
     return partial(fleet_table, sort=options.sort or "name", paint=paint, width=line_width(sink, FLEET_WIDTH))
 

@@ -41,7 +41,7 @@ class KafkaTextPrinter(RenderingPrinter):
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
-        self._put(b"Dumping " + name_bytes(as_java_writes(file.path), self.style.escape) + b"\n")
+        self._put(b"Dumping " + text_bytes(as_java_writes(file.path), self.style.escape) + b"\n")
         if file.kind == CHECKPOINT:
             if file.base_offset is None:
                 self._put(b"KRaft bootstrap snapshot\n")
@@ -99,7 +99,7 @@ class KafkaTextPrinter(RenderingPrinter):
             shown = "".join(f" {part}" for part in parts)
             if self.style.skip_metadata and parts:
                 shown = "|" + shown
-        return printable(shown) if self.style.escape else shown.encode("utf-8", "replace")
+        return on_one_line(shown).encode() if self.style.escape else shown.encode("utf-8", "replace")
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -122,7 +122,7 @@ class KafkaTextPrinter(RenderingPrinter):
         self.errors += 1
         if not is_reported:
             return
-        name = name_bytes(self._file.name, self.style.escape)
+        name = text_bytes(self._file.name, self.style.escape)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 
     def _batch_07(self, batch: Message07, spans: Spans) -> None:
@@ -137,7 +137,7 @@ class KafkaTextPrinter(RenderingPrinter):
                 content, value = b"", record.value or b""
                 if self.style.contents:
                     shown = java_text.decode(value)
-                    content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
+                    content = b" payload: " + (on_one_line(shown) if self.style.escape else shown).encode()
                 head = b"|" if content else b""
                 if not self.style.skip_metadata:
                     is_valid = "true" if record.is_valid else "false"
@@ -161,16 +161,11 @@ def ends_silently(damage: Damage, head: bytes) -> bool:
     return size >= MIN_SIZE and size + ENTRY_OVERHEAD > damage.length
 
 
-def printable(shown: str) -> bytes:
-    """Returns text that is safe for a terminal: control characters become backslash escapes."""
-    return on_one_line(shown).encode()
-
-
 def as_java_writes(path: str) -> str:
     """Returns a path as java.io.File prints it: without doubled or trailing slashes."""
     return re.sub("/+", "/", path).rstrip("/") or "/"
 
 
-def name_bytes(path: str, escape: bool) -> bytes:
-    """Returns the bytes of a name; with ``escape``, control characters become backslash escapes."""
-    return on_one_line(path).encode() if escape else os.fsencode(path)
+def text_bytes(text: str, escape: bool) -> bytes:
+    """Returns the bytes of text with names; with ``escape``, control characters become backslash escapes."""
+    return on_one_line(text).encode() if escape else os.fsencode(text)

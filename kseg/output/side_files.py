@@ -22,7 +22,7 @@ from kseg.formats.json_values import camel_case, fields_of, name_value
 from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
-from kseg.output.kafka_text import as_java_writes, printable
+from kseg.output.kafka_text import as_java_writes, text_bytes
 from kseg.output.sink import Sink
 from kseg.sidefiles import indexes
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
@@ -294,8 +294,7 @@ class SideTextPrinter(SideJsonPrinter):
         self._put(" ".join(f"{name}: {value}" for name, value in row.items()))
 
     def _put(self, line: str) -> None:
-        data = printable(line) if self.escape else os.fsencode(line)
-        self.sink.write(data + b"\n")
+        self.sink.write(text_bytes(line, self.escape) + b"\n")
 
     def report(self) -> list[str]:
         """Returns kafka-dump-log's final report, with files in dump order."""

@@ -11,7 +11,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from kseg.output.sink import MemorySink
-from kseg.report.rows import MAX_ROWS, PLAN, Card, Page, html_report, html_table, page_bytes
+from kseg.report.pages import MAX_ROWS, PLAN, Card, Page, html_report, html_table, page_bytes
 from report.browser import axe, dom_of, needs_browser
 
 EVIL = "<img src=x onerror=document.title='ran'>-0"

@@ -96,20 +96,6 @@ class IndexWalk:
             self._move()
         self._collect()
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether the index of a closed segment has no findings; valid after `drain`."""
-        state = self.state
-        return (
-            not self.events
-            and self.error is None
-            and not self.is_too_large
-            and self.size == self.used * self.width
-            and state.pending < 0
-            and state.farthest <= SPARSE_BYTES
-            and (self.width == kernel.OFFSETS or state.largest <= max(state.before_value, -1))
-        )
-
     def close(self) -> None:
         if self._windows is not None:
             self._windows.close()
@@ -138,7 +124,7 @@ class IndexWalk:
 SHOWN_EACH = 8
 """Limit of wrong entries of one kind reported one by one; more are reported as one range."""
 SUFFIXES = {INDEX: kernel.OFFSETS, TIME_INDEX: kernel.TIMES}
-_PREFIX = {INDEX: "index", TIME_INDEX: "time-index"}
+_PREFIX = {kernel.OFFSETS: "index", kernel.TIMES: "time-index"}
 _CODES = {
     kernel.BELOW_BASE: "below-base",
     kernel.NEGATIVE: "misleads",
@@ -161,13 +147,16 @@ class IndexRule(Rule):
         self._walks: dict[str, IndexWalk] = partition.buffers.kept(
             "index walks", lambda: {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
         )
+        self._segment: CheckedSegment
+        """The current segment."""
         self._opened: dict[str, IndexWalk] = {}
-        """The walks through the current segment's indexes, by suffix."""
+        """The walks through its indexes, by suffix."""
         self._without: dict[str, list[CheckedSegment]] = {suffix: [] for suffix in SUFFIXES}
         self._count = 0
         self._has_times = False
 
     def begin(self, segment: CheckedSegment) -> None:
+        self._segment = segment
         self._opened.clear()
         if segment.file.kind != LOG or segment.base_offset is None:
             return
@@ -190,8 +179,8 @@ class IndexRule(Rule):
             return
         self._count += 1
         found = self._opened
-        for suffix, walk in found.items():
-            self._end(segment, suffix, walk)
+        for walk in found.values():
+            self._end(segment, walk)
         if self._paths is None and (found or self.partition.is_whole):
             if INDEX not in found and (segment.size or not segment.is_last):
                 self._without[INDEX].append(segment)
@@ -199,157 +188,100 @@ class IndexRule(Rule):
                 self._without[TIME_INDEX].append(segment)
         self._has_times = self._has_times or TIME_INDEX in found or segment.magics[2] > 0
 
-    def _end(self, segment: CheckedSegment, suffix: str, walk: IndexWalk) -> None:
+    def _end(self, segment: CheckedSegment, walk: IndexWalk) -> None:
+        """Checks the rest of an index after its segment was read, and adds the findings about the file."""
+        state, is_of_times = walk.state, walk.width == kernel.TIMES
         is_live = self.partition.settings.is_live and segment.is_last
         is_compared = self.partition.settings.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
-        is_open_ended = is_live or walk.state.end < segment.size or walk.state.is_doubted
-        is_left_out = is_live or (is_open_ended and suffix == TIME_INDEX)
+        is_open_ended = is_live or state.end < segment.size or state.is_doubted
+        is_left_out = is_live or (is_open_ended and is_of_times)
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
-        if not walk.is_intact:
-            _IndexReport(self, segment, suffix, walk).add_findings(is_compared, is_open_ended)
-
-    def is_closed(self, segment: CheckedSegment) -> bool:
-        """Whether a broker has rolled the segment."""
-        if self.partition.is_whole or not segment.is_last:
-            return not segment.is_last
-        own = segment.base_offset or 0
-        return self.partition.are_closed or any(
-            int(stem) > own for name in self.partition.names if (stem := _stem(name, LOG))
-        )
-
-    def add(
-        self, code: str, segment: CheckedSegment, file: str, message: str, severity: str | None = None, **place: Any
-    ) -> None:
-        """Adds a finding about an index; a warning instead of an error if the next start of a broker rebuilds the
-        index."""
-        severity = severity or severity_of(code)
-        if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
-            severity = WARNING
-        self.report.add(code, file, message, severity=severity, **place)
-
-    def finish(self) -> None:
-        if any(self._without.values()) and not self.partition.is_bare:
-            self._add_missing(INDEX, "index-missing", None)
-            # Brokers up to 0.10.0 wrote none; of these only 0.10.0 wrote timestamps (v1).
-            self._add_missing(TIME_INDEX, "time-index-missing", None if self._has_times else INFO)
-        if self.partition.is_whole:
-            self._add_orphans()
-
-    def _add_missing(self, suffix: str, code: str, severity: str | None) -> None:
-        segments = self._without[suffix]
-        if len(segments) == self._count > 1:
-            text = f"none of its {self._count} segments has a {suffix} file"
-            self.report.add(code, self.partition.name, text, severity=severity)
-            return
-        for segment in segments:
-            text = f"there is no {os.path.basename(segment.beside(suffix))}"
-            self.add(code, segment, segment.path, text, severity=severity)
-
-    def _add_orphans(self) -> None:
-        names, endings = self.partition.names, (*SUFFIXES, TRANSACTION_INDEX)
-        present = names.union(self.partition.others or ())
-        orphans = [
-            name
-            for name in self.partition.odd_names
-            if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in present
-        ]
-        for name in sorted(orphans):
-            for suffix in endings:
-                if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:
-                    path = os.path.join(self.partition.directory or "", name)
-                    self.report.add("orphan-index", path, f"there is no {stem}.log")
-
-
-def _stem(name: str, suffix: str) -> str:
-    """Returns the digits in the name of a file of this kind, "" for any other name."""
-    stem = name.removesuffix(suffix)
-    return stem if stem != name and len(stem) <= 20 and stem.isascii() and stem.isdigit() else ""
-
-
-class _IndexReport:
-    """Reports the findings of one index after its segment was read."""
-
-    def __init__(self, rule: IndexRule, segment: CheckedSegment, suffix: str, walk: IndexWalk) -> None:
-        self._rule, self._segment, self._suffix, self._walk = rule, segment, suffix, walk
-
-    def _add(self, code: str, message: str, severity: str | None = None, **place: Any) -> None:
-        self._rule.add(f"{_PREFIX[self._suffix]}-{code}", self._segment, self._walk.path, message, severity, **place)
-
-    def _add_entries(
-        self, code: str, message: str, first: IndexEvent, end: int, count: int, severity: str | None = None
-    ) -> None:
-        """Adds a finding about ``count`` of the entries from that of an event up to number ``end``."""
-        value = "entryTimestamp" if self._suffix == TIME_INDEX else "entryPosition"
-        details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
-        position, length = first.entry * self._walk.width, (end - first.entry) * self._walk.width
-        self._add(code, message, severity, position=position, length=length, offset=first.offset, details=details)
-
-    def add_findings(self, is_compared: bool, may_go_on: bool) -> None:
-        """Adds all findings. ``may_go_on``: the log may have batches after the last one that was read."""
-        walk, state = self._walk, self._walk.state
         if walk.error is not None:
-            self._rule.report.add("unreadable-bytes", walk.path, walk.error.strerror or str(walk.error))
+            self.report.add("unreadable-bytes", walk.path, walk.error.strerror or str(walk.error))
             return
         if walk.is_too_large:
-            self._add("corrupt", f"it has {walk.size} bytes, more than any index; they were not read")
+            self._add_about(walk, "corrupt", f"it has {walk.size} bytes, more than any index; they were not read")
             return
         pending = state.pending
-        if (state.totals[kernel.BEYOND] or pending >= 0) and self._segment.has_grown():
-            may_go_on = True
+        if (state.totals[kernel.BEYOND] or pending >= 0) and segment.has_grown():
+            is_open_ended = True
             state.totals[kernel.BEYOND] = 0
             walk.events[:] = [event for event in walk.events if event.kind != kernel.BEYOND]
-        if is_compared and pending >= 0 and not may_go_on:
+        if is_compared and pending >= 0 and not is_open_ended:
             event = IndexEvent(kernel.BEYOND, state.pending_entry, pending, -1, state.last_offset)
-            self._events("beyond-log", [event])
-        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and state.totals[kind]]
-        if len(wrong) > 1 and 2 * sum(state.totals[kind] for kind in wrong) > walk.used:
-            # Most entries are wrong, in several ways: a broker did not write these bytes.
-            first = min((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
-            self._add_range("corrupt", wrong, first, " are wrong")
-        else:
-            for code in dict.fromkeys(_CODES.values()):
-                self._events(code, [event for event in walk.events if _CODES[event.kind] == code])
-        ends_with_zeros = self._sizes()
+            self._add_events(walk, "beyond-log", [event])
+        has_wrong = self._add_wrong_entries(walk)
+        ends_with_zeros = self._add_sizes(walk)
         if not is_compared:
             return
-        if self._suffix == INDEX:
+        last = state.before_value
+        if not is_of_times:
             if (farthest := state.farthest) > SPARSE_BYTES:
                 text = f"no entry leads to any batch in the {farthest} bytes behind position {state.farthest_at}"
-                self._add("sparse", text, severity=WARNING if not walk.used else None)
-        elif not wrong and not ends_with_zeros and self._rule.is_closed(self._segment):
-            self._last_timestamp()
+                self._add_about(walk, "sparse", text, severity=WARNING if not walk.used else None)
+        elif state.largest > max(last, -1) and not has_wrong and not ends_with_zeros and self._is_closed:
+            is_empty = last == kernel.NO_ENTRY
+            text = "it has no entry" if is_empty else f"its last timestamp is {last}"
+            text += f", the largest of the segment is {state.largest}"
+            details = {"entryTimestamp": None if is_empty else last, "latestTimestamp": state.largest}
+            severity = INFO if is_empty and not state.has_v2 else None
+            self._add_about(walk, "incomplete", text, severity, details=details)
 
-    def _add_range(
-        self, code: str, kinds: Collection[int], first: IndexEvent, are_wrong: str = "", severity: str | None = None
-    ) -> None:
-        """Adds one finding for all entries with events of these kinds, from the ``first`` one to the last."""
-        state = self._walk.state
-        count = sum(state.totals[kind] for kind in kinds)
-        text = f"{count} of {self._walk.used} entries{are_wrong}; the first: {self._text(first)}"
-        self._add_entries(code, text, first, max(state.last_about[kind] for kind in kinds) + 1, count, severity)
+    def _add_wrong_entries(self, walk: IndexWalk) -> bool:
+        """Reports the entries with events. Returns whether there are others than imprecise ones."""
+        totals = walk.state.totals
+        wrong = [kind for kind in _CODES if kind != kernel.IMPRECISE and totals[kind]]
+        if len(wrong) > 1 and 2 * sum(totals[kind] for kind in wrong) > walk.used:
+            # Most entries are wrong, in several ways: a broker did not write these bytes.
+            first = min((event for event in walk.events if event.kind in wrong), key=lambda event: event.entry)
+            self._add_range(walk, "corrupt", wrong, first, " are wrong")
+        elif walk.events:
+            for code in dict.fromkeys(_CODES.values()):
+                self._add_events(walk, code, [event for event in walk.events if _CODES[event.kind] == code])
+        return bool(wrong)
 
-    def _events(self, code: str, events: list[IndexEvent]) -> None:
+    def _add_events(self, walk: IndexWalk, code: str, events: list[IndexEvent]) -> None:
+        """Reports the entries of these events, adjacent ones together; one range for all if there are many."""
         kinds = {event.kind for event in events}
         severity = None
-        if code == "beyond-log" and self._walk.width == kernel.TIMES and self._rule.is_closed(self._segment):
+        if code == "beyond-log" and walk.width == kernel.TIMES and self._is_closed:
             severity = WARNING
-        if code == "imprecise" and self._rule.partition.is_compacted:
+        if code == "imprecise" and self.partition.is_compacted:
             # The cleaner indexes a batch by its last kept record.
             severity = INFO
-        if sum(self._walk.state.totals[kind] for kind in kinds) > SHOWN_EACH:
-            self._add_range(code, kinds, events[0], severity=severity)
+        if sum(walk.state.totals[kind] for kind in kinds) > SHOWN_EACH:
+            self._add_range(walk, code, kinds, events[0], severity=severity)
             return
         while events:
-            head, text = events[0], self._text(events[0])
+            head, text = events[0], self._text(walk, events[0])
             count = next((i for i, event in enumerate(events) if event.entry != head.entry + i), len(events))
             if count > 1:
                 text = f"{count} entries; the first: {text}"
-            self._add_entries(code, text, head, head.entry + count, count, severity)
+            self._add_entries(walk, code, text, head, head.entry + count, count, severity)
             events = events[count:]
 
-    def _text(self, event: IndexEvent) -> str:
+    def _add_range(
+        self, walk: IndexWalk, code: str, kinds: Collection[int], first: IndexEvent, are_wrong: str = "",
+        severity: str | None = None,
+    ) -> None:  # fmt: skip
+        """Adds one finding for all entries with events of these kinds, from the ``first`` one to the last."""
+        count = sum(walk.state.totals[kind] for kind in kinds)
+        text = f"{count} of {walk.used} entries{are_wrong}; the first: {self._text(walk, first)}"
+        end = max(walk.state.last_about[kind] for kind in kinds) + 1
+        self._add_entries(walk, code, text, first, end, count, severity)
+
+    def _add_entries(
+        self, walk: IndexWalk, code: str, message: str, first: IndexEvent, end: int, count: int, severity: str | None
+    ) -> None:
+        """Adds a finding about ``count`` of the entries from that of an event up to number ``end``."""
+        value = "entryTimestamp" if walk.width == kernel.TIMES else "entryPosition"
+        details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
+        place = {"position": first.entry * walk.width, "length": (end - first.entry) * walk.width}
+        self._add_about(walk, code, message, severity, **place, offset=first.offset, details=details)
+
+    def _text(self, walk: IndexWalk, event: IndexEvent) -> str:
         kind, a = event.kind, event.a
         if kind == kernel.BELOW_BASE:
             return f"offset {event.offset} in a segment that begins at {self._segment.base_offset}"
@@ -366,33 +298,79 @@ class _IndexReport:
         if kind == kernel.IMPRECISE:
             return f"no batch ends at offset {event.offset}"
         if kind == kernel.BEYOND:
-            at = "" if self._walk.width == kernel.TIMES or event.value < 0 else f" at position {event.value}"
+            at = "" if walk.width == kernel.TIMES or event.value < 0 else f" at position {event.value}"
             return f"offset {event.offset}{at} is behind the end of the log, whose last offset is {a}"
         than = "later" if kind == kernel.TOO_OLD else "no later"
         return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
 
-    def _sizes(self) -> bool:
+    def _add_sizes(self, walk: IndexWalk) -> bool:
         """Reports zeros and a partial entry at the end. Returns whether there are zeros at the end."""
-        walk, width = self._walk, self._walk.width
-        capacity, used = walk.size // width, walk.used
-        if used < capacity and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):
+        width, used = walk.width, walk.used
+        capacity = walk.size // width
+        if used < capacity and (self._is_closed or self.partition.broker.was_clean):
             text = "all of it is zeros" if not used else f"the last {capacity - used} of {capacity} entries are zeros"
-            severity = None if self._rule.is_closed(self._segment) else WARNING
+            severity = None if self._is_closed else WARNING
             place = {"position": used * width, "length": (capacity - used) * width}
-            self._add("zero-tail", text, severity, **place, details={"entry": used, "entries": capacity - used})
+            self._add_about(
+                walk, "zero-tail", text, severity, **place, details={"entry": used, "entries": capacity - used}
+            )
         if rest := walk.size % width:
             text = f"{rest} bytes at the end are less than an entry of {width}"
-            self._add("bad-size", text, position=capacity * width, length=rest)
+            self._add_about(walk, "bad-size", text, position=capacity * width, length=rest)
         return used < capacity
 
-    def _last_timestamp(self) -> None:
-        largest, last = self._walk.state.largest, self._walk.state.before_value
-        if largest > max(last, -1):
-            text = "it has no entry" if last == kernel.NO_ENTRY else f"its last timestamp is {last}"
-            is_old = last == kernel.NO_ENTRY and not self._walk.state.has_v2
-            self._add(
-                "incomplete",
-                f"{text}, the largest of the segment is {largest}",
-                severity=INFO if is_old else None,
-                details={"entryTimestamp": None if last == kernel.NO_ENTRY else last, "latestTimestamp": largest},
-            )
+    @property
+    def _is_closed(self) -> bool:
+        """Whether a broker has rolled the current segment."""
+        segment = self._segment
+        if self.partition.is_whole or not segment.is_last:
+            return not segment.is_last
+        own = segment.base_offset or 0
+        return self.partition.are_closed or any(
+            int(stem) > own for name in self.partition.names if (stem := _stem(name, LOG))
+        )
+
+    def _add_about(self, walk: IndexWalk, code: str, message: str, severity: str | None = None, **place: Any) -> None:
+        """Adds a finding about the index of a walk; ``code``: without the kind of index."""
+        self._add(f"{_PREFIX[walk.width]}-{code}", self._segment, walk.path, message, severity, **place)
+
+    def _add(
+        self, code: str, segment: CheckedSegment, file: str, message: str, severity: str | None = None, **place: Any
+    ) -> None:
+        """Adds a finding about an index; a warning instead of an error if the next start of a broker rebuilds the
+        index."""
+        severity = severity or severity_of(code)
+        if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
+            severity = WARNING
+        self.report.add(code, file, message, severity=severity, **place)
+
+    def finish(self) -> None:
+        if any(self._without.values()) and not self.partition.is_bare:
+            self._add_missing(INDEX, "index-missing", None)
+            # Brokers up to 0.10.0 wrote none; of these only 0.10.0 wrote timestamps (v1).
+            self._add_missing(TIME_INDEX, "time-index-missing", None if self._has_times else INFO)
+        if not self.partition.is_whole:
+            return
+        names, endings = self.partition.names, (*SUFFIXES, TRANSACTION_INDEX)
+        present = names.union(self.partition.others or ())
+        for name in sorted(name for name in self.partition.odd_names if name.endswith(endings)):
+            stem = next(filter(None, (_stem(name, suffix) for suffix in endings)), "")
+            if stem and f"{stem}.log" not in present and f"{stem}.log.swap" not in names:
+                path = os.path.join(self.partition.directory or "", name)
+                self.report.add("orphan-index", path, f"there is no {stem}.log")
+
+    def _add_missing(self, suffix: str, code: str, severity: str | None) -> None:
+        segments = self._without[suffix]
+        if len(segments) == self._count > 1:
+            text = f"none of its {self._count} segments has a {suffix} file"
+            self.report.add(code, self.partition.name, text, severity=severity)
+            return
+        for segment in segments:
+            text = f"there is no {os.path.basename(segment.beside(suffix))}"
+            self._add(code, segment, segment.path, text, severity=severity)
+
+
+def _stem(name: str, suffix: str) -> str:
+    """Returns the digits in the name of a file of this kind, "" for any other name."""
+    stem = name.removesuffix(suffix)
+    return stem if stem != name and len(stem) <= 20 and stem.isascii() and stem.isdigit() else ""

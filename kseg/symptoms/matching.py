@@ -190,11 +190,6 @@ class Found:
 
 
 @cache
-def _patterns() -> tuple[tuple[Symptom, tuple[re.Pattern[str], ...]], ...]:
-    return tuple((symptom, tuple(re.compile(each) for each in symptom.patterns)) for symptom in SYMPTOMS)
-
-
-@cache
 def _any_pattern() -> re.Pattern[str]:
     """Returns a pattern that matches if any pattern does. Most lines of a log match none."""
     nameless = (re.sub(r"\(\?P<\w+>", "(?:", each) for symptom in SYMPTOMS for each in symptom.patterns)
@@ -206,9 +201,9 @@ def symptom_of(line: str) -> tuple[Symptom, Place] | None:
     line = line[:MAX_LINE]
     if not _any_pattern().search(line):
         return None
-    for symptom, patterns in _patterns():
-        for pattern in patterns:
-            if match := pattern.search(line):
+    for symptom in SYMPTOMS:
+        for pattern in symptom.patterns:
+            if match := re.search(pattern, line):
                 return symptom, place_of(line, match.groupdict())
     return None
 

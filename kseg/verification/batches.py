@@ -20,7 +20,7 @@ from kseg.segment.batches import Message
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, inspect
 from kseg.segment.times import DAY_MS, LAST_TIMESTAMP, in_other_unit, is_in_seconds, show_span, show_time
-from kseg.verification.gaps import TRUNCATED, Gap, Gaps, is_scattered
+from kseg.verification.gaps import TRUNCATED, Gap, Gaps
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
@@ -203,7 +203,6 @@ class BatchRule(Rule):
         self._found: list[_Found] = []
         self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
-        self._old_messages = [0, 0]
         self._good = GoodOffsets(partition.buffers.scratch)
         self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
         """Findings at the end of a segment that need an offset of the next one."""
@@ -215,21 +214,17 @@ class BatchRule(Rule):
         self._chain.last_epoch = self._last_epoch
         if any(self._shown):
             self._shown = [0] * chain.KINDS
-        if base is not None and self._last_offset is not None:
-            self._compare_with_previous(segment, base, self._last_offset)
+        if base is not None and (last := self._last_offset) is not None:
+            if base <= last:
+                if not self._overlaps:
+                    text = f"the segment before it reaches offset {last}"
+                    details = {"reachedOffset": last, "baseOffset": base}
+                    self.report.add("segments-overlap", segment.path, text, offset=base, details=details)
+                self._last_offset = base - 1  # later batches are compared with this segment
+            elif base > last + 1:
+                code = TRUNCATED if self._was_damaged else None
+                self._gaps.found.append(Gap(segment.path, 0, last + 1, base - 1, code))
         self._was_damaged = self._overlaps = False
-
-    def _compare_with_previous(self, segment: CheckedSegment, base: int, last: int) -> None:
-        """Compares ``last``, the end of the previous segment, with the base of this one."""
-        if base <= last:
-            if not self._overlaps:
-                text = f"the segment before it reaches offset {last}"
-                details = {"reachedOffset": last, "baseOffset": base}
-                self.report.add("segments-overlap", segment.path, text, offset=base, details=details)
-            self._last_offset = base - 1  # later batches are compared with this segment
-        elif base > last + 1:
-            code = TRUNCATED if self._was_damaged else None
-            self._gaps.found.append(Gap(segment.path, 0, last + 1, base - 1, code))
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         first, last, records = headers[0], headers[-1], self._chain.records
@@ -375,21 +370,14 @@ class BatchRule(Rule):
             for kind, (code, *_) in _EVENTS.items():
                 if not (kind == chain.COUNT and self.partition.settings.level == DEEP):
                     self.report.more(code, segment.path, counts[kind] - self._shown[kind])
-            further = counts[chain.GAP] - self._shown[chain.GAP]
-            self._gaps.add_uncounted(max(state.base, 0), state.last_offset, state.missing, further)
-        if is_scattered(counts[chain.GAP], state.batches):
-            self._gaps.are_scattered = True
+        self._gaps.add_segment(state, counts[chain.GAP], counts[chain.GAP] - self._shown[chain.GAP])
         self._found.clear()
         segment.batches, segment.records = state.batches, state.records
         segment.magics = (state.v0, state.v1, state.v2)
         segment.first_offset, segment.last_offset = state.first_offset, state.last_offset
         segment.least_timestamp, segment.largest_timestamp = state.least_timestamp, state.largest_timestamp
-        segment.largest_timestamp_offset = state.largest_timestamp_offset
         if segment.file.is_07:
             segment.last_offset = (segment.base_offset or 0) + segment.size - 1 if segment.size else -1
-        else:
-            self._old_messages[0] += state.v0
-            self._old_messages[1] += state.v1
         self._reach(
             segment.last_offset if segment.base_offset is None else max(segment.last_offset, segment.base_offset - 1)
         )
@@ -408,7 +396,8 @@ class BatchRule(Rule):
         self._add_postponed()
         self._gaps.add_findings()
         self._early_timestamps()
-        old, newer = self._old_messages
+        magics = [segment.magics for segment in self.partition.segments if not segment.file.is_07]
+        old, newer = sum(counts[0] for counts in magics), sum(counts[1] for counts in magics)
         if old or newer:
             text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"
             self.report.add("old-message-format", self.partition.name, text, details={"v0": old, "v1": newer})

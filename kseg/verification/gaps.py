@@ -12,6 +12,7 @@ from kseg.findings.table import WARNING
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import CRC_RIGHT, NULL_KEYS
+from kseg.kernel.scan.headers import Chain
 from kseg.segment.batches import Batch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
@@ -88,43 +89,21 @@ _ENTRY_BYTES = 12
 """The size of the largest entry of an index."""
 
 
-def are_of_cleaner(partition: Partition, before: int, are_scattered: bool) -> bool | None:
-    """Whether the log cleaner made a partition's gaps, None if that is unknown. ``before``: offset at which the last
-    one begins; ``are_scattered``: see `is_scattered`."""
-    if cleaner_reach(_batches(partition, before), before) < before:
-        return False
-    if are_scattered or _was_replaced(partition):
-        return True
-    # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
-    if partition.broker.is_known:
-        return False
-    return shows_cleaning(partition) or None
-
-
 def shows_cleaning(partition: Partition) -> bool:
     """Whether there are segments that only the cleaner leaves: next to their older version, or empty."""
-    closed = (segment for segment in partition.segments if not segment.is_last)
-    return _was_replaced(partition) or any(map(_was_emptied, closed))
-
-
-def is_scattered(gaps: int, batches: int) -> bool:
-    """Whether a segment with these numbers of gaps and batches looks compacted."""
-    return gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= batches
+    if _was_replaced(partition):
+        return True
+    for segment in partition.segments:
+        if not segment.size and not segment.is_last:  # a broker rolls no empty segment
+            with suppress(OSError):
+                if not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX)):
+                    return True
+    return False
 
 
 def _was_replaced(partition: Partition) -> bool:
     """Whether a segment has an older version, with the same base offset, that was marked as deleted."""
     return any(f"{segment.file.name}.deleted" in partition.names for segment in partition.segments)
-
-
-def _was_emptied(segment: CheckedSegment) -> bool:
-    """Whether a closed segment and its indexes are empty; a broker rolls no empty segment."""
-    if segment.size:
-        return False
-    try:
-        return not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX))
-    except OSError:
-        return False
 
 
 def lost_segments(partition: Partition) -> list[CheckedSegment]:
@@ -193,29 +172,22 @@ def outlook_of(partition: Partition) -> Outlook:
 def _outlook(partition: Partition) -> Outlook:
     from kseg.recovery.options import BrokerStart
     from kseg.recovery.salvage.salvage import forecast_salvage  # few partitions are damaged
+    from kseg.recovery.salvage.segment_scan import scan_segment
 
     segments = partition.segments
     if partition.directory is None or partition.settings.is_live or any(segment.file.is_07 for segment in segments):
         return NOTHING_RESTORED
     if not partition.is_whole:
-        name = segments[0].file.name
-        is_named = name.partition(".")[0] == segment_stem(segments[0].base_offset or 0)
-        if not is_named or name.endswith(PACKED_SUFFIXES):
-            return _outlook_of_file(partition, segments[0])
+        name, base = segments[0].file.name, segments[0].base_offset or 0
+        if name.partition(".")[0] != segment_stem(base) or name.endswith(PACKED_SUFFIXES):
+            # No salvage of its directory takes the file for a segment.
+            with open_source(segments[0].path) as source:
+                found = scan_segment(source, base, None, partition.buffers.scratch, partition.settings.jobs)
+            ends = [(base, base), *((part.first, part.last + 1) for part in found.parts)]
+            holes = [(end, first - 1) for (_, end), (first, _) in pairwise(ends) if end < first]
+            return Outlook(ends[-1][1], holes, bool(found.cuts))
     start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.settings.jobs)
     return Outlook(*forecast_salvage(partition.directory, start, partition.buffers.scratch))
-
-
-def _outlook_of_file(partition: Partition, segment: CheckedSegment) -> Outlook:
-    """Returns the outlook for a file that no salvage of its directory takes for a segment."""
-    from kseg.recovery.salvage.segment_scan import scan_segment
-
-    base = segment.base_offset or 0
-    with open_source(segment.path) as source:
-        found = scan_segment(source, base, None, partition.buffers.scratch, partition.settings.jobs)
-    ends = [(base, base), *((part.first, part.last + 1) for part in found.parts)]
-    holes = [(end, first - 1) for (_, end), (first, _) in pairwise(ends) if end < first]
-    return Outlook(ends[-1][1], holes, bool(found.cuts))
 
 
 TRUNCATED, UNEXPLAINED, SALVAGED, COMPACTED = "gap-truncated", "gap-unexplained", "gap-salvaged", "gap-compacted"
@@ -248,8 +220,7 @@ class Gap(NamedTuple):
 class Gaps:
     """The gaps of a partition; they are classified when the whole partition was read.
 
-    ``are_scattered``: one segment has so many that it looks compacted. ``misplaced``: ranges of offsets whose records
-    were found in a wrong place.
+    ``misplaced``: ranges of offsets whose records were found in a wrong place.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -258,15 +229,18 @@ class Gaps:
         self.found: list[Gap] = []
         self.misplaced: list[Range] = []
         self._further: list[tuple[int, int, int, int]] = []
+        """Of segments with uncounted gaps: first and last offset, number of missing ones, number of uncounted gaps."""
         self._uncounted = 0
-        self.are_scattered = False
+        self._are_scattered = False
+        """Whether one segment has so many that it looks compacted."""
 
-    def add_uncounted(self, first: int, last: int, missing: int, count: int) -> None:
-        """Adds ``count`` gaps without details of a segment with offsets ``first`` to ``last``, of which ``missing`` are
-        missing, also in gaps with details."""
-        if count:
-            self._further.append((first, last, missing, count))
-            self._uncounted += count
+    def add_segment(self, state: Chain, gaps: int, uncounted: int) -> None:
+        """Adds the totals of a segment with so many gaps, of which ``uncounted`` were not added with details."""
+        if gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= state.batches:
+            self._are_scattered = True
+        if uncounted:
+            self._further.append((max(state.base, 0), state.last_offset, state.missing, uncounted))
+            self._uncounted += uncounted
 
     def add_findings(self) -> None:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
@@ -327,12 +301,21 @@ class Gaps:
             report.more(UNEXPLAINED, self._partition.name, self._uncounted)
 
     def _are_of_cleaner(self, gaps: list[Gap]) -> bool | None:
+        """Whether the log cleaner made these gaps and the uncounted ones, None if that is unknown."""
         partition = self._partition
         if partition.is_compacted or not (gaps or self._uncounted):
             return True
-        found = are_of_cleaner(partition, max(gap.first for gap in gaps or self.found), self.are_scattered)
-        partition.holds_gaps = found is True
-        return found
+        last = max(gap.first for gap in gaps or self.found)
+        if cleaner_reach(_batches(partition, last), last) < last:
+            return False
+        if self._are_scattered or _was_replaced(partition):
+            partition.holds_gaps = True
+            return True
+        # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
+        if partition.broker.is_known:
+            return False
+        partition.holds_gaps = shows_cleaning(partition)
+        return partition.holds_gaps or None
 
     def _accepted(self) -> set[tuple[int, int]]:
         """Returns the gaps that were accepted with an earlier salvage or conversion."""

@@ -152,7 +152,6 @@ class CheckedSegment:
     last_offset: int = -1
     least_timestamp: int = -1
     largest_timestamp: int = -1
-    largest_timestamp_offset: int = -1
     magics: tuple[int, int, int] = (0, 0, 0)
     end: int = 0
     is_damaged: bool = False

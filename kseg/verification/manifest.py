@@ -22,7 +22,7 @@ from binascii import Error as Base64Error
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -313,51 +313,39 @@ MAX_KEPT_BATCHES = 200_000
 """Limit of reported batches that differ, and of aligned batches after the first one; more are only counted."""
 
 
-@dataclass(slots=True)
-class _Differences:
-    """Batches of the manifest that have changed, in order; ``more``: the number of those not kept."""
-
-    batches: list[ManifestBatch] = field(default_factory=list)
-    more: int = 0
-    last: ManifestBatch | None = None
-
-    def add(self, batches: Iterator[ManifestBatch]) -> None:
-        for batch in batches:
-            self.last = batch
-            if len(self.batches) < MAX_KEPT_BATCHES:
-                self.batches.append(batch)
-            else:
-                self.more += 1
-
-
 def _compare_segment(
     path: str, entry: ManifestSegment, is_07: bool, max_batch_bytes: int, pipeline: Pipeline, report: Report
 ) -> None:
     """Compares a segment with its entry in a manifest. Raises PathError if the segment cannot be read, or the manifest
     ends early or is inconsistent."""
     with open_source(path) as source:
-        differences, kept, left, end = _Differences(), list[Block](), MAX_KEPT_BATCHES, 0
+        differing, more, differs_to = list[ManifestBatch](), 0, 0
+        kept, left, end = list[Block](), MAX_KEPT_BATCHES, 0
         for block, is_same in pipeline.each(partial(_compare, source, block) for block in entry.blocks):
             end = block.position + block.size
-            if (differences.last or not is_same) and not block.is_sound():
+            if (differing or not is_same) and not block.is_sound():
                 raise PathError(f"{path}: the manifest's block at {block.position} is inconsistent")
-            if not is_same:
-                differences.add(_changed(source, block))
-            if differences.last and left > 0:
+            for batch in () if is_same else _changed(source, block):
+                differs_to = batch.end
+                if len(differing) < MAX_KEPT_BATCHES:
+                    differing.append(batch)
+                else:
+                    more += 1
+            if differing and left > 0:
                 left -= max(block.count, 1)
                 kept.append(block)
-        is_cut = all(batch.end > source.size for batch in differences.batches)
-        if differences.last and differences.last.end == end and source.size != entry.size and not is_cut:
+        is_cut = all(batch.end > source.size for batch in differing)
+        if differing and differs_to == end and source.size != entry.size and not is_cut:
             # Bytes were removed or inserted before the end.
             blocks = blocks_of(source, is_07, False, Scratch(max_batch_bytes), pipeline)
-            _align(source, blocks, kept, differences.batches[0].position, left > 0, report)
+            _align(source, blocks, kept, differing[0].position, left > 0, report)
             return
-        for batch in differences.batches:
+        for batch in differing:
             if batch.end > source.size:
                 _add(report, "manifest-missing", path, batch, "the batch is cut off or gone")
             else:
                 _add(report, "manifest-changed", path, batch, _CHANGED)
-        report.more("manifest-changed", path, differences.more)
+        report.more("manifest-changed", path, more)
         if source.size > entry.size:
             text = f"{source.size - entry.size} bytes follow those of the manifest"
             report.add("manifest-grown", path, text, entry.size, source.size - entry.size)

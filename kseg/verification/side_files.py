@@ -394,19 +394,15 @@ class EpochRule(Rule):
         # The epochs of a directory to be deleted are cleared when it is loaded.
         is_kept = directory is not None and not directory.rstrip("/").endswith("-delete")
         self._is_on = partition.settings.level != QUICK and partition.is_whole and is_kept
-        self._is_on_segment = False
         if self._is_on:
             self._path = os.path.join(directory or "", LEADER_EPOCHS)
             self._state = kernel.EpochState()
             self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
 
-    def begin(self, segment: CheckedSegment) -> None:
-        self._is_on_segment = self._is_on and segment.file.kind == suffixes.LOG
-
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        start = 0
-        while self._is_on_segment and start < headers.count:
+        is_on, start = self._is_on and segment.file.kind == suffixes.LOG, 0
+        while is_on and start < headers.count:
             start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)
             for i in range(self._state.found):
                 at = i * kernel.CHANGE_WIDTH

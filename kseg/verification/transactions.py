@@ -433,8 +433,8 @@ class ProducerRule(Rule):
         return f"producer {entry.producer_id}: {wrong}"
 
     def _finish_snapshots(self) -> None:
-        """Reports snapshots beyond the log end, and pending findings."""
-        segments, high_watermark = self.partition.segments, self.partition.broker.high_watermark
+        """Reports snapshots beyond the log end, pending findings, and a missing snapshot."""
+        segments, broker = self.partition.segments, self.partition.broker
         if not self._has_snapshots and not self._states.state.batches:
             return  # neither snapshots nor producers
         end = max((segment.next_offset or 0 for segment in segments), default=0)
@@ -443,7 +443,7 @@ class ProducerRule(Rule):
             self._judge_snapshot()
         is_final = left and segments and not (self.partition.settings.is_live or segments[-1].has_grown())
         # If the log has lost its end, that is reported instead.
-        if is_final and not segments[-1].is_damaged and (high_watermark is None or high_watermark <= end):
+        if is_final and not segments[-1].is_damaged and (broker.high_watermark or 0) <= end:
             for offset in reversed(left[-SHOWN_PER_FILE:]):
                 text = f"the log ends at offset {end}, it once had records up to {offset}"
                 details = {"logEndOffset": end, "offset": offset}
@@ -451,14 +451,9 @@ class ProducerRule(Rule):
                 self.report.add("producer-snapshot-beyond-end", path, text, offset=end, details=details)
             self.report.more("producer-snapshot-beyond-end", self.partition.name, len(left) - SHOWN_PER_FILE)
         self._mismatches.add_to(self.partition)
-        if not self._has_snapshots:
-            self._snapshot_missing()
-
-    def _snapshot_missing(self) -> None:
-        """Reports a missing snapshot: a log with producers has one after its first roll or clean stop."""
-        broker = self.partition.broker
-        if self.partition.is_bare or (broker.was_clean is None and len(self.partition.segments) < 2):
+        if self._has_snapshots or self.partition.is_bare or (broker.was_clean is None and len(segments) < 2):
             return
+        # A log with producers has a snapshot after its first roll or clean stop.
         text = f"batches with a producer id: {self._states.state.batches}"
         details = {"batches": self._states.state.batches}
         # After an unclean stop a broker replays the log; after a clean one it assumes that there are no producers.

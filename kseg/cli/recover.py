@@ -306,7 +306,7 @@ def _records_file(path: str, paths: Sequence[str]) -> Callable[[Iterable[str], b
 
     def write(directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
         from kseg.output.jsonl import UnprovenRecords
-        from kseg.recovery.salvage.segment_sources import broken_batches, files_of
+        from kseg.recovery.salvage.salvage import broken_batches, files_of
 
         scratch = Scratch()
         with open_sink(os.devnull if is_dry else path) as sink:

@@ -617,7 +617,7 @@ class RecoveryPlanner(Planner):
 
     def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
-        from kseg.recovery.salvage.segment_sources import BatchFilter
+        from kseg.recovery.salvage.segment_scan import BatchFilter
 
         replica, is_compacted = self._options.from_replica, partial(self._topics.is_compacted, directory)
         batch_filter = BatchFilter(self._options.drops_undecodable, self._options.drop_batches)

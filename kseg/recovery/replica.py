@@ -28,8 +28,7 @@ from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
-from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import BatchFilter
+from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.segment.items import Problem, Record

@@ -9,7 +9,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
-from kseg.recovery.salvage.segment_sources import BatchFilter
+from kseg.recovery.salvage.segment_scan import BatchFilter
 from recovery.damages import write
 from segment.segments import entries, sealed
 

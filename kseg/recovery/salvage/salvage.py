@@ -6,28 +6,33 @@ finds nothing more to truncate, and builds all side files.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.plan import Plan, Range, Removed, ReplicaOffsets
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
-from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, LOG_07, SEGMENT_SUFFIXES, SNAPSHOT
+from kseg.formats.suffixes import CLEANED, DELETED, INDEX_SUFFIXES, LOG, LOG_07, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
+from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
+from kseg.kernel.scan.frames import WALK_RECORDS
 from kseg.logdir.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
-from kseg.recovery.broker.loading import PartitionLoad
+from kseg.recovery.broker.loading import CHECKPOINT_DELETED, PartitionLoad
+from kseg.recovery.broker.producer_state import produced
 from kseg.recovery.broker.segments import BrokerSegment, Loss, Remaining, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
-from kseg.recovery.salvage.header_repair import OffsetEvidence
+from kseg.recovery.salvage.header_repair import OffsetEvidence, with_right_header, with_right_magic
 from kseg.recovery.salvage.relocation import Relocation
-from kseg.recovery.salvage.segment_assembly import assemble
+from kseg.recovery.salvage.segment_assembly import assemble, segment_sources
 from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
-from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import BatchFilter, remove_leftovers, segment_sources, transaction_conflicts
+from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
+from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, cleaner_reach
@@ -454,3 +459,104 @@ def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, in
         found += draft.gaps(is_cleaned and may_be_cleaned)
         reached, is_whole = max(reached, draft.next_offset), draft.ends_as_it_was
     return found
+
+
+def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
+    """Removes the files that a broker removes when it starts, or that keep it from starting, except those in
+    ``sources``."""
+    for name in workspace.names():
+        if name in sources:
+            continue
+        if name.endswith(DELETED) and not name.endswith(CHECKPOINT_DELETED):
+            workspace.delete(name, "was to be deleted")
+        elif name.endswith((SWAP, CLEANED)):
+            workspace.delete(name, "was left by an unfinished cleaning, and has no batches")
+        elif name.endswith(INDEX_SUFFIXES):
+            stem, _, rest = name.partition(".")
+            is_of_broker = len(stem) == 20 and stem.isascii() and stem.isdigit() and leading_offset(name) is not None
+            if not is_of_broker or "." in rest:
+                workspace.delete(name, "belongs to no segment")
+
+
+# Finds producers that write outside of their own open transaction; a broker does not start on such a log.
+#
+# ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
+# transactional while its producer has a transaction open. A producer is either transactional or not: the producer
+# snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
+# numbers the kind that is rarer in the log is left out, then the kind with fewer records.
+
+_CODE = "transaction-state"
+_LOG = -1
+"""Stands for all producers, whose ids are at least 0."""
+
+
+def transaction_conflicts(
+    headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
+) -> dict[int, Problem]:
+    """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
+    rising; ``known``: whether producers are transactional."""
+    batches, records = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
+    for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
+        is_transactional = attributes & TRANSACTIONAL > 0
+        batches[producer_id, is_transactional] += 1
+        batches[_LOG, is_transactional] += 1
+        records[producer_id, is_transactional] += max(count, 0)
+
+    def keeps_transactional(producer_id: int) -> bool:
+        for counts, one in ((batches, producer_id), (batches, _LOG), (records, producer_id)):
+            if counts[one, True] != counts[one, False]:
+                return counts[one, True] > counts[one, False]
+        return True
+
+    found = dict[int, Problem]()
+    open_firsts = defaultdict[int, list[int]](list)
+    """The first offsets of the data batches of each producer's open transaction."""
+    for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
+        if attributes & CONTROL:
+            open_firsts[producer_id].clear()
+        elif attributes & TRANSACTIONAL:
+            open_firsts[producer_id].append(first)
+        elif open_firsts[producer_id]:
+            text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
+            if (known or {}).get(producer_id, keeps_transactional(producer_id)):
+                found[first] = Problem(_CODE, text)
+            else:
+                found.update({first: Problem(_CODE, text) for first in open_firsts.pop(producer_id)})
+    return found
+
+
+# Finds batches whose records are unproven: their checksum is wrong, or their records cannot be decoded.
+#
+# Salvage removes those with a wrong checksum, and the others on request. Single records in them may still be
+# decodable: they are printed, and never written to a log.
+
+
+def files_of(directory: str) -> list[SegmentFile]:
+    """Returns the files of a partition directory from which salvage takes batches. Raises PathError."""
+    workspace = Workspace(directory)
+    return [segment_file(workspace.path(source.name)) for source in segment_sources(workspace)]
+
+
+def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
+    """Yields the batches of a file with unproven records, except those whose header can be repaired.
+
+    Includes batches that are truncated or have a wrong length. Raises PathError if the file cannot be read.
+    """
+    with open_segment(file, scratch, scan_options=WALK_RECORDS) as reader:
+        for item in reader.runs():
+            if isinstance(item, Damage):
+                batch = reader.broken_batch(item)
+                if batch is not None and with_right_header(reader.source, item) is None:
+                    yield batch
+                continue
+            states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
+            for i, state in enumerate(states):
+                if state & RECORDS_RIGHT:
+                    continue
+                batch = reader.batch(item, i)
+                if state & CRC_RIGHT:
+                    is_unproven = any(problem.code == "undecodable-records" for problem in batch.check())
+                else:
+                    is_unproven = with_right_magic(reader.source, batch.position, batch.size) is None
+                if is_unproven:
+                    yield batch

@@ -11,15 +11,64 @@ from itertools import accumulate, groupby, islice, pairwise
 from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.suffixes import LOG
+from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, LOG, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.segments import LeaderEpochs
 from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SalvagedBatches, SegmentDraft, batches_of
-from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
-from kseg.segment.files import LAST_OFFSET, segment_stem
+from kseg.recovery.workspace import Workspace, leading_offset
+from kseg.segment.files import LAST_OFFSET, OWN_PREFIX, SIDE_NAMES, segment_stem
+from kseg.segment.paths import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.writer import LARGEST_DELTA
+from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
+
+# Finds the files of a partition from which salvage takes batches.
+#
+# A `.log` under another name, such as `.log.bak`, and files that a cleaning left (`.log.swap`, `.log.cleaned`) contain
+# batches of the partition like any segment; so does any other file that begins with batches. Files marked `.deleted`
+# are ignored, because a broker removes them when it starts. Compressed files and KRaft snapshots are left unchanged.
+
+
+class SegmentSource(NamedTuple):
+    """One file. ``base``: the offset in its name, None if there is none; ``is_named``: whether brokers use such
+    names."""
+
+    name: str
+    base: int | None
+    is_named: bool
+
+
+def segment_sources(workspace: Workspace) -> list[SegmentSource]:
+    """Returns the segments by base offset, then all other files with batches by name. Raises PathError if a file cannot
+    be opened."""
+    found = []
+    for name in workspace.names():
+        is_log = name.endswith(LOG) or LOG + "." in name
+        if not name.endswith((DELETED, *PACKED_SUFFIXES)) and (is_log or _holds_batches(workspace, name)):
+            base = leading_offset(name)
+            base = base if base is not None and base >= 0 else None
+            found.append(SegmentSource(name, base, name == segment_stem(base or 0) + LOG))
+    return sorted(found, key=lambda source: (not source.is_named, source.base or 0, source.name))
+
+
+def _holds_batches(workspace: Workspace, name: str) -> bool:
+    """Whether a file with another name has an intact batch near its start; a side file must begin with a batch, too.
+
+    The entries of an index can resemble the header of a batch, but not one whose checksum is right.
+    """
+    if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or CHECKPOINT in name:
+        return False
+    with open_source(workspace.path(name)) as source:
+        if name.endswith(SIDE_SUFFIXES):
+            return first_base_offset(source) is not None and has_intact_batch(source)
+        return holds_batches(source, "")
+
+
+def _is_of_broker(source: SegmentSource) -> bool:
+    """Whether a broker reads or removes files with such a name."""
+    return source.name.endswith((LOG, SWAP, CLEANED, *SIDE_SUFFIXES))
+
 
 # Chooses among batches that claim the same offsets so that most records are kept.
 #
@@ -464,7 +513,7 @@ def assemble(
     others = [
         kept[number] if number >= len(by_name) else scan(source.name, None, None)
         for number, source in enumerate(sources)
-        if number not in used and (is_of_broker(source) or kept[number].misplaced)
+        if number not in used and (_is_of_broker(source) or kept[number].misplaced)
     ]
     return _finished(bounds, segments), others
 

@@ -4,19 +4,21 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from kseg.formats.record_batch import HEADER_BYTES, offsets_of
+from kseg.findings.table import DROP_UNDECODABLE, KINDS
+from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS, LEADER_CHANGE, offsets_of
 from kseg.formats.rows import Scratch, UndecodableError, int64s
-from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
+from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import headers as chain
+from kseg.recovery.broker.producer_state import BadMarkerError, read_marker
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.recovery.salvage import header_repair, segment_draft
 from kseg.recovery.salvage.header_repair import CompressedMessages, OffsetEvidence, fingerprint
 from kseg.recovery.salvage.segment_draft import MisplacedRun, Parts, SalvagedBatches, SegmentDraft
-from kseg.recovery.salvage.segment_sources import BatchFilter
 from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import DEEP, FULL, BatchProblem, BatchRow, HeaderRows, Item, open_survey
@@ -164,6 +166,80 @@ class OverlapResolution:
             return sum(rows.count for rows in segment_draft.batch_of(self._source, part, self._scratch).rows())
         except UndecodableError:
             return 0
+
+
+# Finds intact batches that salvage does not keep: those at which a broker's loader fails, and those that the user
+# drops.
+#
+# The loader decodes the first record of a control batch with a producer id (`read_marker`): if it is malformed, the
+# broker does not start, or truncates the log. A control batch without a producer id hides its records from consumers.
+# The loader also rejects a producer that writes outside of its open transaction (`transaction_conflicts`).
+
+UNDECODABLE = frozenset(code for code, kind in KINDS.items() if kind.repair == DROP_UNDECODABLE)
+"""Problems of records under a right checksum for which a batch is dropped on request."""
+
+_KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
+_KEY_SIZE, _VALUE_SIZE = 8, 12
+"""Sizes of a marker's key and value, as zigzag varints: 4 and 6 bytes."""
+
+
+@dataclass(slots=True)
+class BatchFilter:
+    """Decides which intact batches of one partition are not kept: those on which no broker starts; with
+    ``drops_undecodable``, those with a problem in UNDECODABLE; those that contain one of ``offsets``.
+
+    ``dropped_offsets``: the ``offsets`` found in a batch so far.
+    """
+
+    drops_undecodable: bool = False
+    offsets: frozenset[int] = frozenset()
+    dropped_offsets: set[int] = field(default_factory=set)
+
+    def rejected(
+        self, source: Source, headers: HeaderRows, problems: Iterable[BatchProblem], scratch: Scratch
+    ) -> dict[int, Problem]:
+        """Returns the batches among ``headers`` that are not kept, by row, with the reasons."""
+        by_position = dict[int, Problem]()
+        if self.drops_undecodable:
+            for problem in problems:
+                if problem.code in UNDECODABLE:
+                    by_position.setdefault(problem.position, Problem(problem.code, f"{problem.message}; dropped"))
+        positions = enumerate(headers.positions if by_position else ())
+        found = {row: by_position[position] for row, position in positions if position in by_position}
+        for row, attributes in enumerate(headers.attributes):
+            if attributes & CONTROL and attributes > 0 and row not in found:
+                if why := _bad_marker(source, headers[row], scratch):
+                    found[row] = Problem("bad-control-record", why)
+        for row, (magic, first, last) in enumerate(zip(headers.magics, headers.firsts, headers.lasts, strict=True)):
+            if magic >= MAGIC_V2 and last < first:
+                text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
+                found.setdefault(row, Problem("batch-out-of-order", text))
+        for offset in self.offsets:
+            for row, (first, last) in enumerate(zip(headers.firsts, headers.lasts, strict=True)):
+                if first <= offset <= last and headers[row].has_right_crc:
+                    found[row] = Problem("dropped-batch", f"holds offset {offset}; dropped as asked for")
+                    self.dropped_offsets.add(offset)
+        return {row: why for row, why in found.items() if headers[row].has_right_crc}
+
+
+def _bad_marker(source: Source, row: BatchRow, scratch: Scratch) -> str:
+    """Returns what is wrong with a control batch, "" for nothing."""
+    if row.magic < MAGIC_V2 or row.records == 0:
+        return ""
+    if row.producer_id < 0:
+        is_of_kraft = LEADER_CHANGE <= row.marker <= KRAFT_VOTERS
+        return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
+    data = bytes(source.buffer[row.position : row.end])
+    if row.marker in (ABORT, COMMIT) and row.coordinator_epoch >= 0 and len(data) > _VALUE_VERSION_AT:
+        # A marker of the sizes that brokers write is right, unless a version is negative: it is not decoded.
+        has_known_sizes = (data[_KEY_SIZE_AT], data[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
+        if has_known_sizes and max(data[_KEY_VERSION_AT], data[_VALUE_VERSION_AT]) < 1 << 7:
+            return ""
+    try:
+        read_marker(data, scratch)
+    except BadMarkerError as error:
+        return f"a control batch that ends no transaction: {error}: a broker does not load it"
+    return ""
 
 
 MAX_MISPLACED = 250_000

@@ -13,8 +13,8 @@ from kseg.formats.rows import Scratch
 from kseg.output.jsonl import UnprovenRecords
 from kseg.output.sink import open_sink
 from kseg.recovery.salvage import segment_assembly
-from kseg.recovery.salvage.salvage import plan_salvage
-from kseg.recovery.salvage.segment_sources import BatchFilter, broken_batches, files_of, remove_leftovers
+from kseg.recovery.salvage.salvage import broken_batches, files_of, plan_salvage, remove_leftovers
+from kseg.recovery.salvage.segment_scan import BatchFilter
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import Damage, read, write

@@ -234,9 +234,8 @@ class _Reading:
                 warn_of_skipped_files(part, part in parts and not segments_at(part), self.warn)
             request = self._request([path])
             reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
-            for _, found in parts_of_scan(request):
-                for chunk in reader.chunks(found):
-                    yield found.file, chunk
+            for found, chunk in reader.chunks_of(part for _, part in parts_of_scan(request)):
+                yield found.file, chunk
 
     def decoded(self) -> DecodedColumns:
         """Returns the decoded keys and values; with the types of columns that have one schema, for a table."""

@@ -11,6 +11,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -106,8 +107,6 @@ class ScanRequest:
 
 ReportDamage = Callable[[SegmentFile, Damage], None]
 """Gets each range that is skipped because of damage, in order."""
-ReportLeftOut = Callable[[Damage], None]
-"""The same for one segment."""
 
 
 class ScanPart(NamedTuple):
@@ -227,17 +226,14 @@ class PartReader:
 
     def chunks(self, part: ScanPart, source: Source | None = None) -> Iterator[Chunk]:
         """Yields the chunks of a part. ``source``: its segment, if it is open already."""
-        if source is None:
-            with open_source(part.file.path) as opened:
-                yield from self.chunks(part, opened)
-            return
         file, request = part.file, self._request
-        jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
-        run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES
-        reader = open_segment(file, self._scratch, source=source, live=request.is_live, run_bytes=run_bytes)
-        chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
-        wanted, report = request.wanted & part.offsets, partial(self._report, file)
-        yield from chunks_of_part(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
+        with open_source(file.path) if source is None else nullcontext(source) as opened:
+            jobs = self._jobs if is_worth_parts(opened.size, self._jobs) else 1
+            run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES
+            reader = open_segment(file, self._scratch, source=opened, live=request.is_live, run_bytes=run_bytes)
+            chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
+            wanted, report = request.wanted & part.offsets, partial(self._report, file)
+            yield from chunks_of_part(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
 
 
 class DamageLog:
@@ -280,17 +276,19 @@ def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:
     return list(groups)
 
 
+Items = Generator[Chunk | Damage, None, None]
+"""Chunks, and the skipped ranges in their place."""
+
+
 class ColumnDecoder:
-    """Fills ``chunks`` with the records of runs. ``report`` is called for each skipped range, in order.
+    """Fills ``chunks`` with the records of runs.
 
     ``wanted``: of several keys none is looked for. ``uses_headers``: offsets are enough, and most come from batch
     headers.
     """
 
-    def __init__(
-        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, report: ReportLeftOut, wanted: Bounds
-    ) -> None:
-        self._reader, self._scratch, self.chunks, self._report = reader, scratch, chunks, report
+    def __init__(self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, wanted: Bounds) -> None:
+        self._reader, self._scratch, self._chunks = reader, scratch, chunks
         self._key = min(wanted.keys) if wanted.keys is not None and len(wanted.keys) == 1 else None
         self._is_all = wanted[:4] == ALL_ROWS[:4] and self._key is None
         self._wanted = int64s(kernel.WANTED_WIDTH)
@@ -301,7 +299,12 @@ class ColumnDecoder:
             chunks.needs_no_records and self._key is None and wanted[2:4] == ALL_ROWS[2:4] and not reader.is_07
         )
 
-    def take(self, run: Run) -> Iterator[Chunk]:
+    def whole(self, run: Run) -> Items:
+        """Yields all of a run, and the last chunk."""
+        yield from self.take(run)
+        yield from self._chunks.rest()
+
+    def take(self, run: Run) -> Items:
         """Yields the chunks that the frames of a run fill. If the chunks need no records, only batches are read whose
         headers do not give the offsets.
         """
@@ -310,7 +313,7 @@ class ColumnDecoder:
             return
         headers, offsets = self._reader.headers(run), HeaderOffsets(self._scratch.max_batch_bytes)
         while True:
-            yield from self.chunks.add_offsets(offsets, headers, run.count, self._wanted)
+            yield from self._chunks.add_offsets(offsets, headers, run.count, self._wanted)
             given = offsets.next_given(headers, run.count)
             if given > offsets.batch:
                 yield from self._records(run.part(offsets.batch, given))
@@ -318,7 +321,7 @@ class ColumnDecoder:
                 return
             offsets.batch = given
 
-    def _records(self, run: Run) -> Iterator[Chunk]:
+    def _records(self, run: Run) -> Items:
         first = 0
         while first < run.count and self._reader.is_07:
             yield from self._batch(run, first)
@@ -328,7 +331,7 @@ class ColumnDecoder:
             yield from self._frames(run, buffer, frames, first, stop)
             first = stop
 
-    def _frames(self, run: Run, buffer: memoryview, frames: memoryview, first: int, stop: int) -> Iterator[Chunk]:
+    def _frames(self, run: Run, buffer: memoryview, frames: memoryview, first: int, stop: int) -> Items:
         """Decodes plain frames of a run in the kernel, and the others one by one."""
         collector, scratch = kernel.Collector(first), self._scratch
         while True:
@@ -340,7 +343,7 @@ class ColumnDecoder:
                 rows = Rows(payload, scratch.rows, scratch.headers, collector.row_count)
                 if not self._is_all:
                     self._keep(rows)
-                yield from self.chunks.add(rows)
+                yield from self._chunks.add(rows)
                 collector.row_count = collector.header_count = 0
             elif (
                 status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADER_INT64S
@@ -358,12 +361,12 @@ class ColumnDecoder:
         if self._key is not None:
             rows.count = keep_key(rows.payload, rows.rows, rows.count, self._key)
 
-    def _batch(self, run: Run, i: int) -> Iterator[Chunk]:
-        """Decodes one batch, or reports it."""
+    def _batch(self, run: Run, i: int) -> Items:
+        """Decodes one batch."""
         batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._expansion)
         if not batch.is_valid:
             for problem in batch.problems:
-                self._report(Damage(problem.code, batch.position, batch.size, problem.message))
+                yield Damage(problem.code, batch.position, batch.size, problem.message)
             return
         if batch.is_control:
             return
@@ -374,15 +377,15 @@ class ColumnDecoder:
                     kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
                 wrong += kernel.count_invalid(rows.rows, rows.count)
                 self._keep(rows)
-                yield from self.chunks.add(rows)
+                yield from self._chunks.add(rows)
         except UndecodableError as error:
-            self._report(Damage(error.problem, batch.position, batch.size, str(error)))
+            yield Damage(error.problem, batch.position, batch.size, str(error))
         for problem in batch.passed():
             if problem.code not in READABLE_CODES:
-                self._report(Damage(problem.code, batch.position, batch.size, problem.message))
+                yield Damage(problem.code, batch.position, batch.size, problem.message)
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
-            self._report(Damage("inner-crc-mismatch", batch.position, batch.size, text))
+            yield Damage("inner-crc-mismatch", batch.position, batch.size, text)
 
 
 AHEAD_BYTES = 2 << 20
@@ -391,73 +394,49 @@ RUN_BYTES = 2 << 20
 """Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
 
 
-Items = Generator[Chunk | Damage, None, None]
-
-
-def _items_of_runs(make: Callable[[ReportLeftOut], ColumnDecoder]) -> Callable[[Run], Items]:
-    """Returns a function that yields the chunks of a run, and the skipped ranges in their place."""
-    left_out: list[Damage] = []
-    decoder = make(left_out.append)
-
-    def items(run: Run) -> Items:
-        for chunk in chain(decoder.take(run), decoder.chunks.rest()):
-            yield from left_out
-            left_out.clear()
-            yield chunk
-        yield from left_out
-        left_out.clear()
-
-    return items
-
-
 class _Prefetcher:
-    """Decodes runs on threads. Yields their chunks in order, and reports skipped ranges in their place.
+    """Decodes runs on threads, with decoders that ``make`` creates. Yields their items in order.
 
-    ``make``: creates a decoder that reports to the given function. Use it as a context manager, in which the segment
-    stays open.
+    Use it as a context manager, in which the segment stays open.
     """
 
-    def __init__(self, jobs: int, make: Callable[[ReportLeftOut], ColumnDecoder], report: ReportLeftOut) -> None:
-        self._threads = Threads(jobs)
-        self._make, self._report = make, report
-        self._free: list[Callable[[Run], Items] | None] = [None] * (jobs + 1)
-        """Slots without a task; None: it is made when it is needed."""
-        self._pending: deque[tuple[Callable[[Run], Items] | None, Items, Future[list[Chunk | Damage]] | None]] = deque()
+    def __init__(self, jobs: int, make: Callable[[], ColumnDecoder]) -> None:
+        self._threads, self._make = Threads(jobs), make
+        self._free: list[ColumnDecoder | None] = [None] * (jobs + 1)
+        """Decoders without a task; None: it is made when it is needed."""
+        self._pending: deque[tuple[ColumnDecoder | None, Items, Future[list[Chunk | Damage]] | None]] = deque()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._threads.close()
-        for _free, items, _outcome in self._pending:
+        for _decoder, items, _outcome in self._pending:
             items.close()
 
     def leave_out(self, left_out: Damage) -> None:
-        """Reports a range that needs no decoder."""
+        """Adds a range that needs no decoder."""
         self._pending.append((None, (each for each in (left_out,)), None))
 
-    def take(self, run: Run) -> Iterator[Chunk]:
-        """Adds a run, whose rows must not change. Yields the finished chunks."""
+    def take(self, run: Run) -> Items:
+        """Adds a run, whose rows must not change. Yields the finished items."""
         while not self._free:
             yield from self._first()
-        slot = self._free.pop() or _items_of_runs(self._make)
-        items = slot(run)
-        self._pending.append((slot, items, self._threads.begin(partial(_read_ahead, items))))
+        decoder = self._free.pop() or self._make()
+        items = decoder.whole(run)
+        self._pending.append((decoder, items, self._threads.begin(partial(_read_ahead, items))))
 
-    def rest(self) -> Iterator[Chunk]:
-        """Yields all remaining chunks."""
+    def rest(self) -> Items:
+        """Yields all remaining items."""
         while self._pending:
             yield from self._first()
 
-    def _first(self) -> Iterator[Chunk]:
-        slot, items, outcome = self._pending.popleft()
-        for item in chain(() if outcome is None else outcome.result(), items):
-            if isinstance(item, Damage):
-                self._report(item)
-            else:
-                yield item
-        if slot is not None:
-            self._free.append(slot)
+    def _first(self) -> Items:
+        decoder, items, outcome = self._pending.popleft()
+        yield from () if outcome is None else outcome.result()
+        yield from items
+        if decoder is not None:
+            self._free.append(decoder)
 
 
 _HEAD_BYTES = V2_FLAGS + 1
@@ -480,7 +459,7 @@ def chunks_of_part(
     reader: SegmentReader,
     file: SegmentFile,
     chunks: Chunks,
-    report: ReportLeftOut,
+    report: Callable[[Damage], None],
     wanted: Bounds = ALL_ROWS,
     transactions: Transactions | None = None,
     part: Slice = Slice(),  # noqa: B008 - it cannot be changed
@@ -493,12 +472,13 @@ def chunks_of_part(
     """
     if transactions is not None and transactions.last_stable_offset is not None:
         wanted &= Bounds(last_offset=transactions.last_stable_offset - 1)
-    plain = ColumnDecoder(reader, reader.scratch, chunks, report, wanted)
+    plain = ColumnDecoder(reader, reader.scratch, chunks, wanted)
+    is_ahead = jobs > 1 and not plain.uses_headers
 
-    def another(report: ReportLeftOut) -> ColumnDecoder:
-        return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), report, wanted)
+    def another() -> ColumnDecoder:
+        return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), wanted)
 
-    def items() -> Iterator[Run | Damage]:
+    def runs() -> Iterator[Run | Damage]:
         between = sought(reader, file, part, wanted.first_offset, wanted.earliest_ms)
         for item in runs_between(reader, file, between, wanted.last_offset):
             if transactions is None or isinstance(item, Damage):
@@ -510,20 +490,28 @@ def chunks_of_part(
                         yield item.part(first, i)
                     first = i + 1
 
-    is_ahead = jobs > 1 and not plain.uses_headers
-    with _Prefetcher(jobs, another, report) as prefetcher:
-        leave_out = prefetcher.leave_out if is_ahead else report
-        for item in items():
+    def decoded() -> Items:
+        with _Prefetcher(jobs, another) as prefetcher:
+            for run in runs():
+                if isinstance(run, Damage) and is_ahead:
+                    prefetcher.leave_out(run)
+                elif isinstance(run, Damage):
+                    yield run
+                elif is_ahead and (reader.is_07 or begins_compressed(reader.source, run.position)):
+                    yield from chunks.rest()
+                    yield from prefetcher.take(run.copied())
+                else:
+                    yield from prefetcher.rest()
+                    yield from plain.take(run)
+            yield from chunks.rest()
+            yield from prefetcher.rest()
+
+    with closing(decoded()) as items:
+        for item in items:
             if isinstance(item, Damage):
-                leave_out(item)
-            elif is_ahead and (reader.is_07 or begins_compressed(reader.source, item.position)):
-                yield from chunks.rest()
-                yield from prefetcher.take(item.copied())
+                report(item)
             else:
-                yield from prefetcher.rest()
-                yield from plain.take(item)
-        yield from chunks.rest()
-        yield from prefetcher.rest()
+                yield item
 
 
 def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: int, earliest_ms: int = 0) -> Slice:

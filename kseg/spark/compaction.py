@@ -156,10 +156,9 @@ class SparkRound(Round):
         known.add(log.aborted_between(self._with_aborted, found.start, found.end))
         scans = []
         for index, segment in enumerate(sources):
-            trace = traces.get(segment.base_offset, log.Trace(-1))
             scans.append(_Scan(index, pickle.dumps(known) if index >= first_dirty else None))
             if index >= first_dirty:
-                trace.follow(known)
+                traces.get(segment.base_offset, log.Trace(-1)).follow(known)
         return scans
 
     def _group_tasks(self, groups: list[list[log.CleanerSegment]], traces: dict[int, log.Trace]) -> list[_GroupTask]:

@@ -20,7 +20,7 @@ from kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     RECORDS_RIGHT,
 )
-from kseg.segment.batches import RecordBatch
+from kseg.segment.items import RecordBatch
 from kseg.segment.slices import in_parts
 from kseg.stores.extent import Extent
 from kseg.stores.windows import Buffers, Windows, next_frame

@@ -15,7 +15,6 @@ from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
 from kseg.runtime.threads import usable_cores
-from kseg.segment import batches as segment_batches
 from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Problem
@@ -133,7 +132,7 @@ class Batch:
     base_sequence: int | None = _of_v2("base_sequence", "The sequence number of the first record (v2)")
     leader_epoch: int | None = _of_v2("partition_leader_epoch", "The epoch of the leader that appended it (v2)")
 
-    def __init__(self, batch: segment_batches.Batch, file: SegmentFile) -> None:
+    def __init__(self, batch: segment_items.Batch, file: SegmentFile) -> None:
         self._batch, self._file = batch, file
 
     @property
@@ -169,7 +168,7 @@ class Batch:
     def __reduce__(self) -> Any:
         found = self._batch
         fields = bytes(found.data), found.position, found.size, found.magic, found.is_valid
-        base = found.file_base if isinstance(found, segment_batches.Message07) else None
+        base = found.file_base if isinstance(found, segment_items.Message07) else None
         return _copied, (type(found), fields, found.scratch.max_batch_bytes, base, self._file)
 
     def __repr__(self) -> str:
@@ -191,7 +190,7 @@ def _copied(
     return Batch(found, file)
 
 
-def item_of(item: segment_batches.Batch | segment_items.Damage, file: SegmentFile) -> Batch | Damage:
+def item_of(item: segment_items.Batch | segment_items.Damage, file: SegmentFile) -> Batch | Damage:
     """Returns an item of the segment reader, with its file."""
     if isinstance(item, segment_items.Damage):
         return Damage(file.path, file.topic, file.partition, item.position, item.length, item.code, item.message)
@@ -296,7 +295,7 @@ def raise_damage(file: SegmentFile, left_out: segment_items.Damage) -> None:
     with open_segment(file) as reader:
         reader.begin_at(left_out.position)
         item = next(iter(reader))
-    is_batch = isinstance(item, segment_batches.Batch) and item.size == left_out.length
+    is_batch = isinstance(item, segment_items.Batch) and item.size == left_out.length
     found = item_of(item if is_batch else left_out, file)
     raise DamageError(damage_text(file, left_out), found)
 

@@ -28,8 +28,7 @@ from kseg.kernel.layout.rows import DONE
 from kseg.kernel.records.columns import Collector
 from kseg.kernel.scan import pieces as kernel
 from kseg.limits import FIRST_WINDOW_BYTES
-from kseg.segment.batches import Message, RecordBatch
-from kseg.segment.items import Record
+from kseg.segment.items import Message, Record, RecordBatch
 from kseg.segment.items import records_of as records
 from kseg.segment.survey import BatchRow
 from kseg.sidefiles.checkpoints import EpochEntry

@@ -35,9 +35,8 @@ from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.topics import topic_of_place
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.runtime.threads import TASK_BYTES, Pipeline
-from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
-from kseg.segment.items import HARMLESS_CODES
+from kseg.segment.items import HARMLESS_CODES, Message
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.times import show_span

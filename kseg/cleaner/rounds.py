@@ -40,7 +40,7 @@ from kseg.kernel.compact.survivors import Counts, judge_rows
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
 from kseg.kernel.records.building import Area, seal
-from kseg.segment.batches import Message
+from kseg.segment.items import Message
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.windows import Buffers

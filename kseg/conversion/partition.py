@@ -31,10 +31,9 @@ from kseg.kernel.records.columns import Collector
 from kseg.kernel.scan.frames import recodable
 from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
-from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import READABLE_CODES, Damage, Problem
+from kseg.segment.items import READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 

@@ -18,7 +18,7 @@ from kseg.formats.json_values import unset
 from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.schema import ZERO_UUID
-from kseg.segment.batches import Batch, RecordBatch
+from kseg.segment.items import Batch, RecordBatch
 
 _NO_PRODUCER = -1
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"

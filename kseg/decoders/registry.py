@@ -18,8 +18,8 @@ from uuid import UUID
 from kseg.decoders.avro import JSON, AvroError, AvroReader, Conversions
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.rows import UndecodableError
-from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
+from kseg.segment.items import Batch
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import open_segment
 from kseg.stores import trees

@@ -15,8 +15,8 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.output.notices import Notices
-from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
+from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.selection import Selection
 from kseg.segment.times import LAST_TIMESTAMP, show_time

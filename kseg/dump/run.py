@@ -24,9 +24,8 @@ from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
-from kseg.segment.batches import Batch, Message07, RowSpan, Spans, all_rows
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_partition_name, segment_file
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
 from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores import trees

@@ -32,10 +32,9 @@ from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
 from kseg.logdir.topics import check_topics
 from kseg.runtime.threads import Future, Threads
-from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import READABLE_CODES, Damage
+from kseg.segment.items import READABLE_CODES, Damage, RecordBatch
 from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time

@@ -34,9 +34,8 @@ from kseg.logdir.metadata_image import (
     ReplayError,
 )
 from kseg.logdir.server_properties import SYNONYMS, ServerProperties
-from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments, segment_file
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles import text_files
 from kseg.stores import trees

@@ -22,10 +22,9 @@ from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import LOG
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.logdir.log_directory import checkpoint_offsets
-from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, RecordBatch
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS

@@ -24,7 +24,6 @@ from kseg.formats.rows import Scratch
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
 from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
-from kseg.segment.batches import Batch
 from kseg.segment.files import (
     REMOTE_METADATA_TOPIC,
     SegmentFile,
@@ -33,6 +32,7 @@ from kseg.segment.files import (
     parse_partition_name,
     segment_stem,
 )
+from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in

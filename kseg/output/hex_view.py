@@ -27,9 +27,8 @@ from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shown_time
-from kseg.segment.batches import Batch, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.reader import Run, SegmentReader
 
 FIELD_BYTES = 8

@@ -12,9 +12,8 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.render.lines import CONTENTS, DEEP
 from kseg.output.printer import RenderingPrinter, Style
 from kseg.output.sink import Sink
-from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage, Problem, Record
+from kseg.segment.items import Batch, Damage, Message, Message07, Problem, Record, Spans, all_rows
 
 
 class JsonLinesPrinter(RenderingPrinter):

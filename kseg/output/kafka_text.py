@@ -20,9 +20,8 @@ from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_MET
 from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.printer import RenderingPrinter
-from kseg.segment.batches import Batch, Message, Message07, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage, Record
+from kseg.segment.items import Batch, Damage, Message, Message07, Record, Spans, all_rows
 
 
 class KafkaTextPrinter(RenderingPrinter):

@@ -15,9 +15,8 @@ from kseg.kernel.render.lines import CONTENTS
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
-from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
+from kseg.segment.items import TIMESTAMP_TYPES, Batch, Damage, Record, Spans, all_rows, records_of
 from kseg.segment.reader import Run, SegmentReader
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.segment.batches import Batch, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, Spans, all_rows
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour

@@ -15,9 +15,19 @@ from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
-from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Spans, all_rows
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage, Problem, Record, records_of
+from kseg.segment.items import (
+    Batch,
+    Damage,
+    Message,
+    Message07,
+    Problem,
+    Record,
+    RecordBatch,
+    Spans,
+    all_rows,
+    records_of,
+)
 from kseg.segment.times import show_span
 
 if TYPE_CHECKING:

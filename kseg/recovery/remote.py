@@ -23,8 +23,8 @@ from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOp
 from kseg.recovery.planner import DamagedLogError, reindex
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.threads import Threads, usable_cores
-from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
+from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import FULL, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, starting_at

@@ -22,9 +22,8 @@ from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, SIZE, TIME, Era, RetentionRules
 from kseg.segment import files as segment_files
-from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file, segment_stem
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.survey import record_count

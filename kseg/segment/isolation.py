@@ -15,9 +15,8 @@ from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL, V2_FLAGS
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
-from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, RecordBatch
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import offset_extent, time_extent
 

@@ -1,10 +1,19 @@
-"""The items of a segment other than batches (`Damage`, `Problem`), their codes, and the `Record`s of a batch."""
+"""The items of a segment: batches, one class per format version, and `Damage`; their `Problem`s and `Record`s.
 
-from collections.abc import Iterator
-from typing import NamedTuple
+`Batch` is the common interface; `RecordBatch` is v2, `Message` v0 and v1, `Message07` an entry of a 0.7 file.
+"""
 
-from kseg.formats.rows import Rows
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+from kseg.formats import message_set, record_batch, v07
+from kseg.formats.compression import Remarks, codec_name
+from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout import rows as layout
+from kseg.kernel.records import messages
 
 # A `Damage` has one of DAMAGE_CODES; a `Batch` with errors lists codes of PROBLEM_CODES. The findings table
 # explains them.
@@ -112,3 +121,376 @@ def headers_of(rows: Rows, at: int) -> tuple[Header, ...]:
         found_value = bytes(rows.payload[value : value + value_size]) if value_size >= 0 else None
         found.append(Header(bytes(rows.payload[key : key + key_size]), found_value))
     return tuple(found)
+
+
+RowSpan = tuple[int, int]
+"""Rows from first to stop, stop excluded."""
+Spans = Callable[[Rows], list[RowSpan]]
+"""Selects rows of a batch."""
+
+
+def all_rows(rows: Rows) -> list[RowSpan]:
+    return [(0, rows.count)]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Bytes ``[position, position + size)`` of a file that form a record batch (v2) or a message (v0, v1, 0.7).
+
+    ``is_valid``: the CRC is right and the magic is known. `problems` lists the errors of the frame; `check` also reads
+    all records. Iterating yields the readable records. With a ``records_buffer`` the records may be there: finish
+    with the batch before another batch with the same buffer is opened. ``remarks`` are problems that reading the rows
+    found and skipped.
+    """
+
+    data: BytesLike
+    position: int
+    size: int
+    magic: int
+    is_valid: bool
+    scratch: Scratch = field(default_factory=Scratch, repr=False)
+    records_buffer: ExpansionBuffer | None = field(default=None, repr=False)
+    remarks: Remarks = field(default_factory=list, repr=False)
+
+    is_control = False
+    is_transactional = False
+    largest_magic = 2
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+    @property
+    def header(self) -> Any:
+        """The header's fields as stored in the file: a NamedTuple of the format's module in `kseg.formats`."""
+        raise NotImplementedError
+
+    @property
+    def base_offset(self) -> int | None:
+        """Offset of the first record; None for a compressed v0 or v1 message, which does not store it."""
+        raise NotImplementedError
+
+    def first_offset(self) -> int | None:
+        """Returns the offset of the first record, for which a compressed v0 or v1 message is read; None if it is
+        unreadable."""
+        return self.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch (0.7: the byte position in the whole log)."""
+        return self.last_offset + 1
+
+    @property
+    def compression(self) -> str:
+        return codec_name(self.header.codec)
+
+    @property
+    def timestamp_type(self) -> str:
+        """One of TIMESTAMP_TYPES."""
+        return TIMESTAMP_TYPES[0]
+
+    @property
+    def timestamp_kind(self) -> int | None:
+        """The ``timestamp_kind`` of `records_of`: an index of TIMESTAMP_TYPES for all records, None if each has its
+        own."""
+        return None
+
+    @property
+    def max_timestamp(self) -> int:
+        """Largest timestamp in ms according to the header; -1 if there is none."""
+        return -1
+
+    @property
+    def has_known_magic(self) -> bool:
+        return 0 <= self.magic <= self.largest_magic
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems of the frame: CRC and magic."""
+        if self.is_valid:
+            return []
+        if not self.has_known_magic:
+            return [Problem("bad-magic", f"magic {self.magic} names no format")]
+        return [Problem("crc-mismatch", "the stored checksum is not that of the bytes")]
+
+    def check(self) -> list[Problem]:
+        """Returns all problems of the batch, including those of its records."""
+        found = self.problems
+        return found + self._check_records() if self.has_known_magic else found
+
+    def _check_records(self) -> list[Problem]:
+        raise NotImplementedError
+
+    def passed(self) -> list[Problem]:
+        """Returns the problems that reading all rows found and skipped."""
+        return [Problem(*remark) for remark in self.remarks]
+
+    def rows(self) -> Iterator[Rows]:
+        """Yields the records as kernel rows; raises UndecodableError at the first unreadable record."""
+        raise NotImplementedError
+
+    def rows_before_fault(self) -> Iterator[Rows]:
+        """Like `rows`, but of a stream that cannot be decompressed also yields the records before its fault.
+
+        They are unproven, like all records of a batch with a wrong CRC or the problem ``"undecodable-records"``.
+        """
+        return self.rows()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yields the readable records in order; `check` explains why they end early."""
+        try:
+            for rows in self.rows():
+                yield from records_of(rows, self.timestamp_kind)
+        except UndecodableError:
+            return
+
+
+class RecordBatch(Batch):
+    """A v2 batch. A magic above 2 is read as v2 too, as in kafka-dump-log."""
+
+    __slots__ = ("_header", "_opened")
+    _header: record_batch.RecordBatchHeader
+    _opened: tuple[Any, int]
+
+    @property
+    def header(self) -> record_batch.RecordBatchHeader:
+        if not hasattr(self, "_header"):
+            self._header = record_batch.parse_header(self.data)
+        return self._header
+
+    @property
+    def base_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.header.last_offset
+
+    @property
+    def timestamp_type(self) -> str:
+        return TIMESTAMP_TYPES[self.timestamp_kind]
+
+    @property
+    def timestamp_kind(self) -> int:
+        return 1 + self.header.is_log_append_time
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.max_timestamp
+
+    @property
+    def is_control(self) -> bool:  # type: ignore[override]
+        return self.header.is_control
+
+    @property
+    def is_transactional(self) -> bool:  # type: ignore[override]
+        return self.header.is_transactional
+
+    def _check_records(self) -> list[Problem]:
+        try:
+            payload, start = self._open()
+        except UndecodableError as error:
+            return [Problem(error.problem, str(error))]
+        found = [*self.remarks, *record_batch.survey_records(payload, start, self.header)[0]]
+        return [Problem(*problem) for problem in found]
+
+    def rows(self) -> Iterator[Rows]:
+        return record_batch.read_rows(*self._open(), self.header, self.scratch)
+
+    def rows_before_fault(self) -> Iterator[Rows]:
+        try:
+            self._open()
+        except UndecodableError as error:
+            if error.problem == "undecodable-records":
+                yield from record_batch.read_before_fault(self.data, self.header, self.scratch)
+            raise
+        yield from self.rows()
+
+    def _open(self) -> tuple[Any, int]:
+        if not hasattr(self, "_opened"):
+            scratch = self.scratch
+            self._opened = record_batch.open_records(
+                self.data, self.header, scratch.max_batch_bytes, self.records_buffer, self.remarks, scratch.before_large
+            )
+        return self._opened
+
+
+class Message(Batch):
+    """A v0 or v1 message; a compressed one holds a message set. A negative magic is read as v1.
+
+    ``offset_before`` returns the last offset before the message, or UNKNOWN_OFFSET.
+    """
+
+    __slots__ = ("_count", "_first_offset", "_header", "offset_before")
+    offset_before: Callable[[], int]
+    _header: message_set.MessageHeader
+    _first_offset: int | None
+    _count: int
+
+    @property
+    def header(self) -> message_set.MessageHeader:
+        if not hasattr(self, "_header"):
+            self._header = message_set.parse_header(self.data)
+        return self._header
+
+    @property
+    def base_offset(self) -> int | None:
+        return None if self.header.codec else self.header.offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.header.offset
+
+    @property
+    def timestamp_type(self) -> str:
+        return TIMESTAMP_TYPES[0 if self.magic == 0 else 1 + self.header.is_log_append_time]
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.timestamp
+
+    def first_offset(self) -> int | None:
+        return self.extent()[0] if self.base_offset is None else self.base_offset
+
+    def extent(self) -> tuple[int | None, int]:
+        """Returns the offset of the first record and the number of readable records; decompresses the message."""
+        if not hasattr(self, "_count"):
+            self._check_records()
+        return self._first_offset, self._count
+
+    def _check_records(self) -> list[Problem]:
+        survey, found = Survey.of(self)
+        self._first_offset, self._count = survey.first_offset, survey.count
+        return found + survey.found(bool(self.header.codec))
+
+    def rows(self) -> Iterator[Rows]:
+        self.remarks.clear()
+        return message_set.read_rows(self.data, self.header, self.scratch, remarks=self.remarks)
+
+    def rows_before_fault(self, mode: int = messages.STRICT) -> Iterator[Rows]:
+        """As `Batch.rows_before_fault`. ``mode`` is that of `kseg.formats.message_set.read_rows`."""
+        self.remarks.clear()
+        return message_set.read_rows(self.data, self.header, self.scratch, mode, self.remarks, self.offset_before())
+
+
+class Message07(Batch):
+    """An entry of a 0.6 or 0.7 file; offsets are byte positions, counted from ``file_base``, the file's name."""
+
+    __slots__ = ("_header", "file_base")
+    _header: v07.V07Header
+    file_base: int
+
+    largest_magic = 1
+
+    @property
+    def header(self) -> v07.V07Header:
+        if not hasattr(self, "_header"):
+            self._header = v07.parse_header(self.data)
+        return self._header
+
+    @property
+    def base_offset(self) -> int:
+        return self.file_base + self.position
+
+    @property
+    def last_offset(self) -> int:
+        return self.file_base + self.position
+
+    @property
+    def next_offset(self) -> int:
+        return self.file_base + self.end
+
+    def _check_records(self) -> list[Problem]:
+        survey = Survey()
+        try:
+            for rows in self.rows():
+                survey.add(rows)
+        except UndecodableError as error:
+            return [Problem(error.problem, str(error))]
+        found = [problem for problem in survey.found(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"]
+        return self.passed() + found
+
+    def rows(self) -> Iterator[Rows]:
+        self.remarks.clear()
+        return v07.read_rows(self.data, self.base_offset, self.scratch, self.remarks)
+
+    def __iter__(self) -> Iterator[Record]:
+        with suppress(UndecodableError):  # `check` reports the error; records before it are kept
+            for record, _ in self.entries(all_rows):
+                yield record
+
+    def entries(self, spans: Spans) -> Iterator[tuple[Record, int]]:
+        """Yields the messages and their CRCs. All but the last have the batch's own offset as next offset.
+
+        Raises UndecodableError behind the readable ones.
+        """
+        held: tuple[Record, int] | None = None
+        fault: UndecodableError | None = None
+        try:
+            for rows in self.rows():
+                for part in (rows.part(*span) for span in spans(rows)):
+                    crcs = part.rows[layout.ROW_CHECK :: layout.ROW_WIDTH].tolist()
+                    for record, check in zip(records_of(part), crcs, strict=True):
+                        if held is not None:
+                            yield held
+                        held = record._replace(next_offset=self.base_offset), check & 0xFFFFFFFF
+        except UndecodableError as error:
+            fault = error
+        if held is not None:
+            yield held if fault else (held[0]._replace(next_offset=self.next_offset), held[1])
+        if fault is not None:
+            raise fault
+
+
+@dataclass(slots=True)
+class Survey:
+    """Facts about a batch that only its records give: the first and last offset and the number of the readable ones;
+    those of v0, v1 and 0.7 are collected by `add`. ``problems``: those of the records."""
+
+    first_offset: int | None = None
+    count: int = 0
+    last_offset: int | None = None
+    has_null_key: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    _is_rising: bool = True
+    _wrong_crcs: int = 0
+
+    @classmethod
+    def of(cls, batch: Batch) -> tuple[Self, list[Problem]]:
+        """Returns the result for a batch, and the problems that reading its rows found."""
+        survey, found = cls(), []
+        try:
+            for rows in batch.rows():
+                survey.add(rows)
+        except UndecodableError as error:
+            found.append(Problem(error.problem, str(error)))
+        return survey, found + batch.passed()
+
+    def add(self, rows: Rows) -> None:
+        columns, last = rows.rows, self.last_offset
+        if self.count == 0:
+            self.first_offset = columns[layout.ROW_OFFSET]
+        self.count += rows.count
+        self.has_null_key |= (
+            min(columns[layout.ROW_KEY_SIZE : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH], default=0) < 0
+        )
+        for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
+            self._wrong_crcs += not columns[at + layout.ROW_CHECK] >> layout.CHECK_VALID_SHIFT & 1
+            offset = columns[at + layout.ROW_OFFSET]
+            if last is not None and offset <= last:
+                self._is_rising = False
+            last = offset
+        self.last_offset = last
+
+    def found(self, is_compressed: bool) -> list[Problem]:
+        """Returns what is wrong with the checksums and the order of the messages added."""
+        found = []
+        if self._wrong_crcs and is_compressed:
+            found.append(Problem("inner-crc-mismatch", f"{self._wrong_crcs} messages inside have a wrong checksum"))
+        if not self._is_rising:
+            found.append(Problem("offsets-not-rising", "offsets inside a compressed message do not rise"))
+        return found

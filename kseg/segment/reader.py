@@ -37,9 +37,8 @@ from kseg.kernel.scan import headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frames import WALK_RECORDS, FrameScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
-from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, Message, Message07, RecordBatch
 from kseg.stores.extent import NEAR_BYTES, Extent, next_data
 from kseg.stores.source import Source, UnreadableRange, named, open_source, overlapping
 

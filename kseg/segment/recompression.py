@@ -17,7 +17,7 @@ from kseg.formats.compression import CODEC_NAMES, DecompressionError, allows, de
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import BytesLike, UndecodableError
 from kseg.runtime.threads import Pipeline
-from kseg.segment.batches import Batch, Message, RecordBatch
+from kseg.segment.items import Batch, Message, RecordBatch
 
 _TWO_SIDED_95 = 1.96
 

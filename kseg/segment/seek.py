@@ -22,9 +22,8 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.formats.v07 import MessageSet, parse
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
-from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source

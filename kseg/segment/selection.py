@@ -6,8 +6,7 @@ from typing import Any
 
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
-from kseg.segment.batches import Batch, Message, RecordBatch, RowSpan
-from kseg.segment.items import Record, records_of
+from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, records_of
 
 
 @dataclass(slots=True)

@@ -15,8 +15,7 @@ from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, sparse_int64s
 from kseg.kernel.state import tally
 from kseg.limits import MAX_NESTING
-from kseg.segment.batches import Batch, Message07
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage, Message07
 from kseg.segment.reader import Run, SegmentReader
 
 KEYS_TABLE = 1 << 21

@@ -19,9 +19,8 @@ from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.kernel.scan.headers import read as read_headers
-from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage, Problem
+from kseg.segment.items import Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
 from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.extent import Extent

@@ -29,7 +29,7 @@ from kseg.kernel.layout.headers import (
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.kernel.scan.frames import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
-from kseg.segment.batches import Batch, Message, RecordBatch
+from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees

@@ -31,10 +31,9 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
 from kseg.logdir.log_directory import checkpoint_offsets
 from kseg.logdir.remote_partitions import LiveSegment
-from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent, seek_time, span_of_bytes
 from kseg.segment.slices import Slice, runs_of

@@ -13,9 +13,8 @@ from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import CRC_RIGHT, NULL_KEYS
 from kseg.kernel.scan.headers import Chain
-from kseg.segment.batches import Batch
 from kseg.segment.files import segment_stem
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, cleaner_reach
 from kseg.stores import trees

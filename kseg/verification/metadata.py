@@ -16,9 +16,8 @@ from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.logdir.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
 from kseg.segment import files as segment_files
-from kseg.segment.batches import RecordBatch
 from kseg.segment.files import BOOTSTRAP, SegmentFile
-from kseg.segment.items import Damage, Record
+from kseg.segment.items import Damage, Record, RecordBatch
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, QUICK, HeaderRows

@@ -22,9 +22,8 @@ from kseg.kernel.scan import headers as chain
 from kseg.kernel.state import replicas as kernel
 from kseg.logdir.log_directory import COMPACTED_TOPICS, checkpoint_offsets
 from kseg.quantities import plural
-from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS

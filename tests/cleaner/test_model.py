@@ -12,7 +12,7 @@ from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import files, new_records, records, transactional_log, write_log
 from examples import fewer
 from kseg.releases.release import NO_END
-from kseg.segment.batches import RecordBatch
+from kseg.segment.items import RecordBatch
 from segment.reading import items_at
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])

@@ -9,7 +9,7 @@ from typing import Any
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import Converted
 from kseg.conversion.planner import complete, rewrite, segments_of
-from kseg.segment.batches import Batch
+from kseg.segment.items import Batch
 from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"

@@ -13,7 +13,7 @@ from kseg.errors import DamageError, UnsupportedError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records import building
-from kseg.segment.batches import Batch
+from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader
 from segment.reading import items_at
 from segment.segments import entries, sealed

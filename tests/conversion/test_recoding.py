@@ -12,7 +12,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.frames import recodable
-from kseg.segment.batches import RecordBatch
+from kseg.segment.items import RecordBatch
 from segment.segments import entries, sealed
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"

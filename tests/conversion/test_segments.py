@@ -10,7 +10,7 @@ import pytest
 
 from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
 from kseg.errors import DamageError, UnsupportedError
-from kseg.segment.batches import RecordBatch
+from kseg.segment.items import RecordBatch
 from recovery.partitions import recover
 from segment.segments import entries, sealed
 

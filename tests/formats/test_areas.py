@@ -14,8 +14,7 @@ from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows, Scratch, int64s
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.building import Area
-from kseg.segment.batches import Batch, Message, RecordBatch
-from kseg.segment.items import Record
+from kseg.segment.items import Batch, Message, Record, RecordBatch
 from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"

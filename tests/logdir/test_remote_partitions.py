@@ -25,7 +25,7 @@ from kseg.logdir.remote_partitions import (
     live_segment_at,
     live_segments,
 )
-from kseg.segment.batches import Batch
+from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs
 from kseg.stores import trees

@@ -7,7 +7,7 @@ if each fits between its neighbours at an offset that is one bit away, and no si
 from pathlib import Path
 
 from kseg.recovery.salvage.salvage import Salvage
-from kseg.segment.batches import Message
+from kseg.segment.items import Message
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from recovery.damages import Segments, covered, first_offset, last_offset

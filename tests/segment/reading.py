@@ -3,8 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from kseg.segment.batches import Batch
-from kseg.segment.items import Damage, Record
+from kseg.segment.items import Batch, Damage, Record
 from kseg.segment.paths import walk_path
 from kseg.segment.reader import open_segment
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.rows import Scratch
-from kseg.segment.batches import RecordBatch
 from kseg.segment.files import list_segments, segment_file
 from kseg.segment.isolation import OpenTransactions, Transactions, newest_timestamp
+from kseg.segment.items import RecordBatch
 from segment.reading import items_at
 from segment.segments import TESTDATA
 

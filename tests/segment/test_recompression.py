@@ -7,8 +7,7 @@ import pytest
 from kseg.formats.compressing import compress, parse_target
 from kseg.formats.compression import decompress
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.segment.batches import Batch
-from kseg.segment.items import Damage
+from kseg.segment.items import Batch, Damage
 from kseg.segment.recompression import Recompression, Saving
 from segment.reading import items_at
 

@@ -15,8 +15,8 @@ import kseg.stores.extent
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import FrameScan
 from kseg.segment import reader as reader_module
-from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.items import Batch
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import (
     BATCHES_BEHIND,

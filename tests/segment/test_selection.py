@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.rows import UndecodableError
-from kseg.segment.batches import Batch, RecordBatch
-from kseg.segment.items import Record
+from kseg.segment.items import Batch, Record, RecordBatch
 from kseg.segment.selection import Selection
 from segment.reading import items_at
 from segment.segments import LOGS, TESTDATA, name_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.segment.batches import Batch, RecordBatch
+from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import BATCHES_BEHIND, MARGIN_BYTES, OffsetStop, TimeStop, earliest_timestamp
 from segment.long_log import FIRST_TIMESTAMP, STEP_MS, batch_at, template
 from segment.segments import TESTDATA, entries
@@ -44,8 +44,6 @@ def test_a_batch_with_a_wrong_checksum_says_nothing() -> None:
 
 def test_compressed_messages_end_it_by_their_last_offsets() -> None:
     data = (TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0/00000000000000000000.log").read_bytes()
-    from kseg.segment.batches import Message
-
     found = [Message(part, 0, len(part), 0, True) for part in entries(data)]
     assert all(batch.base_offset is None for batch in found[:5])
     assert end_of(OffsetStop(found[1].last_offset), found) == 1 + BATCHES_BEHIND

@@ -12,8 +12,7 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.state import tally
 from kseg.segment import summary as module
-from kseg.segment.batches import Message07
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Message07
 from kseg.segment.reader import SegmentReader
 from kseg.segment.summary import LogSummary, ratio_of
 from kseg.stores.source import open_source

@@ -20,9 +20,8 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.broker.segments import BadFrameError, BrokerSegment, ReplayResult
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset, offset_of
 from kseg.releases.release import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
-from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
-from kseg.segment.items import TIMESTAMP_TYPES, records_of
+from kseg.segment.items import TIMESTAMP_TYPES, RecordBatch, records_of
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import producer_state as snapshots
 from kseg.sidefiles.hash_order import hash_map_order, scala_2_12_order, scala_2_13_order

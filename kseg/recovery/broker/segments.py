@@ -20,9 +20,8 @@ from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.release import Era
-from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Message
 from kseg.segment.reader import UNREADABLE, crc_holds, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts

@@ -23,8 +23,7 @@ from kseg.kernel.records.records import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
-from kseg.segment.batches import Message
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Message
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex

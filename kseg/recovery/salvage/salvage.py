@@ -31,9 +31,8 @@ from kseg.recovery.salvage.segment_assembly import assemble, segment_sources
 from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
 from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
-from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file
-from kseg.segment.items import Damage, Problem
+from kseg.segment.items import Batch, Damage, Problem
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, cleaner_reach
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES

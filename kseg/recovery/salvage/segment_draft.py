@@ -18,8 +18,7 @@ from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, 
 from kseg.kernel.layout.rows import be32
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
-from kseg.segment.batches import Message, RecordBatch
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores import trees

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -62,11 +62,7 @@ class CarvedImages:
 
 
 def carve(
-    images: Sequence[str],
-    change: ChangeOptions,
-    likes: Sequence[str] = (),
-    jobs: int = 1,
-    advance: Callable[[int], None] = lambda _: None,
+    images: Sequence[str], change: ChangeOptions, likes: Sequence[str], jobs: int, advance: Callable[[int], None]
 ) -> CarvedImages:
     """Carves the images into the output, or plans that in a dry run. Raises KsegError; nothing was written then.
 
@@ -176,11 +172,7 @@ def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
 
 
 def _write(
-    change: ChangeOptions,
-    likes: Sequence[str],
-    topic_ids: Mapping[str, str],
-    carved: CarvedImages,
-    logs: list[CarvedLog],
+    change: ChangeOptions, likes: Sequence[str], topic_ids: dict[str, str], carved: CarvedImages, logs: list[CarvedLog]
 ) -> None:
     output = change.output or ""
     with new_directories(output, change.takes_lock, change.is_dry) as made:
@@ -283,7 +275,7 @@ def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
         "records": log.records,
         "bytes": log.size,
         "firstOffset": log.first_offset,
-        "lastOffset": runs[-1].next_offset - 1,
+        "lastOffset": log.next_offset - 1,
         "gaps": log.gaps,
         "firstTimestamp": min(first_times, default=None),
         "lastTimestamp": last_time if last_time >= 0 else None,

@@ -596,18 +596,17 @@ class PartitionLoad:
         elif self._rebuilds_epochs:
             for base in sorted(self.segments):
                 self._learn_epochs(self.segments[base])
-        end: int | None = None
         if self.segments:
             end = self._end_of(self._last).offset
-            if end < start.log_start_offset and era.drops_log_below_start:
-                for base in list(self.segments):
-                    self._drop(base, "the log ends below its start offset")
-                if era.keeps_snapshot_of_each_segment:
-                    self.epochs.entries.clear()
-                    self.producers.start_at(start.log_start_offset)
-                end = None
+            if end >= start.log_start_offset or not era.drops_log_below_start:
+                return end
+            for base in list(self.segments):
+                self._drop(base, "the log ends below its start offset")
+            if era.keeps_snapshot_of_each_segment:
+                self.epochs.entries.clear()
+                self.producers.start_at(start.log_start_offset)
         self._ensure_segment(start.log_start_offset if era.drops_log_below_start else 0)
-        return self._end_of(self._last).offset if end is None else end
+        return self._end_of(self._last).offset
 
     def _end_of(self, segment: BrokerSegment) -> LogEnd:
         """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail there."""
@@ -647,8 +646,7 @@ class PartitionLoad:
                     self._learn_epochs(self.segments[base])
                 continue
             if self._recover(self.segments[base]) > 0:
-                later = [other for other in bases if other > base]
-                for other in later:
+                for other in [other for other in bases if other > base]:
                     self.cuts[-1].dropped.append(self.segments[other].log)
                     self._drop(other, "is after the cut")
                 return
@@ -817,8 +815,7 @@ def _message_size(reader: SegmentReader, position: int, path: str) -> int:
             f"{path}: the message at position {position} has magic {magic} and {size} bytes, at which this broker does "
             "not start; kseg dump shows the bytes after it"
         )
-    found = reader.frame_at(position)
-    return _SIZE_BYTES + size if found is not None else 0
+    return 0 if reader.frame_at(position) is None else _SIZE_BYTES + size
 
 
 def _lost(reader: SegmentReader, position: int, base: int) -> Loss:

@@ -295,15 +295,11 @@ class ProducerStateManager:
         """Removes snapshots, except those at the base of a segment, and the largest other one if it is above the last
         base."""
         self.load_names()
-        largest_stray = None
-        for offset in sorted(self.offsets):
-            if offset in base_offsets:
-                continue
-            if largest_stray is not None:
-                self.delete_snapshot(largest_stray, "belongs to no segment")
-            largest_stray = offset
-        if largest_stray is not None and base_offsets and largest_stray < max(base_offsets):
-            self.delete_snapshot(largest_stray, "belongs to no segment")
+        strays = sorted(self.offsets.keys() - base_offsets)
+        if strays and strays[-1] > max(base_offsets):
+            strays.pop()
+        for offset in strays:
+            self.delete_snapshot(offset, "belongs to no segment")
 
     def start_at(self, offset: int) -> None:
         """Clears the state and removes all snapshots (truncateFullyAndStartAt)."""

@@ -470,9 +470,11 @@ class SegmentDraft:
                 if skip < size:
                     if path not in sources:
                         sources[path] = stack.enter_context(open_source(path or self.path))
-                    if size > _SMALL_BYTES and not head:
+                    is_large = size > _SMALL_BYTES and not head
+                    if is_large or len(gathered) >= _SMALL_BYTES:
                         yield from _headers_in(gathered, origin)
                         gathered = bytearray()
+                    if is_large:
                         for found in AcceptedBatches(sources[path], end, start + skip):
                             if at != start:
                                 found.shift(at - start)
@@ -482,17 +484,14 @@ class SegmentDraft:
                             origin = at + skip
                         gathered += head[skip:]
                         gathered += bytes(sources[path].buffer[start + max(skip, len(head)) : end])
-                        if len(gathered) >= _SMALL_BYTES:
-                            yield from _headers_in(gathered, origin)
-                            gathered = bytearray()
                 at += size
             yield from _headers_in(gathered, origin)
 
 
 def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
-    """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout.
+    """Yields the headers of batches without gaps between them. ``origin``: where ``data`` begins in the new file.
 
-    Raises PathError if their lengths are not those of the layout.
+    Raises PathError if a length in a header leads beyond the data: the files have changed since they were scanned.
     """
     at, end = 0, len(data)
     while at < end:

@@ -27,9 +27,8 @@ from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
 from kseg.logdir.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
-from kseg.output.changes import ChangeSummaryPrinter, CompactionPrinter, RetentionPrinter, recorded_json
-from kseg.output.notices import Notices
-from kseg.output.sink import Sink, open_sink
+from kseg.output.changes import CompactionPrinter, RetentionPrinter, Summaries, recorded_json
+from kseg.output.sink import open_sink
 from kseg.stores.no_follow import resolved
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 Run = Callable[[bool, driver.Reporter], driver.Outcome]
 """Runs a command: dry or not, reporting to a reporter."""
-Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]
 
 
 class Action(NamedTuple):

@@ -14,8 +14,8 @@ from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, 
 from kseg.errors import PathError
 from kseg.logdir.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
-from kseg.output.changes import ChangeSummaryPrinter, PlanPrinter, plan_printer
-from kseg.output.notices import Color, Notices, Presentation
+from kseg.output.changes import PlanPrinter, Summaries, plan_printer
+from kseg.output.notices import Color, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
 from kseg.stores.archives.mounting import archives_at
@@ -132,7 +132,7 @@ def run_change(
     make_planner: MakePlanner,
     change: ChangeOptions,
     presentation: Presentation,
-    summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None = None,
+    summaries: Summaries | None = None,
     counts_only: bool = False,
 ) -> Outcome:
     """Runs the planner over the paths, and prints its plans, or only their totals (``counts_only``).

@@ -157,11 +157,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     "--verbose", is_flag=True, is_eager=True, help="With --version: also the versions of libraries and of the system."
 )
 @click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Print the version and exit.",
+    "--version", is_flag=True, expose_value=False, callback=_print_version, help="Print the version and exit."
 )
 @click.option(
     "--json-schema",

@@ -33,10 +33,7 @@ Decorator = Callable[[CommandFunction], CommandFunction]
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "symptoms": (
-        (
-            "The cause of a line in a broker's log",
-            "kseg symptoms 'Corrupt index found, index file (/a-0/0.index)'",
-        ),
+        ("The cause of a line in a broker's log", "kseg symptoms 'Corrupt index found, index file (/a-0/0.index)'"),
         ("All known messages in a broker's log", "kseg symptoms - < server.log"),
     ),
     "verify": (

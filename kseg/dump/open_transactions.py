@@ -6,7 +6,7 @@ from typing import Any
 
 from kseg.dump.options import JSON, DumpOptions
 from kseg.errors import UnsupportedError
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.logdir import coordinators
@@ -35,12 +35,10 @@ def open_row(judged: coordinators.Judged, where: Row, stable: Row, place: Place)
         "type": "openTransaction",
         **where,
         "transactionalId": None if state is None else name_value(state.name),
-        "producerId": transaction.producer_id,
-        "producerEpoch": transaction.producer_epoch,
+        **fields_of(transaction, "producer_id", "producer_epoch"),
         "state": None if state is None else state.state,
         "timeoutMs": None if state is None else state.timeout_ms,
-        "firstOffset": transaction.first_offset,
-        "firstTimestamp": transaction.first_timestamp,
+        **fields_of(transaction, "first_offset", "first_timestamp"),
         "ageMs": judged.age_ms,
         "batches": transaction.batches,
         "verdict": judged.verdict,

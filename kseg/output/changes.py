@@ -299,13 +299,8 @@ class JsonPlans(PlanPrinter):
                 row["target"] = name_value(os.path.join(plan.directory, step.target))
             self.sink.put_row(row | {"removed": [removed.row() for removed in step.removed]})
         for taken in plan.from_replica:
-            row = {
-                "type": "left" if taken.why else "taken",
-                "directory": name_value(plan.directory),
-                "firstOffset": taken.first_offset,
-                "lastOffset": taken.last_offset,
-                "from": name_value(taken.file),
-            }
+            row = {"type": "left" if taken.why else "taken", "directory": name_value(plan.directory)}
+            row |= fields_of(taken, "first_offset", "last_offset") | {"from": name_value(taken.file)}
             self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
 
     def finish(self, outcome: Outcome) -> None:
@@ -330,8 +325,7 @@ def summary_row(totals: PlanTotals, outcome: Outcome, is_dry: bool) -> Row:
             {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
             for directory, first, last in totals.gaps
         ],
-        "newBytes": totals.new_bytes,
-        "peakBytes": totals.peak_bytes,
+        **fields_of(totals, "new_bytes", "peak_bytes"),
         "kept": [name_value(path) for path in totals.kept],
         "failed": [name_value(path) for path in outcome.failed],
     }
@@ -430,12 +424,7 @@ def _counted(actions: Counter[str]) -> str:
     return ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
 
 
-def recorded_json(
-    recording: Recording,
-    outcome: Outcome,
-    keeps: bool,
-    summaries: "Callable[[Sink, Notices], ChangeSummaryPrinter] | None" = None,
-) -> str:
+def recorded_json(recording: Recording, outcome: Outcome, keeps: bool, summaries: "Summaries | None" = None) -> str:
     """Returns the output of ``--format json`` for a recorded dry run; messages are left out."""
     sink, notices = MemorySink(), Notices(quiet=True)
     printer = JsonPlans(sink, notices, outcome.is_dry, keeps, is_quiet=True)
@@ -732,3 +721,4 @@ ChangeSummaryPrinter = CompactionPrinter | RetentionPrinter
 """Prints the summary of each partition: `show` gets its row, and one for each of its segments. `total` follows the
 totals of the plans.
 """
+Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]

@@ -189,7 +189,7 @@ def _zeros(data: Sliceable, start: int, stop: int) -> int:
 
 
 DAMAGE_BYTES = 256
-"""Printed bytes of a damaged range after its possible header, unless ``--position`` is given."""
+"""Printed bytes of a damaged range after its possible header, and of invalid parts, unless ``--position`` is given."""
 
 
 class HexPrinter(Printer):
@@ -360,9 +360,6 @@ def _heading(batch: Batch) -> str:
     return f"v{batch.magic} {kind}, {batch.size} bytes: offset {batch.last_offset}"
 
 
-REST_BYTES = 256
-
-
 class _BrokenError(Exception):
     """The bytes of a record are invalid from here on."""
 
@@ -429,13 +426,13 @@ def show_records(lines: HexLines, data: BytesLike, start: int, position: int, he
                 _show_record(walk, header)
         except _BrokenError as error:
             lines.note(f"record {number + 1} cannot be decoded: {error}", "red")
-            lines.rows(position, data, walk.shown, end, REST_BYTES)
+            lines.rows(position, data, walk.shown, end, DAMAGE_BYTES)
             return
         at = after
     if at < end:
         place = "after the last record" if header.record_count > 0 else "in a batch without records"
         lines.note(f"{end - at} bytes {place}:", "red")
-        lines.rows(position, data, at, end, REST_BYTES)
+        lines.rows(position, data, at, end, DAMAGE_BYTES)
 
 
 def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
@@ -465,7 +462,7 @@ def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
         walk.content("headerValue")
     if walk.at != walk.end:
         walk.lines.note(f"{walk.end - walk.at} bytes at the end of the record:", "red")
-        walk.lines.rows(walk.position, walk.data, walk.at, walk.end, REST_BYTES)
+        walk.lines.rows(walk.position, walk.data, walk.at, walk.end, DAMAGE_BYTES)
 
 
 MAGIC_END = headers.ENTRY_MAGIC + 1
@@ -573,7 +570,7 @@ def show_key(lines: HexLines, data: BytesLike, start: int, size: int, position: 
         if len(field) < 4 or length > size - start - 4:
             shown = f"{length}: does not fit the message" if len(field) == 4 else "cut off"
             lines.field(position + start, field, f"{name}Size", shown, "red")
-            lines.rows(position, data, start + len(field), size, 256)
+            lines.rows(position, data, start + len(field), size, DAMAGE_BYTES)
             return None
         lines.field(position + start, field, f"{name}Size", f"{length}: null" if length < 0 else str(length))
         start += 4
@@ -583,5 +580,5 @@ def show_key(lines: HexLines, data: BytesLike, start: int, size: int, position: 
     stop = start + max(length, 0)
     if stop < size:
         lines.note(f"{size - stop} bytes after the value:", "red")
-        lines.rows(position, data, stop, size, 256)
+        lines.rows(position, data, stop, size, DAMAGE_BYTES)
     return start, stop

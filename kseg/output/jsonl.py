@@ -76,12 +76,8 @@ class JsonLinesPrinter(RenderingPrinter):
             found |= fields_of(batch, "base_offset", "next_offset", "compression")
         elif isinstance(batch, Message):
             first, count = batch.extent() if self.style.deep else (batch.base_offset, None if header.codec else 1)
-            found |= {
-                "baseOffset": first,
-                "lastOffset": header.offset,
-                "count": count,
-                "compression": batch.compression,
-            }
+            found |= {"baseOffset": first, "lastOffset": header.offset, "count": count}
+            found |= fields_of(batch, "compression")
             if batch.magic:
                 found |= {"timestampType": batch.timestamp_type, "maxTimestamp": header.timestamp}
         else:

@@ -23,9 +23,9 @@ from typing import Any
 from kseg import __version__
 from kseg.errors import KsegError, UnsupportedError
 from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
-from kseg.formats.json_values import name_value
+from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
-from kseg.kernel.layout import headers as fields
+from kseg.kernel.layout import headers
 from kseg.logdir.log_directory import BrokerState, LogDirectory, directory_around
 from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
@@ -308,9 +308,7 @@ def strip_of(directory: str, roots: dict[str, LogDirectory | None]) -> dict[str,
         "segments": segments,
         "segmentsLeftOut": len(found) - len(drawn),
         "aborted": list(islice(_aborted(drawn), MAX_ABORTED)),
-        "logStartOffset": state.log_start_offset,
-        "highWatermark": state.high_watermark,
-        "recoveryPoint": state.recovery_point,
+        **fields_of(state, "log_start_offset", "high_watermark", "recovery_point"),
     }
 
 
@@ -327,16 +325,16 @@ def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterat
     for position in positions:
         if not last < position < size:
             continue
-        header = read_at(log, fields.V2_HEADER_BYTES, position)
-        if len(header) <= fields.V1_TIMESTAMP + _INT64.size:
+        header = read_at(log, headers.V2_HEADER_BYTES, position)
+        if len(header) <= headers.V1_TIMESTAMP + _INT64.size:
             continue
-        (offset,) = _INT64.unpack_from(header, fields.ENTRY_OFFSET)
-        magic, stamp = header[fields.ENTRY_MAGIC], None
-        if magic == fields.MAGIC_V2 and len(header) == fields.V2_HEADER_BYTES:
-            (stamp,) = _INT64.unpack_from(header, fields.V2_MAX_TIMESTAMP)
+        (offset,) = _INT64.unpack_from(header, headers.ENTRY_OFFSET)
+        magic, stamp = header[headers.ENTRY_MAGIC], None
+        if magic == headers.MAGIC_V2 and len(header) == headers.V2_HEADER_BYTES:
+            (stamp,) = _INT64.unpack_from(header, headers.V2_MAX_TIMESTAMP)
         elif magic == 1:
-            (stamp,) = _INT64.unpack_from(header, fields.V1_TIMESTAMP)
-        if magic > fields.MAGIC_V2 or offset < 0:
+            (stamp,) = _INT64.unpack_from(header, headers.V1_TIMESTAMP)
+        if magic > headers.MAGIC_V2 or offset < 0:
             continue
         last = position
         yield position, offset, None if stamp is None or stamp < 0 else stamp

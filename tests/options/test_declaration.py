@@ -1,7 +1,4 @@
-"""Options are declared once: what Python takes by name fills the field that the command line fills.
-
-The values are times, keys and formats as on the command line.
-"""
+"""Options are declared once: what Python takes by name fills the field that the command line fills."""
 
 from dataclasses import fields
 from inspect import Parameter, signature
@@ -68,8 +65,6 @@ def test_functions_refuse_such_values(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="policy"):
         kseg.retain(tmp_path, policy="deleted")
 
-
-# The values of options from text.
 
 NINE = 1769850000000
 

@@ -114,7 +114,9 @@ class Place(NamedTuple):
 def place_of(message: str, groups: dict[str, str | None]) -> Place:
     """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
     file = partition = log_directory = name = None
-    for path in _paths(message, groups):
+    given = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
+    found = [*_PATH.findall(message), *(directory["dir"] for directory in _DIRECTORY.finditer(message))]
+    for path in [*given, *(path.rstrip(".") for path in found)]:
         kind, holder = _kind(path)
         if kind == "file":
             file = file or path
@@ -128,11 +130,11 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
         name, log_directory = context["partition"], log_directory or context["dir"]
     if groups.get("topic"):
         name = f"{groups['topic']}-{groups['number']}"
-    given = groups.get("partition")
-    if given and not given.startswith("/"):
-        name = given
-    if name is None and (found := _NAMED.search(message)):
-        name = found["name"] or f"{found['topic']}-{found['number']}"
+    partition_name = groups.get("partition")
+    if partition_name and not partition_name.startswith("/"):
+        name = partition_name
+    if name is None and (named := _NAMED.search(message)):
+        name = named["name"] or f"{named['topic']}-{named['number']}"
     if partition is not None:
         log_directory = log_directory or os.path.dirname(partition) or os.curdir
     elif log_directory is not None and name is not None:
@@ -141,13 +143,6 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
     return Place(
         log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None
     )
-
-
-def _paths(message: str, groups: dict[str, str | None]) -> list[str]:
-    given = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
-    found = [path.rstrip(".") for path in _PATH.findall(message)]
-    found += [directory["dir"].rstrip(".") for directory in _DIRECTORY.finditer(message)]
-    return [*given, *found]
 
 
 def _kind(path: str) -> tuple[str, str]:

@@ -38,7 +38,8 @@ class GoodOffsets:
         self._last: int | None = None
         self._headers = _NO_HEADERS
         """A copy of the latest headers."""
-        self._bad: set[int] = set()
+        self.bad: set[int] = set()
+        """Positions of batches whose records are unreadable under a right checksum."""
         self._pending: list[tuple[int, Details]] = []
         self.waiting: list[Details] = []
 
@@ -50,10 +51,6 @@ class GoodOffsets:
         details["lastGoodOffset"] = details["nextGoodOffset"] = None
         self._pending.append((position, details))
 
-    def mark_bad(self, position: int) -> None:
-        """Marks the batch at a position as bad: its records are unreadable under a right checksum."""
-        self._bad.add(position)
-
     def take(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         """Takes the next headers of a segment."""
         self.complete(segment)
@@ -63,18 +60,12 @@ class GoodOffsets:
     def complete(self, segment: CheckedSegment) -> None:
         """Completes the details for the headers so far; also at the end of a segment, before it is closed."""
         headers, self._headers = self._headers, _NO_HEADERS
-        if self._bad or self._pending or self.waiting:
-            self._complete_details(segment, headers)
+        if not (self.bad or self._pending or self.waiting):
+            backwards = (headers[i] for i in reversed(range(headers.count)))
+            self._last = next((batch.last_offset for batch in backwards if batch.has_right_crc), self._last)
             return
-        for i in range(headers.count - 1, -1, -1):
-            batch = headers[i]
-            if batch.has_right_crc:
-                self._last = batch.last_offset
-                return
-
-    def _complete_details(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         lasts, columns = headers.lasts, enumerate(zip(headers.positions, headers.states, strict=True))
-        good = [(at, i) for i, (at, state) in columns if state & CRC_RIGHT and at not in self._bad]
+        good = [(at, i) for i, (at, state) in columns if state & CRC_RIGHT and at not in self.bad]
         firsts: dict[int, int] = {}
         if good and self.waiting:
             firsts[0] = _first_offset(segment, headers[good[0][1]], self._scratch)
@@ -92,7 +83,7 @@ class GoodOffsets:
             details["nextGoodOffset"] = firsts[behind]
         if good:
             self._last = lasts[good[-1][1]]
-        self._bad.clear()
+        self.bad.clear()
         self._pending.clear()
 
 
@@ -123,13 +114,16 @@ def _buffer_at(segment: CheckedSegment, position: int) -> Sliceable:
 _FACTS = ("firstOffset", "lastOffset", "recordCount", "producerId", "producerEpoch", "leaderEpoch")
 
 
-def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Details:
-    """Returns the header fields of a batch, and the checksum of its bytes; nothing if its format is unknown.
+def batch_facts(segment: CheckedSegment, position: int, size: int) -> Details:
+    """Returns the header fields of a batch, and the checksum of its bytes; nothing if its format is unknown, or the
+    segment is closed.
 
     Unset producers and epochs, and fields that the format lacks, are null.
     """
-    data = buffer[position : position + size]
-    if is_07:
+    if segment.source is None:
+        return {}
+    data = _buffer_at(segment, position)[position : position + size]
+    if segment.file.is_07:
         old = v07.parse_header(data)
         begin = 9 + (old.magic != 0)
         return {"magic": old.magic, "storedChecksum": old.crc, "computedChecksum": crc32(bytes(data[begin:]))}
@@ -235,24 +229,17 @@ class BatchRule(Rule):
         # Fewer bytes than records: rare in compressed batches, impossible in others.
         if self._chain.records - records > segment.end - first.position and self.partition.settings.level != DEEP:
             self._chain.records -= _impossible_records(headers)
-        if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
-            self._overlap(headers, segment.base_behind)
-        if self._chain.sparse and segment.file.kind == LOG:
-            self.partition.holds_gaps = True
-
-    def _overlap(self, headers: HeaderRows, base: int) -> None:
-        """Reports the first batch that reaches into the next segment, which begins at ``base``."""
-        if self._overlaps:
-            return
-        self._overlaps = True
-        for batch in headers:
-            offset = batch.last_offset
-            if batch.has_right_crc and offset >= base:
+        base = segment.base_behind
+        if base is not None and self._chain.last_offset >= base and not self._overlaps:
+            self._overlaps = True
+            if batch := next((each for each in headers if each.has_right_crc and each.last_offset >= base), None):
+                offset = batch.last_offset
                 text = f"it reaches offset {offset}, the next segment begins at {base}"
                 details = {"reachedOffset": offset, "baseOffset": base}
                 found = _Found(batch.position, batch.size, "segments-overlap", offset, text, details=details)
                 self._found.append(found)
-                return
+        if self._chain.sparse and segment.file.kind == LOG:
+            self.partition.holds_gaps = True
 
     def _event(self, segment: CheckedSegment, headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int) -> None:
         self._shown[kind] += 1
@@ -265,7 +252,7 @@ class BatchRule(Rule):
             return  # reported when the batch is decoded
         code, text, name = _EVENTS[kind]
         text, offset, valid, needs = text.format(a=a, b=b), batch.first_offset, -1, None
-        details = self._facts(segment, position, size)
+        details = batch_facts(segment, position, size)
         if kind == chain.INVALID:
             valid = self._valid
             segment.is_damaged = True
@@ -279,7 +266,7 @@ class BatchRule(Rule):
         elif kind == chain.OUTSIDE:
             text, offset = f"{text} {segment.base_offset}", a
         elif kind == chain.COUNT:
-            self._good.mark_bad(position)
+            self._good.bad.add(position)
             self._good.request(position, details)
         elif kind == chain.EPOCH_FALLS and not _is_between_equal_epochs(headers, row):
             needs = DECISION
@@ -327,17 +314,12 @@ class BatchRule(Rule):
     def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
         self._chain.records -= problem.unread
         if severity_of(problem.code) == ERROR:
-            self._good.mark_bad(problem.position)
+            self._good.bad.add(problem.position)
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
             return  # a wrong count explains this, too
         position, size = problem.position, problem.size
-        details = self._facts(segment, position, size)
+        details = batch_facts(segment, position, size)
         self._add_shown(segment, _Found(position, size, problem.code, problem.offset, problem.message, details=details))
-
-    def _facts(self, segment: CheckedSegment, position: int, size: int) -> Details:
-        if segment.source is None:
-            return {}
-        return batch_facts(_buffer_at(segment, position), position, size, segment.file.is_07)
 
     def _add_postponed(self) -> None:
         """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""

@@ -197,8 +197,7 @@ class DirectoryCheck:
             elif not name.startswith(OWN_PREFIX) and (
                 paths.named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
             ):
-                unread = os.path.join(path, name)
-                partition_check.add_unread(unread, partition_check.why_no_file(unread), self.report)
+                partition_check.add_unread(os.path.join(path, name), self.report)
 
     def _loose_files(self, directory: str, names: Iterable[str]) -> list[str]:
         """Like `judge_misnamed_files`, outside of a partition."""
@@ -351,7 +350,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
         if _is_directory_of_others(directory, name) and (inside.inside(path, paths.DEPTH - 1) or not is_file_of_kafka):
             continue
         if is_file_of_kafka:
-            partition_check.add_unread(path, partition_check.why_no_file(path), partition.report)
+            partition_check.add_unread(path, partition.report)
     if partition.segments or log_directory.is_moved(partition.own_name):
         return
     # A broker keeps at least one segment, even if it is empty.
@@ -387,7 +386,7 @@ def judge_misnamed_files(around: Partition, names: Iterable[str]) -> list[str]:
         try:
             file = _misnamed_segment(path, name)
         except PathError as error:
-            partition_check.add_unread_for(path, error, around.report)
+            partition_check.add_unread(path, around.report, error)
             continue
         if file is None:
             continue
@@ -427,7 +426,7 @@ def _judge_packed(partition: Partition, file: SegmentFile) -> None:
             _judge_as_segment(partition, inside)
             partition_check.add_archive(path, tree, report)
     except (KsegError, OSError) as error:
-        partition_check.add_unread_for(path, error, report)
+        partition_check.add_unread(path, report, error)
 
 
 def _misnamed_segment(path: str, name: str) -> SegmentFile | None:

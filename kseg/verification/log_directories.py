@@ -242,7 +242,7 @@ def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report)
     else:
         nodes += map(_Node, _groups(together))
     for node in nodes:
-        contradictions = [*node.contradictions(), *node.lost_metadata()]
+        contradictions = list(node.contradictions())
         if settings.level != QUICK:
             contradictions += node.quorum()
         for code, path, text in contradictions:
@@ -315,7 +315,8 @@ class _Node:
         return None if first is None or first.meta is None else first.meta.number
 
     def contradictions(self) -> Iterator[tuple[str, str, str]]:
-        """Yields (code, path, sentence) for what keeps the node from starting on all these directories."""
+        """Yields (code, path, sentence) for what keeps the node from starting on all these directories, and for a
+        controller that has lost its metadata."""
         yield from self._ids("cluster.id", None, lambda meta: meta.cluster_id)
         yield from self._ids("node.id", None if self.server is None else self.server.node_id, lambda meta: meta.number)
         yield from self._directory_ids()
@@ -327,6 +328,11 @@ class _Node:
                 known = some(sorted(map(str, metadata.image.brokers)))
                 text = f"node.id is {self.number}; __cluster_metadata has {known}"
                 yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
+        if self.metadata is None and self.server is not None and "controller" in self.server.roles:
+            count = len(self._partitions())
+            if count and {os.path.realpath(path) for path in self.server.log_dirs} <= self._real_paths():
+                text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
+                yield "metadata-lost", self.directories[0].path, text
 
     def _ids(self, name: str, wanted: object, of: Callable[[MetaProperties], object]) -> Iterator[tuple[str, str, str]]:
         source = "" if self.server is None else self.server.path
@@ -375,14 +381,6 @@ class _Node:
                 before = seen.setdefault((*place, is_moved(name)), path)
                 if os.path.dirname(before) != os.path.dirname(path):
                     yield "broker-would-not-start", path, f"{before} and {path} are the same partition"
-
-    def lost_metadata(self) -> Iterator[tuple[str, str, str]]:
-        """Yields (code, path, sentence) if a controller has lost its metadata."""
-        if self.metadata is None and self.server is not None and "controller" in self.server.roles:
-            count = len(self._partitions())
-            if count and {os.path.realpath(path) for path in self.server.log_dirs} <= self._real_paths():
-                text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
-                yield "metadata-lost", self.directories[0].path, text
 
     def quorum(self) -> Iterator[tuple[str, str, str]]:
         """Yields (code, path, sentence) for what contradicts the voters of the metadata log: those of the newest

@@ -95,15 +95,12 @@ def packed(source: Source) -> str | None:
     return f"packed with {packing}, and not judged: give its own path, of a copy outside of any other archive"
 
 
-def add_unread(path: str, reason: str, report: Report) -> None:
-    """Reports a file that could not be opened."""
+def add_unread(path: str, report: Report, error: BaseException | None = None) -> None:
+    """Reports a file that could not be opened because of an error, whose message may begin with the path; without an
+    error it is not a file."""
+    reason = why_no_file(path) if error is None else text_of(error).removeprefix(f"{path}: ")
     report.add("unreadable-file", path, reason, details={"reason": reason})
     report.totals.not_judged += 1
-
-
-def add_unread_for(path: str, error: BaseException, report: Report) -> None:
-    """Reports a file that could not be opened because of an error, whose message may begin with the path."""
-    add_unread(path, text_of(error).removeprefix(f"{path}: "), report)
 
 
 def why_no_file(path: str) -> str:
@@ -295,7 +292,7 @@ def judge_segments(partition: Partition, files: Iterable[SegmentFile], rules: li
             if not partition.is_whole:
                 raise
             segment.is_unread = segment.is_damaged = True
-            add_unread_for(file.path, error, partition.report)
+            add_unread(file.path, partition.report, error)
             if not trees.islink(file.path) and (not partition.others or file.name not in partition.others):
                 partition.report.failures.append(str(error))  # another user may be able to read it
         else:

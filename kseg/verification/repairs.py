@@ -214,7 +214,6 @@ _OF_TRANSACTIONS = frozenset({
     "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
 })  # fmt: skip
 """Findings about a producer's transaction."""
-_SNAPSHOT = "--metadata-snapshot"
 _OF_METADATA = frozenset({
     "bad-metadata-snapshot", "metadata-record-refused", "metadata-snapshot-mismatch", "broker-would-not-start",
 })  # fmt: skip
@@ -363,7 +362,7 @@ class Repairs:
         snapshot; the only voter has a snapshot of what can be read. A hole would stop either."""
         is_snapshot_left = finding.code == "metadata-lost" and "hasSnapshots" in finding.details
         settings = ["--server-properties", named_path(self._server.path)] if self._server is not None else []
-        argv = ["kseg", "recover", _SNAPSHOT, *settings, named_path(target.path)]
+        argv = ["kseg", "recover", "--metadata-snapshot", *settings, named_path(target.path)]
         if target.is_only_voter is not False and (finding.code in _OF_METADATA or is_snapshot_left):
             return self._deciding(finding, target, argv)
         kind = KINDS[finding.code]

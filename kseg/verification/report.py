@@ -83,13 +83,6 @@ class Totals:
         self.codes.update(other.codes)
         self.partitions += other.partitions
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles as four numbers if nothing was found: processes send one for each partition."""
-        counted: tuple[Any, ...] = ()
-        if self.codes or self.not_judged or self.partitions:
-            counted = self.severities, self.codes, self.not_judged, self.partitions
-        return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
-
 
 class RepairStep(NamedTuple):
     """A command that repairs findings of these codes."""

@@ -111,7 +111,7 @@ class LeftoverRule(Rule):
                 try:
                     judge_side_file(partition_check.partition_for_file(self.partition), side)
                 except PathError as error:
-                    partition_check.add_unread_for(side.path, error, self.report)
+                    partition_check.add_unread(side.path, self.report, error)
         if not logs:
             return []
         lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
@@ -428,18 +428,28 @@ class EpochRule(Rule):
         except OSError as error:
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return
-        entries, is_readable = self._read(data)
-        if is_readable and not entries:
+        entries: list[EpochEntry] = []  # those that a broker keeps
+        for item in islice(read_leader_epochs(data), _MAX_EPOCHS):
+            if not isinstance(item, SideFileProblem):
+                while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
+                    entries.pop()
+                entries.append(item)
+                continue
+            code = "leader-epochs-unsorted" if item.code == "unsorted" else "leader-epochs-damaged"
+            self.report.add(code, self._path, item.message, item.position, item.length)
+            if item.code != "unsorted":
+                return  # a broker cannot read the file
+        if not entries:
             self._missing("it has no entries")
-        elif is_readable:
-            last, end = segments[-1], max((segment.next_offset or 0 for segment in segments), default=0)
-            beyond = [entry for entry in entries if entry.start_offset > end]
-            is_known = not last.is_damaged and not self.partition.settings.is_live
-            for entry in beyond if beyond and is_known and not last.has_grown() else ():
-                text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
-                details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
-                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
-            self._compare(entries)
+            return
+        last, end = segments[-1], max((segment.next_offset or 0 for segment in segments), default=0)
+        beyond = [entry for entry in entries if entry.start_offset > end]
+        is_known = not last.is_damaged and not self.partition.settings.is_live
+        for entry in beyond if beyond and is_known and not last.has_grown() else ():
+            text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
+            details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
+            self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
+        self._compare(entries)
 
     def _missing(self, reason: str) -> None:
         if self._runs:
@@ -447,21 +457,6 @@ class EpochRule(Rule):
             text = f"{reason}; the latest epoch of the batches is {latest.epoch}"
             details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
             self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
-
-    def _read(self, data: bytes) -> tuple[Sequence[EpochEntry], bool]:
-        """Returns the entries that a broker keeps, and whether it can read the file."""
-        entries: list[EpochEntry] = []
-        for item in islice(read_leader_epochs(data), _MAX_EPOCHS):
-            if not isinstance(item, SideFileProblem):
-                while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
-                    entries.pop()
-                entries.append(item)
-            elif item.code == "unsorted":
-                self.report.add("leader-epochs-unsorted", self._path, item.message, item.position, item.length)
-            else:
-                self.report.add("leader-epochs-damaged", self._path, item.message, item.position, item.length)
-                return entries, False
-        return entries, True
 
     def _compare(self, entries: Sequence[EpochEntry]) -> None:
         starts = {entry.epoch: entry.start_offset for entry in entries}

@@ -219,8 +219,12 @@ class ProducerRule(Rule):
     def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
         self._states = ProducerStates((), partition.settings.now_ms, SHOWN_PER_FILE, partition.buffers.int64s)
-        self._snapshots = sorted(self._snapshot_offsets(), reverse=True)
+        self._snapshots: list[int] = []
         """Offsets of the snapshots that the replay has not reached, in descending order."""
+        if partition.is_whole and "snapshot" in partition.endings:
+            stems = (name.removesuffix(SNAPSHOT) for name in partition.names if name.endswith(SNAPSHOT))
+            numbers = {int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdecimal()}
+            self._snapshots = sorted(numbers, reverse=True)
         self._has_snapshots = bool(self._snapshots)
         self._mismatches = _Held("producer-snapshot-mismatch", _KEPT_SNAPSHOT_FINDINGS)
         self._has_indexes = any("txnindex" in ending for ending in partition.endings)
@@ -228,12 +232,6 @@ class ProducerRule(Rule):
         self._shown = [0] * kernel.KINDS
         self._gaps = _Held("producer-sequence-gap", _KEPT_FINDINGS)
         self._is_on_segment = False
-
-    def _snapshot_offsets(self) -> set[int]:
-        if not self.partition.is_whole or "snapshot" not in self.partition.endings:
-            return set()
-        stems = (name.removesuffix(SNAPSHOT) for name in self.partition.names if name.endswith(SNAPSHOT))
-        return {int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdecimal()}
 
     def _snapshot_path(self, offset: int) -> str:
         return os.path.join(self.partition.directory or "", segment_stem(offset) + SNAPSHOT)
@@ -397,13 +395,10 @@ class ProducerRule(Rule):
         if refusal := snapshot.kafka_refusal():
             problem = next(iter(snapshot.problems()), None)
             position, length = (problem.position, problem.length) if problem else (0, snapshot.size)
-            text = problem.message if problem else refusal
-            self.report.add("producer-snapshot-damaged", path, text, position, length)
-        elif is_known:
-            self._compare(path, snapshot, buffer)
-
-    def _compare(self, path: str, snapshot: producer_state.ProducerSnapshot, buffer: Sliceable) -> None:
-        if not self._states.is_complete or snapshot.readable_count > producer_state.MAX_PRODUCERS:
+            why = problem.message if problem else refusal
+            self.report.add("producer-snapshot-damaged", path, why, position, length)
+            return
+        if not (is_known and self._states.is_complete) or snapshot.readable_count > producer_state.MAX_PRODUCERS:
             return
         for number, entry, index in self._states.differing(snapshot, buffer):
             if text := self._misfit(entry, index):

@@ -22,6 +22,7 @@ import base64
 import struct
 from contextlib import suppress
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
@@ -91,10 +92,8 @@ class CoordinatorDecoder:
         if not message.lowest <= version <= message.highest:
             raise MessageError(f"Found an unknown record version {version} for {record_type} type")
         fields, switch = _message(message, value, version, "value"), self._switch
-        if switch is None or record_type != switch.record_type or fields[switch.field] != switch.text:
-            return {"version": str(version), "data": fields}
-        for member in fields["members"]:
-            for name, inner in switch.messages.items():
+        if switch is not None and record_type == switch.record_type and fields[switch.field] == switch.text:
+            for member, (name, inner) in product(fields["members"], switch.messages.items()):
                 data = base64.b64decode(member[name])
                 # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
                 if len(data) >= _VERSION.size:

@@ -48,7 +48,7 @@ class UnrenderableError(Exception):
 def coordinator_program(
     keys: Mapping[int, MessageSchema], values: Mapping[int, MessageSchema], switch: Switch | None = None
 ) -> Program:
-    """Compiles the messages of a coordinator's records; see `kseg.decoders.coordinator`."""
+    """Compiles the messages of a coordinator's records; see `kseg.decoders.keyed`."""
     maker = _Maker(COORDINATOR, keys, values.values())
     for record_type, message in keys.items():
         lead = f'{{"type":"{record_type}","data":'

@@ -449,17 +449,9 @@ class MetadataImage:
 _BROKER, _TOPIC, _PARTITION, _CONFIG, _TOKEN, _CREDENTIAL, _FEATURE = 0, 2, 3, 4, 10, 11, 12
 _QUOTA, _PRODUCER_IDS, _ACL, _CONTROLLER = 14, 15, 18, 27
 BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION = 23, 24, 25
-
-
-def _removal(of: str, key: str) -> "_Rule":
-    """The rule of a record that removes the value under the number or id in a field."""
-    return lambda image, fields: image._set(getattr(image, of), fields[key], _MISSING)
-
-
-_Rule = Callable[[MetadataImage, Fields], None]
-_RULES: dict[int, _Rule] = {
+_RULES: dict[int, Callable[[MetadataImage, Fields], None]] = {
     _BROKER: MetadataImage._register_broker,
-    1: _removal("brokers", "brokerId"),
+    1: lambda image, fields: image._set(image.brokers, fields["brokerId"], _MISSING),
     _TOPIC: MetadataImage._topic,
     _PARTITION: MetadataImage._partition,
     _CONFIG: MetadataImage._config,
@@ -478,10 +470,10 @@ _RULES: dict[int, _Rule] = {
     20: lambda _image, _fields: None,  # NoOpRecord
     21: lambda _image, _fields: None,  # ZkMigrationStateRecord, since 4.0
     22: lambda image, fields: image._credential(fields, is_kept=False),
-    26: _removal("tokens", "tokenId"),
+    26: lambda image, fields: image._set(image.tokens, fields["tokenId"], _MISSING),
     _CONTROLLER: MetadataImage._register_controller,
     28: MetadataImage._clear_elr,
-    29: _removal("controllers", "controllerId"),
+    29: lambda image, fields: image._set(image.controllers, fields["controllerId"], _MISSING),
 }
 
 

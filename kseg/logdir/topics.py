@@ -261,10 +261,6 @@ class Interval(NamedTuple):
     source: str = ""
 
 
-_Distances = tuple[int, int]
-"""Distances in bytes from the batch of an entry: to that of the next entry, and to the batch before that one."""
-
-
 class FilesOnDisk:
     """The regular files of a directory by name; ``others``: the names of directories and the like.
 
@@ -319,8 +315,10 @@ def interval_of(files: FilesOnDisk, given_bytes: int | None = None, source: str 
     return Interval(_roundest([one for of_index in found for one in of_index]), len(found))
 
 
-def _roundest(distances: list[_Distances]) -> int:
-    """An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
+def _roundest(distances: list[tuple[int, int]]) -> int:
+    """Returns the roundest number that fits `_distances`.
+
+    An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
     batches and followers leave longer distances, too."""
     below = min(to_entry for to_entry, _ in distances)
     least = max(to_batch_before for _, to_batch_before in distances)
@@ -338,8 +336,9 @@ def _roundest(distances: list[_Distances]) -> int:
     return least
 
 
-def _distances(files: FilesOnDisk, name: str) -> list[_Distances]:
-    """Returns the distances of the first entries of an index; none if it does not match its .log."""
+def _distances(files: FilesOnDisk, name: str) -> list[tuple[int, int]]:
+    """Returns distances in bytes from the batch of each of the first entries of an index: to that of the next entry,
+    and to the batch before that one; none if the index does not match its .log."""
     log = name.removesuffix(INDEX) + LOG
     if log not in files or not files.is_original(log):
         return []

@@ -20,13 +20,13 @@ from kseg.carving.evidence import CarvedLog
 from kseg.carving.image import SMALLEST_BLOCK_BYTES, Mended
 from kseg.carving.side_files import Partition, SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
-from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.decoders.schemas import STATUSES
 from kseg.formats.control import parse_control
 from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.scan.pieces import PIECE_LARGEST_MARKER
+from kseg.logdir.coordinators import CommittedOffsets
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, snapshot_name
 from kseg.sidefiles.hash_order import string_hash
 from kseg.stores.remote.recognition import is_topic

@@ -4,7 +4,7 @@
     '{"type":"2","data":{"group":"g"}}'
 
 `decoded` defines the decoder protocol and its result, `keyed` and `framed` implement the framings, `schemas` holds the
-message tables. `committed_offsets` replays __consumer_offsets; `values` decodes those of other topics.
+message tables; `values` decodes the records of other topics.
 """
 
 import re

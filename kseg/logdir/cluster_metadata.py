@@ -35,7 +35,7 @@ from kseg.logdir.metadata_image import (
 )
 from kseg.logdir.server_properties import SYNONYMS, ServerProperties
 from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments, segment_file
-from kseg.segment.items import Damage, RecordBatch
+from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles import text_files
 from kseg.stores import trees
@@ -139,13 +139,8 @@ def record_values(batch: RecordBatch) -> Iterator[tuple[int, bytes | None]]:
 def intact_batches(path: str) -> Iterator[RecordBatch | None]:
     """Yields the intact batches of a file, None for each damaged range or batch. Raises KsegError."""
     with open_segment(path) as reader:
-        for run in reader.runs():
-            if isinstance(run, Damage):
-                yield None
-                continue
-            for i in range(run.count):
-                batch = reader.batch(run, i, keep=False)
-                yield batch if batch.is_valid and isinstance(batch, RecordBatch) else None
+        for item in reader:
+            yield item if isinstance(item, RecordBatch) and item.is_valid else None
 
 
 def bag(image: MetadataImage) -> Bag:

@@ -263,7 +263,7 @@ def _last_offset(segment: RemoteSegment) -> int:
         for start in dict.fromkeys((position, 0)):
             reader = SegmentReader(source, base_offset=segment.start_offset, scratch=Scratch())
             reader.begin_at(start if start < source.size else 0)
-            offsets = [item.last_offset for item in reader if isinstance(item, Batch) and item.is_valid]
+            offsets = [batch.last_offset for batch in reader.intact()]
             if offsets:
                 return offsets[-1]
     raise ManifestError("its log holds no batch")

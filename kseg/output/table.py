@@ -31,7 +31,7 @@ from kseg.segment.items import (
 from kseg.segment.times import show_span
 
 if TYPE_CHECKING:
-    from kseg.decoders.committed_offsets import CommittedOffset
+    from kseg.logdir.coordinators import CommittedOffset
 
 FIRST_ROWS = 200
 """Number of rows from which column widths are chosen."""

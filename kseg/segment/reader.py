@@ -214,6 +214,10 @@ class SegmentReader:
                 for i in range(item.count):
                     yield self.batch(item, i)
 
+    def intact(self) -> Iterator[Batch]:
+        """Yields the valid batches in order; they own their bytes."""
+        return (item for item in self if isinstance(item, Batch) and item.is_valid)
+
     def batch(
         self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None, shared: ExpansionBuffer | None = None
     ) -> Batch:

@@ -306,7 +306,8 @@ def _span(entries: Entries, first: int, last: int, size: int) -> ByteSpan:
 
 def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
     """Returns the first and last offset of a segment's intact batches; None if there are none."""
-    first = next(_intact_from(reader, 0), None)
+    reader.begin_at(0)
+    first = next(reader.intact(), None)
     if first is None:
         return None
     last = first
@@ -317,7 +318,8 @@ def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] |
 
 def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
     """Returns the first record's timestamp and the largest timestamp (ms) of a segment; None if there are none."""
-    stamps = (record.timestamp for batch in _intact_from(reader, 0) for record in batch)
+    reader.begin_at(0)
+    stamps = (record.timestamp for batch in reader.intact() for record in batch)
     first = next((stamp for stamp in stamps if stamp is not None and stamp >= 0), None)
     if first is None:
         return None
@@ -325,17 +327,14 @@ def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | N
         entry = None if isinstance(entries, str) else entries.at(max(entries.last_that(lambda entry: True), 0))
         if entry is not None and isinstance(_batch_of_time_entry(reader, file, entry), Batch):
             return first, max(first, entry[0], max((batch.max_timestamp for batch in _tail(reader, file)), default=-1))
-    return first, max(batch.max_timestamp for batch in _intact_from(reader, 0))
-
-
-def _intact_from(reader: SegmentReader, position: int) -> Iterator[Batch]:
-    reader.begin_at(position)
-    return (batch for batch in reader if isinstance(batch, Batch) and batch.is_valid)
+    reader.begin_at(0)
+    return first, max(batch.max_timestamp for batch in reader.intact())
 
 
 def _tail(reader: SegmentReader, file: SegmentFile) -> Iterator[Batch]:
     """Returns the intact batches from the last offset index entry on."""
-    return _intact_from(reader, seek_offset(reader, file, LAST_OFFSET).position)
+    reader.begin_at(seek_offset(reader, file, LAST_OFFSET).position)
+    return reader.intact()
 
 
 @contextmanager

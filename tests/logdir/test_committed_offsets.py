@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.logdir.coordinators import CommittedOffsets
 from segment.reading import items_at
 
 LOG = (

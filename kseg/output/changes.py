@@ -595,25 +595,18 @@ def _compacted(row: Row) -> list[str]:
         gone = [f"{row['gone'][kind]} {text}" for kind, text in _CLEANED.items() if row["gone"][kind]]
         if gone:
             lines.append(f"removed records: {', '.join(gone)}")
-    lines += _of_later(row["laterRounds"], row["oneRoundMemory"])
+    if later := row["laterRounds"]:  # known facts about rounds that a dry run does not perform
+        lines += [
+            f"round {number} would clean offsets {each['dirtyFrom']} to {each['dirtyTo'] - 1}, with {each['keys']} keys"
+            for number, each in enumerate(later[:MAX_ROUNDS], 2)
+        ]
+        if len(later) > MAX_ROUNDS:
+            lines.append(f"... and {len(later) - MAX_ROUNDS} rounds more")
+        lines.append(
+            "sizes and counts above are those of round 1; those of later rounds depend on its result. With --memory "
+            f"{-(-row['oneRoundMemory'] >> 20)}M one round is enough, and a dry run shows all of it"
+        )
     return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
-
-
-def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
-    """Returns the known facts about the rounds after the first, which a dry run does not perform."""
-    if not later:
-        return []
-    lines = [
-        f"round {number} would clean offsets {each['dirtyFrom']} to {each['dirtyTo'] - 1}, with {each['keys']} keys"
-        for number, each in enumerate(later, 2)
-    ]
-    if len(lines) > MAX_ROUNDS:
-        lines[MAX_ROUNDS:] = [f"... and {len(lines) - MAX_ROUNDS} rounds more"]
-    return [
-        *lines,
-        "sizes and counts above are those of round 1; those of later rounds depend on its result. With --memory "
-        f"{-(-memory_bytes >> 20)}M one round is enough, and a dry run shows all of it",
-    ]
 
 
 _SOURCES = {

@@ -113,9 +113,6 @@ class SummaryPrinter(Printer):
         if self._damaged is None:
             self._damaged = self._paths[-1], f"{code} in {os.path.basename(self._paths[-1])}"
 
-    def finish(self) -> None:
-        """Does nothing: a summary covers several files."""
-
     def close(self) -> None:
         """Writes the summary of everything since the last one, and the table of all."""
         self._end_directory()

@@ -356,9 +356,6 @@ class CommittedOffsetsPrinter(Printer):
         self._damaged_ranges += 1
         self._damaged_bytes += damage.length
 
-    def finish(self) -> None:
-        """Does nothing: results are known only after the last file."""
-
     def close(self) -> None:
         """Writes the list."""
         rows, found = [], self._commits.take()

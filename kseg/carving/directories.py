@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,9 +160,7 @@ def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
         raise PathError(f"{directory}: holds no partitions, which --like needs")
     for name in names:
         partition = os.path.join(directory, name)
-        if not trees.isdir(partition):
-            continue
-        for file in sorted(file_names(partition)):
+        for file in sorted(file_names(partition)) if trees.isdir(partition) else ():
             if file.endswith(LOG):
                 path = os.path.join(partition, file)
                 with open_source(path) as source:
@@ -209,14 +207,10 @@ def _written(log: CarvedLog, folder: str, topic_id: str | None) -> dict[str, int
     """Writes the partition. Returns the sizes of its files."""
     from kseg.conversion.rows_writer import make_side_files  # a dry run makes none
 
-    writer = LogWriter(folder, log.first_offset)
-    try:
+    with closing(LogWriter(folder, log.first_offset)) as writer:
         for batches in _contents(log):
             writer.append(batches)
         segments = writer.finish()
-    except BaseException:
-        writer.close()
-        raise
     sizes = {segment.name(suffix): size for segment in segments for suffix, size in segment.sizes.items()}
     side_files = list(make_side_files(segments, None))
     if topic_id is not None:

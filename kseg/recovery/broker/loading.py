@@ -187,12 +187,10 @@ def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
         if name.endswith(_LOG_SWAP):
             base = offset_of(name)
             lowest = min(lowest, base)
-            end = BrokerSegment(workspace, name.removesuffix(_LOG_SWAP), base, SWAP).log_end(by_first=by_first)
+            segment = BrokerSegment(workspace, name.removesuffix(_LOG_SWAP), base, SWAP)
+            end = segment.log_end(by_first=by_first)
             if end.bad_position is not None:
-                raise BrokerRefusesError(
-                    f"{workspace.directory}/{name}: no batch begins at position {end.bad_position}: a broker does not "
-                    "start on it; kseg recover --mode salvage"
-                )
+                raise segment.refusal(f"no batch begins at position {end.bad_position}")
             highest = max(highest, end.offset)
     for name in workspace.names():
         if not name.endswith(SWAP) and (offset := leading_offset(name)) is not None and lowest <= offset < highest:
@@ -284,9 +282,8 @@ def _parts(segment: BrokerSegment, outside: int) -> list[tuple[int, int]]:
 
 
 def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesError:
-    return BrokerRefusesError(
-        f"{segment.path}: holds offset {outside}, which does not fit a segment that "
-        f"begins at {segment.base_offset}, {why}: a broker does not start on it; kseg recover --mode salvage"
+    return segment.refusal(
+        f"holds offset {outside}, which does not fit a segment that begins at {segment.base_offset}, {why}"
     )
 
 
@@ -568,10 +565,7 @@ class PartitionLoad:
         """Empties a segment (truncateTo(base)), as a broker does if the index rejects an offset. Returns the bytes
         removed."""
         if self._is_loading:
-            raise BrokerRefusesError(
-                f"{segment.path}: has lost an index, and offsets that do not rise: a broker "
-                "does not start on it; kseg recover --mode salvage"
-            )
+            raise segment.refusal("has lost an index, and offsets that do not rise")
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
         self._cut(segment, 0, segment.base_offset, reason)
         self.remains.pop(segment.base_offset, None)
@@ -612,15 +606,10 @@ class PartitionLoad:
         """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail there."""
         found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
         if found.bad_position is not None and self.start.era.refuses_corrupt_tails:
-            raise BrokerRefusesError(
-                f"{segment.path}: no batch begins at position {found.bad_position}: after a "
-                "clean stop a broker does not start on it; --full scans the log and cuts it there"
-            )
+            hint = "after a clean stop a broker does not start on it; --full scans the log and cuts it there"
+            raise segment.refusal(f"no batch begins at position {found.bad_position}", hint)
         if found.offset < 0 and not self.start.era.drops_log_below_start:
-            raise BrokerRefusesError(
-                f"{segment.path}: ends behind the last offset there is: a broker does not "
-                "start on it; kseg recover --mode salvage"
-            )
+            raise segment.refusal("ends behind the last offset there is")
         return found
 
     def _ensure_segment(self, base: int) -> None:

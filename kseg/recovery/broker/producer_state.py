@@ -18,7 +18,7 @@ from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.producers import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.broker.segments import BadFrameError, BrokerSegment, ReplayResult
-from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset, offset_of
+from kseg.recovery.workspace import TransactionConflictError, Workspace, leading_offset, offset_of
 from kseg.releases.release import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, RecordBatch, records_of
@@ -379,7 +379,7 @@ class ProducerStateManager:
             if start is None:
                 return
             if stop < start:
-                raise self._refusal(segment, f"its index leads to position {stop} for offset {end}, to {start} before")
+                raise segment.refusal(f"its index leads to position {stop} for offset {end}, to {start} before", _HINT)
             before = {entry.producer_id: entry for entry in self.state.entries()}
             # Two transactions may begin at one offset if the offsets of transactional batches do not rise.
             may_share, largest = bool(lost), -1
@@ -400,7 +400,7 @@ class ProducerStateManager:
                 if old and old.has_batch and not entry.has_batch and entry.producer_epoch == old.producer_epoch:
                     self.state.restore_batch(index, old)
         except BadFrameError as error:
-            raise self._refusal(segment, str(error)) from error
+            raise segment.refusal(str(error), _HINT) from error
 
     def check_first_unstable(self, log_start: int, end: int) -> None:
         """Looks up the start of the oldest transaction that is not known to be replicated, as a broker does to find its
@@ -418,7 +418,4 @@ class ProducerStateManager:
                 if segment.position_of(offset, by_first) is not None:
                     return
             except BadFrameError as error:
-                raise self._refusal(segment, f"a transaction is open since offset {first}, and {error}") from error
-
-    def _refusal(self, segment: BrokerSegment, reason: str) -> BrokerRefusesError:
-        return BrokerRefusesError(f"{segment.path}: {reason}: {_HINT}")
+                raise segment.refusal(f"a transaction is open since offset {first}, and {error}", _HINT) from error

@@ -164,6 +164,8 @@ def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
 
 LARGEST_POSITION = 0x7FFFFFFF
 
+NEEDS_SALVAGE = "a broker does not start on it; kseg recover --mode salvage"
+
 _UP_TO_MAGIC = ENTRY_MAGIC + 1
 _FRAMES_AT_ONCE = 1 << 12
 
@@ -244,6 +246,10 @@ class BrokerSegment:
     def path(self) -> str:
         """That of the .log, for messages."""
         return f"{self.workspace.directory}/{self.log}"
+
+    def refusal(self, why: str, hint: str = NEEDS_SALVAGE) -> BrokerRefusesError:
+        """Returns the error of a segment at which a broker stops. ``hint``: the consequence and the remedy."""
+        return BrokerRefusesError(f"{self.path}: {why}: {hint}")
 
     @property
     def size(self) -> int:
@@ -430,10 +436,8 @@ class BrokerSegment:
         epochs = indexing.EpochState()
         for headers in self.headers(0, era.max_message_bytes):
             if headers.end > LARGEST_POSITION:
-                raise BrokerRefusesError(
-                    f"{self.path}: holds batches beyond 2 GiB, which no index can point to: "
-                    "a broker does not start on it"
-                )
+                why = "holds batches beyond 2 GiB, which no index can point to"
+                raise self.refusal(why, "a broker does not start on it")
             replayed = replay(headers)
             status, taken = layout.DONE, 0
             if replayed.batches:
@@ -460,7 +464,7 @@ class BrokerSegment:
             if status != layout.DONE or replayed.is_cut:
                 break
             if replayed.refusal:
-                raise replayed.error(self.path, "a broker does not start on it; kseg recover --mode salvage")
+                raise replayed.error(self.path, NEEDS_SALVAGE)
         found.is_refused = not builder.finish() or found.is_refused
         self._write_indexes(builder, aborted, era)
         return found

@@ -129,7 +129,6 @@ def cut_at_conflicts(
     for piece in sorted(pieces):
         if not clusters or piece.first > reached:
             clusters.append([])
-            reached = piece.last
         clusters[-1].append(piece)
         reached = max(reached, piece.last)
     found: list[OffsetInterval] = []

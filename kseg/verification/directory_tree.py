@@ -340,8 +340,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
     """Checks files of a partition that are not part of its log, and with ``inside`` its directories; reports a
     partition without segments."""
     directory = partition.directory or ""
-    misnamed = [name for name in misnamed_files(partition) if not name.startswith(OWN_PREFIX)]
-    found = judge_misnamed_files(partition, misnamed)
+    found = judge_misnamed_files(partition, misnamed_files(partition))
     for name in partition.others or ():
         path = os.path.join(directory, name)
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):

@@ -322,14 +322,14 @@ class _Node:
         yield from self._directory_ids()
         yield from self._metadata_places()
         yield from self._twice()
+        count = sum(len(one.topic_ids) for one in self.found)
         metadata = self.metadata.topics if self.metadata is not None else None
-        if metadata is not None and metadata.image.brokers and self.number is not None and self._partitions():
+        if metadata is not None and metadata.image.brokers and self.number is not None and count:
             if self.number not in {*metadata.image.brokers, *metadata.image.controllers}:
                 known = some(sorted(map(str, metadata.image.brokers)))
                 text = f"node.id is {self.number}; __cluster_metadata has {known}"
                 yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
         if self.metadata is None and self.server is not None and "controller" in self.server.roles:
-            count = len(self._partitions())
             if count and {os.path.realpath(path) for path in self.server.log_dirs} <= self._real_paths():
                 text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
                 yield "metadata-lost", self.directories[0].path, text
@@ -508,9 +508,6 @@ class _Node:
         is_known = is_whole or not any(self.number in each.replicas for each in topics.partitions.values())
         in_order = partial(sorted, key=itemgetter(0))
         return in_order(creates) if is_known else None, in_order(lacks)
-
-    def _partitions(self) -> list[str]:
-        return [name for one in self.found for name in one.topic_ids]
 
     def _real_paths(self) -> set[str]:
         return {os.path.realpath(one.path) for one in self.directories}

@@ -174,8 +174,8 @@ class LeftoverRule(Rule):
 
 
 def misnamed_files(partition: Partition) -> list[str]:
-    """Returns the files of a partition that no broker reads or knows, and those that end in .log.swap."""
-    names = [name for name in partition.odd_names if not _is_usual(name)]
+    """Returns the files of a partition that neither brokers nor kseg read or know, and those that end in .log.swap."""
+    names = (name for name in partition.odd_names if not (_is_usual(name) or name.startswith(segment_files.OWN_PREFIX)))
     return [name for name in names if not _is_known(name) or name.endswith(".log.swap")]
 
 
@@ -215,7 +215,6 @@ _CODES = {
     segment_files.CLEAN_SHUTDOWN: "bad-clean-shutdown",
     segment_files.QUORUM_STATE: "bad-quorum-state",
 }
-_OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
 
 
 def judge_side_file(partition: Partition, side: SideFile) -> None:
@@ -238,7 +237,8 @@ def judge_side_file(partition: Partition, side: SideFile) -> None:
     with open_source(side.path) as source:
         for item in read_items(side.kind, source.buffer, side.base_offset):
             if isinstance(item, SideFileProblem) and item.is_damage:
-                own = _OWN_CODES.get((code, item.code), code)
+                is_unsorted = code == "leader-epochs-damaged" and item.code == "unsorted"
+                own = "leader-epochs-unsorted" if is_unsorted else code
                 partition.report.add(own, side.path, item.message, item.position, item.length)
                 count += 1
             if count == SHOWN_PROBLEMS:

@@ -61,9 +61,9 @@ def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str |
         spark = stack.enter_context(cli.spark_session(engine, options.jobs))
         if spark is None:
             return cli.over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
-        from kseg.spark.jobs import SparkRenderer
+        from kseg.spark.jobs import renderer_on
 
-        return Dump(sink, options, lambda files: SparkRenderer(spark, options, sink.is_terminal, files)).run()
+        return Dump(sink, options, lambda files: renderer_on(spark, options, sink.is_terminal, files)).run()
 
 
 def _dump(sink: Sink, options: DumpOptions, paths: Sequence[str]) -> int:

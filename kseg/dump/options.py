@@ -364,7 +364,8 @@ class Rendered(NamedTuple):
     shrank: str | None = None
 
 
-RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Any]
-"""Creates the renderer of segments in other processes. Each segment comes with a flag: whether a broker is still
-writing to it. ``rendered(file)`` returns the parts of a file in order, None if it is rendered here.
-"""
+Renderer = Callable[[SegmentFile], list[Rendered] | None]
+"""Renders a segment in other processes. Returns its parts in order, None if it is rendered here. Raises KsegError,
+OSError if it cannot be read."""
+RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Renderer]
+"""Creates the renderer of segments. Each comes with a flag: whether a broker is still writing to it."""

@@ -299,7 +299,7 @@ class Dump:
         if side is not None:
             self._side_file(side)
             return
-        if self._elsewhere is not None and (rendered := self._elsewhere.rendered(file)) is not None:
+        if self._elsewhere is not None and (rendered := self._elsewhere(file)) is not None:
             self._rendered(file, rendered)
             return
         with open_source(file.path) as source:

@@ -98,21 +98,16 @@ def location_columns(path: str, topic: str | None, partition: int | None) -> dic
     return {"file": valid_text(path), "topic": None if topic is None else valid_text(topic), "partition": partition}
 
 
-def record_batches(
-    rows: Iterable[Mapping[str, Any]], wanted: "pa.Schema", size: int = 4096
-) -> Iterator["pa.RecordBatch"]:
-    """Yields rows by column name, ``size`` at a time, with the columns of the schema only; missing names are null."""
+def record_batches(rows: Iterable[Mapping[str, Any]], wanted: "pa.Schema") -> Iterator["pa.RecordBatch"]:
+    """Yields rows by column name, 4096 at a time, with the columns of the schema only; missing names are null."""
     rows = iter(rows)
-    while some := list(islice(rows, size)):
+    while some := list(islice(rows, 4096)):
         arrays = [pa.array([row.get(field.name) for row in some], field.type) for field in wanted]
         yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def record_batch(
-    chunk: Chunk,
-    wanted: "pa.Schema",
-    constants: dict[str, Any],
-    decoded: "Mapping[str, pa.Array] | None" = None,
+    chunk: Chunk, wanted: "pa.Schema", constants: dict[str, Any], decoded: "Mapping[str, pa.Array] | None" = None
 ) -> "pa.RecordBatch":
     """Returns the chunk as a record batch. ``constants``: columns that are not part of the chunk, each with its one
     value. The schema is `schema`'s, or differs from it in field names only, and in ``decoded`` columns

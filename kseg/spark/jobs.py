@@ -25,7 +25,7 @@ from kseg.changes.disk import Disk
 from kseg.conversion import partition
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments, convert_some
-from kseg.dump.options import DumpOptions, Rendered
+from kseg.dump.options import DumpOptions, Rendered, Renderer
 from kseg.dump.run import Dump, shrank
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
 from kseg.formats.suffixes import LOG
@@ -200,31 +200,25 @@ class KeptNotices(Notices):
         self.warnings.append(message)
 
 
-class SparkRenderer:
-    """Renders the segments ``files`` on Spark, in that order; `rendered` returns the parts of each."""
+def renderer_on(
+    spark: Any, options: DumpOptions, is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
+) -> Renderer:
+    """Returns a function that renders the segments ``files`` on Spark, called for each in that order."""
+    task = replace(options, jobs=1, quiet=True, verbose=False, output=None)
+    work, parts = partial(_rendered, task, is_terminal), _parts(files, is_cut=not options.is_07)
+    done: deque[tuple[DumpPart, Rendered | Failure]] = deque()
 
-    def __init__(
-        self, spark: Any, options: DumpOptions, is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
-    ) -> None:
-        self._spark = spark
-        task = replace(options, jobs=1, quiet=True, verbose=False, output=None)
-        self._work = partial(_rendered, task, is_terminal)
-        self._parts = _parts(files, is_cut=not options.is_07)
-        self._done: deque[tuple[DumpPart, Rendered | Failure]] = deque()
-
-    def rendered(self, file: SegmentFile) -> list[Rendered] | None:
-        """Returns the text of the parts of the file; None if it is not read by Spark.
-
-        Raises KsegError, OSError if it cannot be read.
-        """
+    def rendered(file: SegmentFile) -> list[Rendered] | None:
         found: list[Rendered | Failure] = []
         while True:
-            if not self._done:
-                wave = list(islice(self._parts, -(-WAVE_BYTES // PART_BYTES)))
-                self._done.extend(zip(wave, run(self._spark, wave, self._work), strict=True))
-            if not self._done or self._done[0][0].file != file:
+            if not done:
+                wave = list(islice(parts, -(-WAVE_BYTES // PART_BYTES)))
+                done.extend(zip(wave, run(spark, wave, work), strict=True))
+            if not done or done[0][0].file != file:
                 return list(map(whole, found)) or None
-            found.append(self._done.popleft()[1])
+            found.append(done.popleft()[1])
+
+    return rendered
 
 
 def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[DumpPart]:

@@ -309,17 +309,6 @@ def _pieces(whole: Whole, span: ByteSpan | None, limit: int) -> Iterator[tuple[i
         yield wanted // (len(cuts) + 1), part._replace(slice=Slice(begin, stop))
 
 
-def _in_place(place: str, planner: "SegmentSelector", options: Options) -> list[Whole]:
-    """Returns the segments of a file or partition directory."""
-    try:
-        is_directory = trees.isdir(place)
-        if is_directory and not options.keeps(segment_file(os.path.join(place, "0.log"))):
-            return []
-        return list(planner.wholes(place, scanning.readable_segments_at(place), is_directory))
-    finally:
-        forget_listing(place)
-
-
 class SegmentSelector:
     """Chooses the segments of partitions, and the offsets to read of them. Threads may share it.
 
@@ -330,6 +319,16 @@ class SegmentSelector:
         self._options, self._is_stream = options, is_stream
         self._log_starts: dict[str, dict[TopicPartition, int]] = {}
         self._lock = Lock()
+
+    def at(self, place: str) -> list[Whole]:
+        """Returns the segments of a file or partition directory."""
+        try:
+            is_directory = trees.isdir(place)
+            if is_directory and not self._options.keeps(segment_file(os.path.join(place, "0.log"))):
+                return []
+            return list(self.wholes(place, scanning.readable_segments_at(place), is_directory))
+        finally:
+            forget_listing(place)
 
     def wholes(
         self, place: str, files: list[SegmentFile], is_directory: bool, since: int = FIRST_OFFSET
@@ -474,8 +473,7 @@ def plan(options: Options) -> list[Sequence[Any]]:
     """
     if options.mode in ("records", "counts", "batches"):
         with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
-            planner = SegmentSelector(options)
-            found = threads.map(lambda place: _in_place(place, planner, options), places(options.paths))
+            found = threads.map(SegmentSelector(options).at, places(options.paths))
             return [*cut_into_tasks(list(chain.from_iterable(found)), options)]
     works = list(mode_of(options.mode).works(_expanded(options)))
     return scanning.grouped(works, options.task_bytes(sum(size for size, _ in works)))

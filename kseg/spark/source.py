@@ -113,10 +113,6 @@ def _milliseconds(value: Any) -> Any:
     return below, below + bool(rest)
 
 
-_IN_A_CATALOG = "provider"
-"""An option that only the creation of a table in a catalog has."""
-
-
 class KsegDataSource(ForWorkers, datasource.DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments.
 
@@ -139,7 +135,8 @@ class KsegDataSource(ForWorkers, datasource.DataSource):
         """Returns the columns. Raises KsegError for invalid options."""
         options = parse_options(self.options, self.hadoop)
         found = schema_of(options.mode, options.includes_headers, options.decoding.columns)
-        return with_table_options(found, self.options) if _IN_A_CATALOG in self.options else found
+        is_in_a_catalog = "provider" in self.options  # as at the creation of a table there
+        return with_table_options(found, self.options) if is_in_a_catalog else found
 
     def writer(self, schema: StructType, overwrite: bool) -> "KsegWriter":
         from kseg.spark.writing import KsegWriter
@@ -323,8 +320,9 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
         """
         if start is None:
             return offset_of(self.closed())
-        given, progress, files, size, offsets = self._options, progress_of(start), 0, 0, 0
+        given, files, size, offsets = self._options, 0, 0, 0
         with self.stores():
+            progress = progress_of(start)
             by_directory = ([(path, closed) for closed in found] for path, found in self.unread(progress).items())
             # In turns: the first segment of each directory, then the second ones, and so on.
             for directory, closed in filter(None, chain.from_iterable(zip_longest(*by_directory))):

@@ -12,7 +12,7 @@ of Python's file systems, and those of HDFS and of mount tables. None is shown: 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -319,12 +319,10 @@ def places(paths: Iterable[str]) -> Iterator[str]:
 # The driver finds the live segments. A task gets the objects of its own segments, and lists nothing.
 
 
-@contextmanager
-def remote_storage_at(options: "Options") -> Iterator[None]:
+def remote_storage_at(options: "Options") -> AbstractContextManager[None]:
     """Mounts the remote storage among the paths while a read is planned. Raises PathError if a path does not exist."""
     paths = (path for path in expanded_paths(options.paths) if trees.isdir(path) and is_remote_storage(path))
-    with trees.mounted((path, _tree(path, options)) for path in paths):
-        yield
+    return trees.mounted((path, _tree(path, options)) for path in paths)
 
 
 @contextmanager

@@ -138,14 +138,10 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     3.0, were renamed. Raises BrokerRefusesError for a name that stops a broker."""
     if not era.deletes_leftovers:
         return []
-    swaps, cleaned = [], []
-    for name in workspace.names():
-        if name.endswith(DELETED) and not name.endswith(CHECKPOINT_DELETED):
+    for name in workspace.names(DELETED):
+        if not name.endswith(CHECKPOINT_DELETED):
             workspace.delete(name, "was to be deleted")
-        elif name.endswith(CLEANED):
-            cleaned.append(name)
-        elif name.endswith(SWAP):
-            swaps.append(name)
+    swaps, cleaned = workspace.names(SWAP), workspace.names(CLEANED)
     for name in list(swaps) if era.swap_handling == SWAP_RECOVERED else ():
         # The indexes of a .swap, or those that it replaces, are rebuilt.
         kinds = INDEX_SUFFIXES if era.has_producers else (INDEX,)

@@ -3,6 +3,7 @@
 Snapshots are files of the workspace. When one is loaded, producers that have expired by ``now_ms`` are left out.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
@@ -165,11 +166,8 @@ class ProducerStateManager:
 
     def load_names(self) -> None:
         """Finds the snapshot files in the workspace."""
-        self.offsets = {}
-        for name in self._workspace.names(SNAPSHOT):
-            offset = leading_offset(name)
-            if offset is not None:
-                self.offsets[offset] = name
+        found = {leading_offset(name): name for name in self._workspace.names(SNAPSHOT)}
+        self.offsets = {offset: name for offset, name in found.items() if offset is not None}
 
     def take_snapshot(self) -> None:
         """Writes a snapshot at the end offset, unless there is one at this offset or a higher one."""
@@ -230,7 +228,7 @@ class ProducerStateManager:
                         f"the transaction of producer {row.producer_id} that ends at offset {row.first_offset} begins "
                         f"at offset {first}, where another one does that is open"
                     )
-                return ReplayResult(events[0].row, aborted, refusal=text, is_conflict=True)
+                return ReplayResult(events[0].row, aborted, refusal=text, error=TransactionConflictError)
             if start == count:
                 return ReplayResult(count, aborted)
             row = headers[start]
@@ -386,7 +384,7 @@ class ProducerStateManager:
             for headers in segment.claimed(start, stop):
                 replayed = self.replay(headers, segment.read)
                 if replayed.refusal:
-                    raise replayed.error(segment.path, _HINT)
+                    raise replayed.error(f"{segment.path}: {replayed.refusal}: {_HINT}")
                 for _, attributes, first, _ in produced(headers):
                     if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
                         may_share, largest = may_share or first <= largest, first
@@ -409,10 +407,9 @@ class ProducerStateManager:
         if first is None or max(first, log_start) >= end:
             return
         offset, by_first = max(first, log_start), self._era.searches_by_first_offset
-        floor = max((base for base in self._segments if base <= offset), default=None)
-        if floor is None:
-            return
-        for base in sorted(base for base in self._segments if base >= floor):
+        bases = sorted(self._segments)
+        begin = bisect_right(bases, offset) - 1
+        for base in bases[begin:] if begin >= 0 else ():
             segment = self._segments[base]
             try:
                 if segment.position_of(offset, by_first) is not None:

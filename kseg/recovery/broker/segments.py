@@ -18,7 +18,7 @@ from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_COUNT
 from kseg.kernel.scan import headers as kernel
 from kseg.kernel.state import indexing
-from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
+from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.release import Era
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.items import Damage, Message
@@ -176,22 +176,16 @@ _WARM_ENTRIES = 1024
 class ReplayResult(NamedTuple):
     """The result of replaying ``batches``, and the aborted transactions that end in them.
 
-    ``refusal``: why a broker stops at the next batch, "" if it does not. ``is_cut``: the last batch stops a
-    replay, but a scan of its segment only truncates the log after it. ``is_conflict``: the next batch contradicts
-    another one.
+    ``refusal``: why a broker stops at the next batch, "" if it does not; ``error``: the class of its error, another one
+    if the next batch contradicts an earlier one. ``is_cut``: the last batch stops a replay, but a scan of its segment
+    only truncates the log after it.
     """
 
     batches: int
     aborted: list[AbortedTxn]
     is_cut: bool = False
     refusal: str = ""
-    is_conflict: bool = False
-
-    def error(self, path: str, hint: str) -> BrokerRefusesError:
-        """Returns the refusal as an error. ``path`` is the path of the .log, ``hint`` the consequence and the
-        remedy."""
-        kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
-        return kind(f"{path}: {self.refusal}: {hint}")
+    error: type[BrokerRefusesError] = BrokerRefusesError
 
 
 @dataclass(slots=True)
@@ -464,7 +458,7 @@ class BrokerSegment:
             if status != layout.DONE or replayed.is_cut:
                 break
             if replayed.refusal:
-                raise replayed.error(self.path, NEEDS_SALVAGE)
+                raise replayed.error(f"{self.path}: {replayed.refusal}: {NEEDS_SALVAGE}")
         found.is_refused = not builder.finish() or found.is_refused
         self._write_indexes(builder, aborted, era)
         return found

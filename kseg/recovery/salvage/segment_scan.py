@@ -95,8 +95,7 @@ class OverlapResolution:
         chosen."""
         taken, verdicts = list(chosen), dict(verdicts)
         for number in sorted(verdicts):
-            index = bisect_left(taken, number)
-            rivals = self._rivals(taken, index, self._parts[number])
+            rivals = self._rivals(taken, bisect_left(taken, number), self._parts[number])
             if len(rivals) != 1 or not all(self._parts.is_one_batch(one) for one in (number, taken[rivals[0]])):
                 continue
             loser, verdict = self._judge(taken, rivals[0], number)

@@ -78,7 +78,7 @@ def reason(error: BaseException) -> str:
 
 
 class DecompressedBytes:
-    """The decompressed bytes. `size` is their number; exceeding `ceiling` raises DecompressionError.
+    """The decompressed bytes, `found`. `size` is their number; exceeding `ceiling` raises DecompressionError.
 
     Ignored trailing bytes are reported in `remarks`, if given.
     """
@@ -87,7 +87,7 @@ class DecompressedBytes:
         self.ceiling = ceiling
         self.size = 0
         self._remarks = remarks
-        self._found: bytes | bytearray = b""
+        self.found: bytes | bytearray = b""
 
     @property
     def remaining(self) -> int:
@@ -97,13 +97,13 @@ class DecompressedBytes:
         self.size += len(piece)
         if self.size > self.ceiling:
             raise over(self.ceiling)
-        if not self._found:
-            self._found = piece  # most often the only one, which is not copied
+        if not self.found:
+            self.found = piece  # most often the only one, which is not copied
             return
         # One buffer: a malicious stream may have a piece of one byte per few input bytes.
-        if isinstance(self._found, bytes):
-            self._found = bytearray(self._found)
-        self._found += piece
+        if isinstance(self.found, bytes):
+            self.found = bytearray(self.found)
+        self.found += piece
 
     def leave(self, count: int) -> None:
         """Reports that the last `count` bytes are not part of the stream and that Kafka's readers ignore them."""
@@ -115,9 +115,6 @@ class DecompressedBytes:
         if self._remarks is None:
             raise undecodable_error(message)
         self._remarks.append(("undecodable-records", message))
-
-    def whole(self) -> bytes | bytearray:
-        return self._found
 
 
 def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks: Remarks | None = None) -> BytesLike:
@@ -136,14 +133,18 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
     if codec == NONE:
         return payload
     _check_codec(codec, magic)
-    view = memoryview(payload)
+    view, out = memoryview(payload), DecompressedBytes(ceiling, remarks)
     if codec == GZIP:
-        return _gunzip(view, DecompressedBytes(ceiling, remarks))
-    if codec == SNAPPY:
-        return _unsnappy(view, DecompressedBytes(ceiling, remarks))
-    if codec == LZ4:
-        return _unlz4(view, DecompressedBytes(ceiling, remarks), verify_header=magic != 0)
-    return unzstd(view, DecompressedBytes(ceiling, remarks))
+        _gunzip(view, out)
+    elif codec == SNAPPY and is_xerial(view):
+        _unsnappy(view, out)
+    elif codec == SNAPPY:
+        out.add(_unsnappy_block(view, out))
+    elif codec == LZ4:
+        _unlz4(view, out, verify_header=magic != 0)
+    else:
+        unzstd(view, out)
+    return out.found
 
 
 def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
@@ -186,7 +187,7 @@ _MIN_LATER_MEMBER_BYTES = 19
 """GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
 
-def _gunzip(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
+def _gunzip(view: memoryview, out: DecompressedBytes) -> None:
     position = gzip_body(view, 0)
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
@@ -198,7 +199,6 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
             break  # GZIPInputStream ignores trailing bytes that are not a member header
         position = _inflate_member(view, body, out, window=1 << 10)
     out.leave(len(view) - position)
-    return out.whole()
 
 
 def gzip_body(view: memoryview, start: int) -> int:
@@ -272,9 +272,7 @@ def is_xerial(view: memoryview) -> bool:
     return len(view) >= XERIAL_HEADER and bytes(view[:8]) == _XERIAL_MAGIC
 
 
-def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
-    if not is_xerial(view):
-        return _unsnappy_block(view, out)
+def _unsnappy(view: memoryview, out: DecompressedBytes) -> None:
     position = XERIAL_HEADER
     # SnappyInputStream checks the version of later headers, not of the first. A header with another magic is skipped,
     # or ends the stream if nothing precedes it. Fewer bytes than a length field also end the stream. None is an error.
@@ -300,7 +298,6 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
         out.add(piece)
         position += length
     out.leave(len(view) - position)
-    return out.whole()
 
 
 def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
@@ -335,7 +332,7 @@ _LZ4_STEP = 1 << 20
 _CONTENT_CHECKSUM, CONTENT_SIZE, _LZ4_BLOCK_CHECKSUM = 0x04, 0x08, 0x10
 
 
-def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> bytes | bytearray:
+def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> None:
     """Decompresses the frame after replacing its header with a generated one.
 
     The stored header may be deliberately wrong (KAFKA-3160). Two of its fields bind the library but not Kafka: the
@@ -363,7 +360,6 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> byt
     if position > len(view):
         raise undecodable_error("lz4: stream ends before its checksum")
     out.leave(len(view) - position)
-    return out.whole()
 
 
 def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, int]:
@@ -455,7 +451,7 @@ def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
                     raise undecodable_error(f"zstd: {message}") from None
                 raise undecodable_error(f"zstd: {reason(error)}") from None
         position = end
-    return out.whole()
+    return out.found
 
 
 class _FrameHeader(NamedTuple):
@@ -625,7 +621,7 @@ def leading_bytes(
         read(memoryview(payload), out)
     except DecompressionError:
         pass  # the fault, or the ceiling
-    return out.whole()
+    return out.found
 
 
 def _gzip(view: memoryview, out: DecompressedBytes) -> None:

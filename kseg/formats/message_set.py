@@ -20,33 +20,19 @@ from typing import Any, NamedTuple
 
 from kseg.formats.compression import Remarks, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
-from kseg.kernel.layout.headers import (
-    APPEND_TIME,
-    CODEC,
-    CREATE_TIME,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    LOG_APPEND_TIME,
-    NO_TIME,
-    SIZES_BYTES,
-    V0_FIELDS,
-    V0_HEADER_BYTES,
-    V1_FIELDS,
-    V1_HEADER_BYTES,
-    struct_of,
-)
+from kseg.kernel.layout import headers as layout
 from kseg.kernel.layout.rows import DONE, FULL, difference, sum_of
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
-_HEADERS = struct_of(V0_FIELDS), struct_of(V1_FIELDS)
+_HEADERS = layout.struct_of(layout.V0_FIELDS), layout.struct_of(layout.V1_FIELDS)
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
-MIN_BYTES = V0_HEADER_BYTES + SIZES_BYTES
+MIN_BYTES = layout.V0_HEADER_BYTES + layout.SIZES_BYTES
 """Least size of a v0 entry, with null key and value; a v1 entry has at least 34."""
 COMPRESSED_TWICE = "compressed-twice"
 UNKNOWN_OFFSET = -2
-MIN_SIZE = MIN_BYTES - ENTRY_OVERHEAD
+MIN_SIZE = MIN_BYTES - layout.ENTRY_OVERHEAD
 """A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
@@ -62,16 +48,16 @@ class MessageHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return self.attributes & CODEC
+        return self.attributes & layout.CODEC
 
     @property
     def is_log_append_time(self) -> bool:
-        return self.magic != 0 and bool(self.attributes & LOG_APPEND_TIME)
+        return self.magic != 0 and bool(self.attributes & layout.LOG_APPEND_TIME)
 
 
 def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
     """Reads the header of the entry at ``position``; 26 bytes must exist (34 unless the magic is 0)."""
-    found = _HEADERS[data[position + ENTRY_MAGIC] != 0]
+    found = _HEADERS[data[position + layout.ENTRY_MAGIC] != 0]
     fields = found.unpack(data[position : position + found.size])
     return MessageHeader(*fields[:5], *(fields[5:] or (-1,)))
 
@@ -123,7 +109,7 @@ def value_of(data: BytesLike, position: int, end: int, is_cut: bool = False) -> 
 
     If the entry may be cut (``is_cut``), so may the value.
     """
-    at = position + (V0_HEADER_BYTES if data[position + ENTRY_MAGIC] == 0 else V1_HEADER_BYTES)
+    at = position + (layout.V0_HEADER_BYTES if data[position + layout.ENTRY_MAGIC] == 0 else layout.V1_HEADER_BYTES)
     for part in ("key", "value"):
         if at + 4 > end:
             raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
@@ -145,10 +131,10 @@ def _open_set(
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
     payload, fault = _expanded(data, position, end, header, reading)
     reading.budget -= len(payload)
-    base = 0
+    base, kind = 0, layout.NO_TIME
     if header.magic:
         base = _base_of(payload, offset, reading.mode, None if fault is None else reading.offset_before)
-    kind = NO_TIME if header.magic == 0 else APPEND_TIME if header.is_log_append_time else CREATE_TIME
+        kind = layout.APPEND_TIME if header.is_log_append_time else layout.CREATE_TIME
     walk = kernel.MessageWalk(base, kind, header.timestamp, mode=reading.mode)
     scratch, is_empty = reading.scratch, True
     while True:
@@ -162,14 +148,14 @@ def _open_set(
             if is_empty:
                 raise UndecodableError("undecodable-records", "a compressed message holds no message")
             if status == kernel.CUT and reading.remarks is not None:
-                reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, ENTRY_OVERHEAD)))
+                reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, layout.ENTRY_OVERHEAD)))
             return
         if status == kernel.COMPRESSED:
             is_empty = False
             if reading.remarks is not None and not any(code == COMPRESSED_TWICE for code, _ in reading.remarks):
                 reading.remarks.append((COMPRESSED_TWICE, "a message inside a compressed message is compressed"))
             inner = parse_header(payload, walk.position)
-            after = walk.position + ENTRY_OVERHEAD + inner.size
+            after = walk.position + layout.ENTRY_OVERHEAD + inner.size
             offset_inside = sum_of(inner.offset, base)
             yield from _open_set(payload, walk.position, after, inner, offset_inside, reading, depth + 1)
             walk.position = after

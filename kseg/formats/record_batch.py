@@ -21,19 +21,7 @@ from typing import Any, NamedTuple
 from kseg.formats.compression import Remarks, check_beginning, codec_name, decompress_limited, leading_bytes
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.headers import (
-    CODEC,
-    CONTROL,
-    DELETE_HORIZON,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    LOG_APPEND_TIME,
-    MAGIC_V2,
-    TRANSACTIONAL,
-    V2_FIELDS,
-    V2_LAST_OFFSET_DELTA,
-    struct_of,
-)
+from kseg.kernel.layout import headers as layout
 from kseg.kernel.layout.rows import DONE, FULL, HEADER_WIDTH, INT32_MAX, ROW_OFFSET, ROW_WIDTH, be32, be64
 from kseg.kernel.records.records import (
     FLAG_NOT_RISING,
@@ -49,9 +37,9 @@ from kseg.limits import MAX_HEADERS
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 """Types of control records, by number (ControlRecordType)."""
 
-HEADER = struct_of(V2_FIELDS)
+HEADER = layout.struct_of(layout.V2_FIELDS)
 HEADER_BYTES = HEADER.size
-_UNCHECKED, _CHECKED = struct_of(V2_FIELDS[:5]), struct_of(V2_FIELDS[5:])
+_UNCHECKED, _CHECKED = layout.struct_of(layout.V2_FIELDS[:5]), layout.struct_of(layout.V2_FIELDS[5:])
 
 
 class RecordBatchHeader(NamedTuple):
@@ -81,7 +69,7 @@ class RecordBatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return self.attributes & CODEC
+        return self.attributes & layout.CODEC
 
     @property
     def compression(self) -> str:
@@ -89,20 +77,20 @@ class RecordBatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        return bool(self.attributes & LOG_APPEND_TIME)
+        return bool(self.attributes & layout.LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
+        return bool(self.attributes & layout.TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL)
+        return bool(self.attributes & layout.CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
         """Wall clock in ms from which the cleaner may remove the batch's tombstones (KIP-534); None if unset."""
-        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+        return self.base_timestamp if self.attributes & layout.DELETE_HORIZON else None
 
 
 def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:
@@ -110,14 +98,14 @@ def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:
     return RecordBatchHeader(*HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
-OFFSETS_BYTES = V2_LAST_OFFSET_DELTA + 4
+OFFSETS_BYTES = layout.V2_LAST_OFFSET_DELTA + 4
 """Bytes of a header up to the end of the last offset delta."""
 
 
 def offsets_of(head: bytes) -> tuple[int, int]:
     """Returns first and last offset by the header of a v2 batch or an uncompressed message."""
-    first = be64(head, 0)
-    return first, first + (be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else 0)
+    first, has_delta = be64(head, 0), head[layout.ENTRY_MAGIC] >= layout.MAGIC_V2
+    return first, first + (be32(head, layout.V2_LAST_OFFSET_DELTA) if has_delta else 0)
 
 
 def build_batch(
@@ -135,7 +123,7 @@ def build_batch(
         record = content + _varint(len(value)) + value + b"\0"
         body += _varint(len(record)) + record
     last = len(records) - 1
-    fields = CONTROL * is_control, last, timestamp, timestamp, -1, -1, -1, len(records)
+    fields = layout.CONTROL * is_control, last, timestamp, timestamp, -1, -1, -1, len(records)
     return packed_batch(base_offset, epoch, fields, body)
 
 
@@ -143,8 +131,8 @@ def packed_batch(base_offset: int, epoch: int, checked: Sequence[int], area: Byt
     """Returns the batch of a record area. ``checked``: the fields that the checksum covers."""
     covered = _CHECKED.pack(*checked)
     crc = crc32c(area, crc32c(covered))
-    size = HEADER_BYTES + len(area) - ENTRY_OVERHEAD
-    return b"".join((_UNCHECKED.pack(base_offset, size, epoch, MAGIC_V2, crc), covered, area))
+    size = HEADER_BYTES + len(area) - layout.ENTRY_OVERHEAD
+    return b"".join((_UNCHECKED.pack(base_offset, size, epoch, layout.MAGIC_V2, crc), covered, area))
 
 
 def _varint(number: int) -> bytes:

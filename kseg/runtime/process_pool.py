@@ -62,11 +62,16 @@ class Child:
         return int(self._receiver.fileno())
 
     def receive(self) -> Any:
-        """Waits for the next message. Raises EOFError if the process ended and sent no more, or sent half of one."""
+        """Waits for the next message; raises it if it is an exception. Raises EOFError if the process ended and sent no
+        more, or sent half of one.
+        """
         try:
-            return self._receiver.recv()
+            message = self._receiver.recv()
         except OSError as error:
             raise EOFError from error
+        if isinstance(message, BaseException):
+            raise message
+        return message
 
     def has_failed(self) -> bool:
         """Waits for the end of a process that closed its pipe. Returns whether a signal or an error ended it."""
@@ -175,7 +180,7 @@ def _collected(chunks: int, children: list[Child], meanwhile: Callable[[], None]
             for child in wait_for_any(silent, POLL_SECONDS):
                 silent.remove(child)
                 try:
-                    announced[_received(child)] = child
+                    announced[child.receive()] = child
                 except EOFError:  # no chunk was left, or the process was killed
                     if child.has_failed():
                         raise
@@ -183,16 +188,8 @@ def _collected(chunks: int, children: list[Child], meanwhile: Callable[[], None]
         child, is_last = announced.pop(chunk), False
         while not is_last:
             if wait_for_any([child], POLL_SECONDS):
-                items, is_last = _received(child)
+                items, is_last = child.receive()
                 yield from items
             else:
                 meanwhile()
         silent.append(child)
-
-
-def _received(child: Child) -> Any:
-    """Returns the next message. Raises the error of the process, EOFError if it has ended."""
-    message = child.receive()
-    if isinstance(message, BaseException):
-        raise message
-    return message

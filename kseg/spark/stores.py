@@ -231,8 +231,7 @@ def hadoop_settings(spark: Any) -> Settings:
     }
     found[USER] = str(spark.sparkContext.sparkUser())
     for name in _SECRETS:
-        secret = configuration.getPassword(_S3A + name)
-        if secret is not None:
+        if (secret := configuration.getPassword(_S3A + name)) is not None:
             found[_S3A + name] = "".join(secret)
     return tuple(sorted(found.items()))
 
@@ -372,19 +371,17 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     """Returns the objects below a URL. Raises KsegError if it or its options are not supported."""
     options = storage.options_for(url)
     check_credentials(url)
-    if _is_native(url, options):
-        return ArrowObjects(url, *file_system(url, options))
-    return UrlObjects(url, options)
+    native = file_system(url, options)
+    return UrlObjects(url, options) if native is None else ArrowObjects(url, *native)
 
 
-def _is_native(url: str, options: dict[str, Any]) -> bool:
-    """Whether pyarrow has the file system; that of Google takes no key file, which is a ``token`` of gcsfs."""
-    return scheme_of(url) in _NATIVE and not (scheme_of(url) == "gs" and "token" in options)
-
-
-def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str]":
-    """Returns pyarrow's file system of a URL, and the path in it. Raises KsegError if it rejects these options."""
+def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str] | None":
+    """Returns pyarrow's file system of a URL, and the path in it; None if it has none. That of Google takes no key
+    file, which is a ``token`` of gcsfs. Raises KsegError if it rejects these options.
+    """
     parts, scheme = urlsplit(url), scheme_of(url)
+    if scheme not in _NATIVE or (scheme == "gs" and "token" in options):
+        return None
     container, _, host = parts.netloc.partition("@")
     if scheme == "abfs" and host:
         options = {"account_name": host.partition(".")[0]} | options
@@ -404,8 +401,8 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[fs.FileSystem, st
     """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
     options = storage.options_for(url)
     check_credentials(url)
-    if _is_native(url, options):
-        return file_system(url, options)
+    if (native := file_system(url, options)) is not None:
+        return native
     inner, path = open_url(url, options)
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
 

@@ -334,13 +334,8 @@ class Converter:
 
 def _check_offsets(batch: Message, next_offset: int) -> None:
     """Raises Refused for an invalid message, or a compressed one with wrong inner offsets."""
-    survey = Survey()
-    try:
-        for rows in batch.rows():
-            survey.add(rows)
-    except UndecodableError as error:
-        raise Refused(Problem(error.problem, str(error))) from error
-    problems = [*batch.passed(), *survey.found(bool(batch.header.codec))]
+    survey, problems = Survey.of(batch)
+    problems += survey.found(bool(batch.header.codec))
     if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
         raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset

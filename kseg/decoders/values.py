@@ -150,10 +150,8 @@ def by_schemas(
 
 def load(name: str) -> Format:
     """Returns the format for a name, a Kafka class name or a ``module:callable``. Raises FormatError for any other."""
-    if name in FORMATS:
-        return FORMATS[name]
-    if name in CLASSES:
-        return CLASSES[name]
+    if known := FORMATS.get(name) or CLASSES.get(name):
+        return known
     if ":" in name:
         return _UserFunction(name)
     if "." in name:

@@ -73,18 +73,16 @@ def parse_target(text: str) -> Target:
     name, colon, level = text.partition(":")
     if name not in CODEC_NAMES[1:]:
         raise ValueError(f"{name!r} is no codec: gzip, snappy, lz4 or zstd")
-    codec = CODEC_NAMES.index(name)
-    if name not in LEVELS:
-        if colon:
-            raise ValueError(f"{name} has no levels")
-        return Target(codec, None)
-    least, largest, default = LEVELS[name]
+    target = target_of(CODEC_NAMES.index(name))
     if not colon:
-        return Target(codec, default)
+        return target
+    if name not in LEVELS:
+        raise ValueError(f"{name} has no levels")
+    least, largest, _ = LEVELS[name]
     digits = level.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 8 and least <= int(level) <= largest):
         raise ValueError(f"{level!r} is no level of {name}: {least} to {largest}")
-    return Target(codec, int(level))
+    return Target(target.codec, int(level))
 
 
 def compress(target: Target, data: BytesLike) -> bytes:

@@ -18,15 +18,7 @@ KIP-630, KIP-853.
 import struct
 from typing import Any, NamedTuple
 
-from kseg.formats.record_batch import (
-    ABORT,
-    COMMIT,
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    LEADER_CHANGE,
-    SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
-)
+from kseg.formats import record_batch
 from kseg.formats.schema import UNDERFLOW, ZERO_UUID, MessageError, MessageSchema, json_text
 
 NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
@@ -36,15 +28,15 @@ _KEY = struct.Struct(">hh")
 _END_TXN_MARKER = struct.Struct(">hi")
 # Messages by type, named as kafka-dump-log prints them.
 _MESSAGES = {
-    LEADER_CHANGE: MessageSchema(
+    record_batch.LEADER_CHANGE: MessageSchema(
         "LeaderChange:",
         "version:i16, leaderId:i32, voters:[]{voterId:i32, voterDirectoryId:uuid(v1+)},"
         " grantingVoters:[]{voterId:i32, voterDirectoryId:uuid(v1+)}",
     ),
-    SNAPSHOT_HEADER: MessageSchema("SnapshotHeader", "version:i16, lastContainedLogTimestamp:i64"),
-    SNAPSHOT_FOOTER: MessageSchema("SnapshotFooter", "version:i16"),
-    KRAFT_VERSION: MessageSchema("KRaftVersion", "version:i16, kRaftVersion:i16"),
-    KRAFT_VOTERS: MessageSchema(
+    record_batch.SNAPSHOT_HEADER: MessageSchema("SnapshotHeader", "version:i16, lastContainedLogTimestamp:i64"),
+    record_batch.SNAPSHOT_FOOTER: MessageSchema("SnapshotFooter", "version:i16"),
+    record_batch.KRAFT_VERSION: MessageSchema("KRaftVersion", "version:i16, kRaftVersion:i16"),
+    record_batch.KRAFT_VOTERS: MessageSchema(
         "KRaftVoters",
         "version:i16, voters:[]{voterId:i32, voterDirectoryId:uuid, endpoints:[]{name:str, host:str, port:u16},"
         " kRaftVersionFeature:{minSupportedVersion:i16, maxSupportedVersion:i16}}",
@@ -96,7 +88,7 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     except MessageError as error:
         reason = "value ends too early" if str(error) == UNDERFLOW else str(error)
         return ControlRecord(type_id, NAMES[type_id], {}, reason)
-    if type_id == LEADER_CHANGE and fields["version"] >= 1:
+    if type_id == record_batch.LEADER_CHANGE and fields["version"] >= 1:
         # Kafka reads the message as version 0 but prints it in its stored version, including fields that it never read.
         for voter in fields["voters"] + fields["grantingVoters"]:
             voter["voterDirectoryId"] = ZERO_UUID
@@ -110,7 +102,7 @@ def control_text(record: ControlRecord) -> str:
         return f" controlType: undecodable ({record.error})"
     if record.name == UNKNOWN:
         return f" controlType: {UNKNOWN}({record.type_id})"
-    if record.type_id in (ABORT, COMMIT):
+    if record.type_id in (record_batch.ABORT, record_batch.COMMIT):
         return f" endTxnMarker: {record.name} coordinatorEpoch: {record.fields['coordinatorEpoch']}"
     return f" {_MESSAGES[record.type_id or 0].name} {json_text(record.fields)}"
 

@@ -369,9 +369,8 @@ class MetadataImage:
     def _config(self, fields: Fields) -> None:
         kind = fields["resourceType"]
         resource = (kind if kind in (TOPIC_RESOURCE, 4, 8, 16, 32) else 0, fields["resourceName"])
-        self._set_inner(
-            self.configs, resource, fields["name"], _MISSING if fields["value"] is None else fields["value"]
-        )
+        value = _MISSING if fields["value"] is None else fields["value"]
+        self._set_inner(self.configs, resource, fields["name"], value)
 
     def _quota(self, fields: Fields) -> None:
         entity = {each["entityType"]: each["entityName"] for each in fields["entity"]}

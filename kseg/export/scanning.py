@@ -396,7 +396,7 @@ RUN_BYTES = 2 << 20
 class _Prefetcher:
     """Decodes runs on threads, with decoders that ``make`` creates. Yields their items in order.
 
-    Use it as a context manager, in which the segment stays open.
+    The segment stays open until it is closed.
     """
 
     def __init__(self, jobs: int, make: Callable[[], ColumnDecoder]) -> None:
@@ -405,10 +405,8 @@ class _Prefetcher:
         """Decoders without a task; None: it is made when it is needed."""
         self._pending: deque[tuple[ColumnDecoder | None, Items, Future[list[Chunk | Damage]] | None]] = deque()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Ends the threads, and what they have begun."""
         self._threads.close()
         for _decoder, items, _outcome in self._pending:
             items.close()
@@ -490,7 +488,7 @@ def chunks_of_part(
                     first = i + 1
 
     def decoded() -> Items:
-        with _Prefetcher(jobs, another) as prefetcher:
+        with closing(_Prefetcher(jobs, another)) as prefetcher:
             for run in runs():
                 if isinstance(run, Damage) and is_ahead:
                     prefetcher.leave_out(run)

@@ -3,7 +3,7 @@ run."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -353,7 +353,7 @@ class Rebuild:
     def carry_out(self, output: ResumableOutput) -> Iterator[RebuiltPartition]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
-        with Threads(self._options.jobs or usable_cores()) as threads:
+        with closing(Threads(self._options.jobs or usable_cores())) as threads:
             work = partial(self._built, output)
             tasks = [threads.begin(partial(self._attempt, each, work)) for each in self.partitions]
             for task in tasks:

@@ -159,22 +159,13 @@ class Future(Generic[T]):
 
 
 class Threads:
-    """``count`` threads, including the one that asks for results. Use it as a context manager, or call `close`.
-
-    They start with the first task.
-    """
+    """``count`` threads, including the one that asks for results. They start with the first task; `close` ends them."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._waiting: SimpleQueue[Future[Any] | None]
         self._is_over = False
         self._threads: list[threading.Thread] = []
-
-    def __enter__(self) -> "Threads":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Waits for running tasks; drops waiting ones."""

@@ -9,6 +9,7 @@ of damage depends on the batches before it.
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -138,7 +139,7 @@ def in_parts(
         found: tuple[int, T] = own.read(*part)
         return found
 
-    with Threads(jobs) as threads:
+    with closing(Threads(jobs)) as threads:
         while True:
             for part in islice(parts, jobs * PARTS_AHEAD - len(pending)):
                 pending.append((part[0], threads.begin(partial(read, part))))

@@ -1,6 +1,7 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -122,7 +123,7 @@ def test_each_piece_is_done_once_and_its_result_is_its_own(count: int) -> None:
         done.append(k)
         return k * k
 
-    with Threads(count) as threads:
+    with closing(Threads(count)) as threads:
         outcomes = [threads.begin(partial(square, k)) for k in range(200)]
         assert [outcome.result() for outcome in outcomes] == [k * k for k in range(200)]
     assert sorted(done) == list(range(200))
@@ -130,7 +131,7 @@ def test_each_piece_is_done_once_and_its_result_is_its_own(count: int) -> None:
 
 def test_the_waiting_thread_works_too_and_one_thread_is_the_caller() -> None:
     before = threading.active_count()
-    with Threads(1) as threads:
+    with closing(Threads(1)) as threads:
         pieces = [threads.begin(threading.get_ident) for _ in range(3)]
         assert {piece.result() for piece in reversed(pieces)} == {threading.get_ident()}
         assert threading.active_count() <= before
@@ -140,7 +141,7 @@ def test_the_error_of_a_task_is_raised_by_its_result() -> None:
     def fails() -> int:
         raise ZeroDivisionError
 
-    with Threads(1) as threads:
+    with closing(Threads(1)) as threads:
         bad, good = threads.begin(fails), threads.begin(lambda: 7)
         assert good.result() == 7
         with pytest.raises(ZeroDivisionError):
@@ -151,7 +152,7 @@ def test_an_interrupt_while_another_piece_is_worked_on_is_raised_at_once() -> No
     def interrupted() -> int:
         raise KeyboardInterrupt
 
-    with Threads(1) as threads:
+    with closing(Threads(1)) as threads:
         threads.begin(interrupted)
         asked = threads.begin(lambda: 7)
         with pytest.raises(KeyboardInterrupt):

@@ -451,8 +451,7 @@ class PartitionLoad:
         base, end = swap.base_offset, self._end_of(swap).offset
         first = max((other for other in self.segments if other <= base), default=base)
         for other in [other for other in self.segments if first <= other < end]:
-            is_replaced = not self.start.era.marks_splits or self._end_of(self.segments[other]).offset > base
-            if is_replaced:
+            if not self.start.era.marks_splits or self._end_of(self.segments[other]).offset > base:
                 for kind in SEGMENT_SUFFIXES:
                     self.workspace.delete(self.segments[other].name(kind), "is replaced by a cleaned segment")
                 del self.segments[other]
@@ -529,7 +528,6 @@ class PartitionLoad:
         manager = self.producers.without_producers()
         if era.has_producers:
             manager.bring_to(self.start.log_start_offset, segment.base_offset)
-
         remains = SegmentRemains(segment)
 
         def each(headers: HeaderRows) -> ReplayResult:
@@ -759,8 +757,7 @@ def _load_07(directory: str, workspace: Workspace, was_clean: bool) -> Recovery:
                 loss, reason = _lost(reader, end, base), "cut at the first message that is not valid"
                 cuts.append(Cut(last, end, size - end, base + end, loss=loss))
                 removed = Removed(end, size - end, reason, None, None, loss.records)
-        if cuts:
-            workspace.truncate(last, end, reason, [removed])
+                workspace.truncate(last, end, reason, [removed])
     return Recovery(directory, workspace.plan(), base + workspace.size(last), cuts, [last] * is_scanned)
 
 

@@ -388,8 +388,7 @@ class Attempt:
         is_sparse = any(draft.is_sparse for draft in drafts)
         if gaps and (is_sparse or self._may_be_compacted()):
             is_sparse, cleaned = True, set(_gaps_of(drafts, True))
-            before = max(first for first, _ in gaps)
-            reach = cleaner_reach(self._batches(drafts), before)
+            reach = cleaner_reach(self._batches(drafts), before=max(first for first, _ in gaps))
             gaps = sorted(cleaned | {gap for gap in gaps if gap[0] > reach})
         self._result.is_compacted = is_sparse
         return gaps

@@ -89,7 +89,7 @@ class CoordinatorDecoder:
     def _value(self, record_type: int, value: bytes) -> dict[str, Any]:
         message = self._values[record_type]
         version = _prefix(value, "value")
-        if not message.lowest <= version <= message.highest:
+        if not 0 <= version <= message.highest:
             raise MessageError(f"Found an unknown record version {version} for {record_type} type")
         fields, switch = _message(message, value, version, "value"), self._switch
         if switch is not None and record_type == switch.record_type and fields[switch.field] == switch.text:

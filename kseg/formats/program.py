@@ -54,7 +54,7 @@ def coordinator_program(
         lead = f'{{"type":"{record_type}","data":'
         maker.code[TABLES + record_type] = maker.message(message, record_type, lead)
     for record_type, message in values.items():
-        for version in range(message.lowest, message.highest + 1):
+        for version in range(message.highest + 1):
             place = maker.value_place(record_type, version)
             its_switch = switch if switch and switch.record_type == record_type else None
             maker.code[place] = maker.message(message, version, f'{{"version":"{version}","data":', its_switch)
@@ -65,7 +65,7 @@ def framed_program(records: Mapping[int, MessageSchema], names: Mapping[int, str
     """Compiles records in the framing of `kseg.decoders.framed`; ``names`` are their type names."""
     maker = _Maker(FRAMED, records, records.values())
     for record_type, message in records.items():
-        for version in range(message.lowest, message.highest + 1):
+        for version in range(message.highest + 1):
             lead = f'{{"type":"{names[record_type]}","version":{version},"data":'
             maker.code[maker.value_place(record_type, version)] = maker.message(message, version, lead)
     return maker.program()

@@ -84,13 +84,12 @@ class Field:
 
 @dataclass(frozen=True)
 class MessageSchema:
-    """One message: versions `lowest` to `highest`, flexible from version `flexible` on (None: never)."""
+    """One message: versions 0 to `highest`, flexible from version `flexible` on (None: never)."""
 
     name: str
     table: str = field(repr=False)
     highest: int = 0
     flexible: int | None = 0
-    lowest: int = 0
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:

@@ -115,7 +115,7 @@ def _records_in(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]
 
 def _state(name: str, value: bytes) -> TransactionState:
     message, (version,) = TRANSACTION_STATE.values[0], _VERSION.unpack_from(value)
-    if not message.lowest <= version <= message.highest:
+    if not 0 <= version <= message.highest:
         return TransactionState(name)
     try:
         fields, _ = message.read(value, version, _VERSION.size)

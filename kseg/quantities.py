@@ -1,9 +1,10 @@
-"""Counts, sizes and times in sentences for people."""
+"""Commands, counts, sizes, times and durations as people read and write them: ``3 d 4 h``, ``yesterday``."""
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 # Commands and names as text that a shell takes as it stands.
 
@@ -33,7 +34,6 @@ def named_path(path: str) -> str:
     return f"./{path}" if path.startswith("-") and path != "-" else path
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -46,12 +46,65 @@ def shown_bytes(count: int) -> str:
     return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
+def plural(count: int, one: str, many: str, form: str = "") -> str:
+    """Returns the number with the singular or plural noun. ``form``: "," separates thousands."""
+    return f"{count:{form}} {one if count == 1 else many}"
+
+
+# Times and durations in ms.
+
+LAST_TIMESTAMP = (1 << 63) - 1
+DAY_MS = 86_400_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC_3339 = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?)?"
+_CENTURY = (946_684_800_000, 4_102_444_800_000)
+"""2000 and 2100, in ms."""
+
+
+def parse_time(text: str) -> tuple[int, int] | None:
+    """Returns the first and last ms of a time; they differ only for a day. None if it is malformed or before the epoch.
+
+    A time without an offset is in UTC.
+    """
+    if text.isascii() and text.isdigit():
+        number = int(text) if len(text) < 20 else LAST_TIMESTAMP + 1
+        return (number, number) if number <= LAST_TIMESTAMP else None
+    found = re.fullmatch(_RFC_3339, text, re.ASCII)
+    if found is None:
+        return None
+    day, clock, fraction, zone = found.groups()
+    is_leap_second = bool(clock) and clock.endswith(":60")
+    try:
+        # Kafka's timestamps, like Unix time, have no leap seconds: 23:59:60 is the next second.
+        seconds = clock[:-2] + "59" if is_leap_second else clock or "00:00:00"
+        moment = datetime.fromisoformat(f"{day}T{seconds}+00:00")
+        if zone and zone not in "Zz":
+            moment = moment.replace(tzinfo=datetime.fromisoformat(f"{day}T00:00:00{zone}").tzinfo)
+        start = (moment - _EPOCH) // timedelta(milliseconds=1)
+    except ValueError:
+        return None
+    start += 1000 * is_leap_second + int((fraction or ".")[1:4].ljust(3, "0"))
+    if start < 0:
+        return None
+    return start, start if clock else start + DAY_MS - 1
+
+
+def show_time(timestamp: int) -> str:
+    """Formats ms since the epoch: RFC 3339 in UTC, or the number if it is beyond the calendar."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return str(timestamp)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 MINUTES, SECONDS, MILLISECONDS = 16, 19, 23
 """Columns of a time without its zone."""
 
 
 def shown_time(ms: int, precision: int = MILLISECONDS) -> str:
-    """Returns milliseconds since the epoch as UTC, or the number itself if it is outside the calendar."""
+    """Like `show_time`, for sentences: ``2026-01-02 03:04:05.678Z``, or less of it."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -59,6 +112,92 @@ def shown_time(ms: int, precision: int = MILLISECONDS) -> str:
     return f"{f'{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}'[:precision]}Z"
 
 
-def plural(count: int, one: str, many: str, form: str = "") -> str:
-    """Returns the number with the singular or plural noun. ``form``: "," separates thousands."""
-    return f"{count:{form}} {one if count == 1 else many}"
+def in_other_unit(timestamp: int) -> str:
+    """Returns "in microseconds it would be ..." if a timestamp far in the future is one of this century in a smaller
+    unit, which producers send by mistake; "" otherwise."""
+    for unit, per_ms in (("microseconds", 1000), ("nanoseconds", 1_000_000)):
+        if _CENTURY[0] <= timestamp // per_ms < _CENTURY[1]:
+            return f"in {unit} it would be {show_time(timestamp // per_ms)}"
+    return ""
+
+
+def is_in_seconds(timestamp: int) -> bool:
+    """Whether a timestamp is in this century if its unit is seconds; in ms it is then in 1970."""
+    return _CENTURY[0] <= timestamp * 1000 < _CENTURY[1]
+
+
+def show_span(ms: int) -> str:
+    """Formats a duration in its two largest units, without its sign; below a minute in seconds and ms."""
+    seconds, rest = divmod(abs(ms), 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest:03d} s"
+    for unit, smaller, size, per in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // per} {smaller}"
+    return f"{seconds // 60} min {seconds % 60} s"
+
+
+# Times as people write them: days, local times, ``yesterday``, ``-2h``. Without a zone they are in the local time zone.
+
+UNITS_MS = {"s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_RELATIVE = r"-(\d{1,9})(s|min|m|h|d|w)"
+_MOMENT = (
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)?"
+    r"(?: ?([Zz]|[+-]\d\d:?\d\d|[A-Za-z][A-Za-z0-9_+/-]+))?"
+)
+
+
+def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int] | None:
+    """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed.
+
+    ``zone``: for times without one, None is the local one.
+    """
+    if text == "now":
+        return now_ms, now_ms
+    if text in ("today", "yesterday"):
+        here = datetime.fromtimestamp(now_ms / 1000, zone)
+        return _day(here.date() - timedelta(days=text == "yesterday"), zone)
+    if found := re.fullmatch(_RELATIVE, text, re.ASCII):
+        past = max(0, now_ms - int(found[1]) * UNITS_MS[found[2]])
+        return past, past
+    found = re.fullmatch(_MOMENT, text, re.ASCII)
+    if found is None or (found[3] and found[4] and found[4].strip() in "Zz"):
+        return parse_time(text)
+    try:
+        given = _zone(found[4]) if found[4] else zone
+        if not found[2]:
+            return _day(datetime.fromisoformat(found[1]).date(), given)
+        if found[3] and found[3][:3] == ":60":
+            return parse_time(text)
+        moment = _local(datetime.fromisoformat(f"{found[1]}T{found[2]}{found[3] or ':00'}"), given)
+    except (ValueError, OSError, OverflowError):
+        return None
+    start = (moment - _EPOCH) // timedelta(milliseconds=1)
+    return (start, start if found[3] else start + 59_999) if start >= 0 else None
+
+
+def _zone(text: str) -> tzinfo:
+    """Raises ValueError if there is none of the name."""
+    if text in "Zz" or text == "UTC":
+        return UTC
+    if text[0] in "+-":
+        zone = datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
+        assert zone is not None
+        return zone
+    from zoneinfo import ZoneInfo  # few times have a zone
+
+    try:
+        return ZoneInfo(text)
+    except (KeyError, OSError) as error:
+        raise ValueError(f"no time zone {text!r}") from error
+
+
+def _local(moment: datetime, zone: tzinfo | None) -> datetime:
+    return moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
+
+
+def _day(day: date, zone: tzinfo | None) -> tuple[int, int] | None:
+    first = _local(datetime.combine(day, datetime.min.time()), zone)
+    after = _local(datetime.combine(day + timedelta(days=1), datetime.min.time()), zone)
+    start, end = ((moment - _EPOCH) // timedelta(milliseconds=1) for moment in (first, after))
+    return (start, end - 1) if start >= 0 else None

@@ -14,9 +14,9 @@ from kseg.errors import PathError, RequestError
 from kseg.export.pushdown import Bounds
 from kseg.formats.compressing import Codec
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.quantities import LAST_TIMESTAMP, parse_time_expression
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
-from kseg.segment.times import LAST_TIMESTAMP, parse_time_expression
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import local_path
 

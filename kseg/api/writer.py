@@ -19,8 +19,8 @@ from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarr
 from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
 from kseg.logdir.topics import Topics
+from kseg.quantities import LAST_TIMESTAMP
 from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
-from kseg.segment.times import LAST_TIMESTAMP
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
 
 BATCH_BYTES = 16 << 10

@@ -33,13 +33,13 @@ from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
 from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.topics import topic_of_place
+from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.runtime.threads import TASK_BYTES, Pipeline
 from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
 from kseg.segment.items import HARMLESS_CODES, Message
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import HeaderRows, headers_of
-from kseg.segment.times import show_span
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of

@@ -10,8 +10,8 @@ from kseg.errors import UnsupportedError
 from kseg.logdir.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, MS, RESOURCES, RULES, Number, option
+from kseg.quantities import DAY_MS, show_span
 from kseg.releases.release import HIGH_WATERMARK, Era
-from kseg.segment.times import DAY_MS, show_span
 from kseg.segment.writer import DEFAULT_INDEX_BYTES, DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES
 
 FOREVER_MS = (1 << 63) - 1

@@ -17,10 +17,10 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
 from kseg.output.notices import Notices
+from kseg.quantities import LAST_TIMESTAMP, show_time
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, records_of
 from kseg.segment.reader import SegmentReader, open_segment
-from kseg.segment.times import LAST_TIMESTAMP, show_time
 
 # A dump without offsets and times needs no `kseg.segment.seek`: functions import it.
 if TYPE_CHECKING:

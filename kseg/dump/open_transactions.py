@@ -13,10 +13,9 @@ from kseg.logdir import coordinators
 from kseg.output.kafka_text import as_java_writes, text_bytes
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.sink import Sink
-from kseg.quantities import plural, shell_line
+from kseg.quantities import plural, shell_line, show_span
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestamp
-from kseg.segment.times import show_span
 from kseg.stores import trees
 
 _SHOWN_GROUPS = 10

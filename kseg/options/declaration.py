@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from kseg.errors import RequestError, errors_at, refuse_if
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.quantities import LAST_TIMESTAMP, UNITS_MS, parse_time_expression
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.times import LAST_TIMESTAMP, UNITS_MS, parse_time_expression
 
 INPUT, CONTENTS, RULES, CHANGES, RESOURCES, OUTPUT = (
     "Input", "Contents", "Rules", "Changes", "Resources", "Output",

@@ -23,8 +23,7 @@ from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
-from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.segment.times import in_other_unit, show_span
+from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 
 
 class PlanLine(NamedTuple):

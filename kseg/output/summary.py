@@ -12,13 +12,12 @@ from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
-from kseg.quantities import plural, shown_bytes, shown_time
+from kseg.quantities import plural, show_span, shown_bytes, shown_time
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Batch, Damage, Spans, all_rows
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour
-from kseg.segment.times import show_span
 
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
 """Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The

@@ -14,7 +14,7 @@ from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
-from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
+from kseg.quantities import MINUTES, SECONDS, plural, show_span, shown_bytes, shown_time
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import (
     Batch,
@@ -28,7 +28,6 @@ from kseg.segment.items import (
     all_rows,
     records_of,
 )
-from kseg.segment.times import show_span
 
 if TYPE_CHECKING:
     from kseg.logdir.coordinators import CommittedOffset

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kseg.segment.times import DAY_MS
+from kseg.quantities import DAY_MS
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_OFFSET, MARKER_SETS_TIMESTAMP
 
 RELEASES = (

@@ -19,7 +19,7 @@ from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
-from kseg.quantities import plural, shown_bytes, shown_time
+from kseg.quantities import plural, show_span, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, SIZE, TIME, Era, RetentionRules
 from kseg.segment import files as segment_files
 from kseg.segment.files import SegmentFile, segment_file, segment_stem
@@ -27,7 +27,6 @@ from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.survey import record_count
-from kseg.segment.times import show_span
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry

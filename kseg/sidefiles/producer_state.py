@@ -16,7 +16,7 @@ from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.kernel.state import producers as kernel
 from kseg.kernel.state.producers import replay
 from kseg.limits import WINDOW_BYTES
-from kseg.segment.times import DAY_MS
+from kseg.quantities import DAY_MS
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, unpacked
 from kseg.sidefiles.problems import SideFileProblem
 

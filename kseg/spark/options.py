@@ -18,8 +18,8 @@ from kseg.export.decoded import Decoding
 from kseg.export.pushdown import Bounds
 from kseg.export.scanning import ScanRequest
 from kseg.options.declaration import BYTE_UNITS, codec_name, scaled
+from kseg.quantities import parse_time
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.times import parse_time
 from kseg.spark.stores import Settings, Storage, located, storage_options
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url

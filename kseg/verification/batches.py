@@ -15,10 +15,9 @@ from kseg.kernel.scan import headers as chain
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.logdir.server_properties import DEFAULTS
-from kseg.quantities import plural
+from kseg.quantities import DAY_MS, LAST_TIMESTAMP, in_other_unit, is_in_seconds, plural, show_span, show_time
 from kseg.segment.items import Damage, Message
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, inspect
-from kseg.segment.times import DAY_MS, LAST_TIMESTAMP, in_other_unit, is_in_seconds, show_span, show_time
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details

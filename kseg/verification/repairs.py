@@ -23,13 +23,12 @@ from kseg.logdir import coordinators
 from kseg.logdir.coordinators import HANGING, TransactionState
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
 from kseg.logdir.server_properties import ServerProperties
-from kseg.quantities import named_path, plural
+from kseg.quantities import named_path, plural, show_span
 from kseg.recovery.options import BROKER, RecoverOptions, TopicIds
 from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
 from kseg.segment import files as segment_files
 from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
 from kseg.segment.survey import FULL, QUICK
-from kseg.segment.times import show_span
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import DirectoryCheck, judge_task, tasks_of

@@ -13,10 +13,10 @@ from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import SNAPSHOT, TRANSACTION_INDEX
 from kseg.kernel.state import producers as kernel
 from kseg.limits import TRANSACTION_LIMIT_MS
+from kseg.quantities import show_span
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, BatchRow, HeaderRows
-from kseg.segment.times import show_span
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
 from kseg.sidefiles.producer_state import ENTRY, Abort, ProducerStateEntry, ProducerStates

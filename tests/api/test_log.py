@@ -18,10 +18,10 @@ import pytest
 import kseg
 from api.consumed import CONSUMED, id_of, partition_of, rows_of
 from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.quantities import show_time
 from kseg.segment import Problem
 from kseg.segment.files import parse_partition_name
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
-from kseg.segment.times import show_time
 from segment.segments import SAMPLES, TESTDATA
 
 ROOT = TESTDATA.parent

@@ -13,9 +13,9 @@ from kseg.conversion.options import ConvertOptions
 from kseg.errors import RequestError
 from kseg.options import declaration
 from kseg.options.declaration import filled, given_in, options_of
+from kseg.quantities import LAST_TIMESTAMP, parse_time, show_time
 from kseg.recovery.options import RecoverOptions, ReindexOptions
 from kseg.retention.planner import RetainOptions
-from kseg.segment.times import LAST_TIMESTAMP, parse_time, show_time
 from kseg.verification.run import VerifyOptions
 
 OF_ALL_CHANGES = {"path", "keep", "lock", "output"}

@@ -11,8 +11,7 @@ from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
 from kseg.output.summary import SummaryPrinter
 from kseg.output.terminal import Paint, display_width
-from kseg.quantities import shown_bytes, shown_time
-from kseg.segment.times import show_span
+from kseg.quantities import show_span, shown_bytes, shown_time
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"

@@ -35,6 +35,7 @@ from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.kernel.state.indexing import EpochState
 from kseg.logdir.topics import Interval, interval_of
+from kseg.quantities import show_time
 from kseg.recovery.broker import segments
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Cut, LeaderEpochs, LogEnd, Loss, ReplayResult, SegmentRemains
@@ -46,7 +47,6 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.survey import HeaderRows
-from kseg.segment.times import show_time
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, TransactionIndex, build_transaction_index

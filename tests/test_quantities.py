@@ -4,7 +4,7 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from kseg.segment.times import in_other_unit, parse_time_expression
+from kseg.quantities import in_other_unit, parse_time_expression
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ exceeds that of the next best choice by far.
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -20,8 +20,6 @@ from operator import attrgetter, itemgetter
 from kseg.carving.image import BLOCK_BYTES, MAX_VERSIONS, SEQUENCES, SMALLEST_BLOCK_BYTES, CopiedRun, Copies, Piece
 from kseg.carving.side_files import SideFiles
 from kseg.decoders import FOR_TOPIC, decoder
-from kseg.decoders.decoded import Decoded
-from kseg.decoders.keyed import CoordinatorDecoder
 from kseg.formats.rows import ALL, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, CONTROL, ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import DONE
@@ -561,7 +559,7 @@ def internal_topic(runs: list[Piece], sampled: int = SAMPLED_RECORDS) -> tuple[s
     if not sample:
         return "", []
     for topic, name in FOR_TOPIC.items():
-        decode, keys = decoding(name), []
+        decode, keys = decoder(name).decode, []
         for number, record in enumerate(sample):
             found = decode(record.key, record.value if number < SAMPLED_VALUES or record.key is None else None, 0)
             has_failed = any(isinstance(each, dict) and "error" in each for each in (found.key, found.value))
@@ -574,12 +572,6 @@ def internal_topic(runs: list[Piece], sampled: int = SAMPLED_RECORDS) -> tuple[s
         else:
             return topic, keys
     return "", []
-
-
-def decoding(name: str) -> Callable[[bytes | None, bytes | None, int], Decoded]:
-    """Returns the decoding of records to fields, without texts where these cost more."""
-    found = decoder(name)
-    return found.without_texts if isinstance(found, CoordinatorDecoder) else found.decode
 
 
 def records_of(runs: list[Piece]) -> Iterator[Record]:

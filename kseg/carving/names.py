@@ -207,7 +207,7 @@ class _Transactions:
 
     def _add(self, log: CarvedLog) -> None:
         """Markers are written after the record that prepares a transaction, and before the one that completes it."""
-        decode = evidence.decoding(FOR_TOPIC[_TRANSACTION_STATE])
+        decode = decoder(FOR_TOPIC[_TRANSACTION_STATE]).decode
         prepared: dict[str, tuple[int, dict[str, Any]]] = {}
         for record in evidence.records_of(log.newest):
             shown = decode(record.key, record.value, 0)

@@ -57,16 +57,6 @@ class CoordinatorDecoder:
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """Decodes one record; see `kseg.decoders.decoded.Decoder`."""
-        found = self.without_texts(key, value, offset)
-        if found.key_text is not None:
-            return found
-        if value is None:
-            return Decoded(json_text(found.key), TOMBSTONE, found.key, None)
-        printed = {**found.value, "data": self._values[int(found.key["type"])].printed(found.value["data"])}
-        return Decoded(json_text(found.key), json_text(printed), found.key, found.value)
-
-    def without_texts(self, key: bytes | None, value: bytes | None, offset: int) -> Decoded:
-        """Decodes one record; only errors have texts."""
         if key is None:
             # Kafka's tool stops only here, with an exception of this text; kseg prints the text and continues.
             missing = (
@@ -81,10 +71,14 @@ class CoordinatorDecoder:
             shown = {"type": str(record_type), "data": _message(self._keys[record_type], key, record_type, "key")}
         except MessageError as error:
             return _skipped(key, value, offset, str(error))
+        if value is None:
+            return Decoded(json_text(shown), TOMBSTONE, shown, None)
         try:
-            return Decoded(None, None, shown, None if value is None else self._value(record_type, value))
+            found = self._value(record_type, value)
         except MessageError as error:
             return _skipped(key, value, offset, str(error))._replace(key=shown)
+        printed = {**found, "data": self._values[record_type].printed(found["data"])}
+        return Decoded(json_text(shown), json_text(printed), shown, found)
 
     def _value(self, record_type: int, value: bytes) -> dict[str, Any]:
         message = self._values[record_type]

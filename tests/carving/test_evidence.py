@@ -158,8 +158,8 @@ def commits(path: Path, number: int, groups: int) -> Piece:
 
 
 def test_a_topic_is_recognised_by_a_commit_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    piece, decoded, decode = commits(tmp_path / "disk.img", 60, 3), [], CoordinatorDecoder.without_texts
-    monkeypatch.setattr(CoordinatorDecoder, "without_texts", lambda *given: decoded.append(given) or decode(*given))
+    piece, decoded, decode = commits(tmp_path / "disk.img", 60, 3), [], CoordinatorDecoder.decode
+    monkeypatch.setattr(CoordinatorDecoder, "decode", lambda *given: decoded.append(given) or decode(*given))
     with open_source(piece.source.path) as piece.source:
         assert internal_topic([piece]) == ("__consumer_offsets", ["g0", "g1", "g2"])
     assert len(decoded) == 3

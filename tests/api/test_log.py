@@ -19,9 +19,8 @@ import kseg
 from api.consumed import CONSUMED, id_of, partition_of, rows_of
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.quantities import show_time
-from kseg.segment import Problem
 from kseg.segment.files import parse_partition_name
-from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES, Problem
 from segment.segments import SAMPLES, TESTDATA
 
 ROOT = TESTDATA.parent

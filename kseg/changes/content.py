@@ -28,10 +28,6 @@ def write_pieces(pieces: Iterable[Piece], directory: str, target: int, disk: Dis
     The files of ranges are names in the directory, or absolute paths. Raises OSError; EIO if a range does not exist
     (any more).
     """
-    if isinstance(pieces, tuple) and len(pieces) == 1 and not isinstance(pieces[0], Range):
-        if pieces[0]:
-            disk.write(target, pieces[0])
-        return len(pieces[0])
     sources, held, size = _Sources(directory), bytearray(), 0
     try:
         for piece in pieces:

@@ -698,7 +698,7 @@ def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change
     OSError, or KsegError if a manifest names a folder that it may not name.
     """
     if changes is None:
-        paths = partitions_of(journal.directory, journal.group)
+        paths = changed_partitions(journal.directory)
         found = (change for path in paths for change in quarantine.changes(path, kept_in))
         changes = [change for change in found if change.group == journal.group]
     for change in changes:

@@ -185,11 +185,10 @@ _NAME = f"0{PREPARING}"
 
 
 class Staging:
-    """``folder``: for files that will replace some of ``directory``, or be created there."""
+    """``folder``: for files that will replace some of the directory, or be created there."""
 
-    def __init__(self, directory: str, folder: str, disk: Disk) -> None:
-        self.directory, self.folder, self._disk = directory, folder, disk
-        self._made = 0
+    def __init__(self, folder: str, disk: Disk) -> None:
+        self.folder, self._disk, self._made = folder, disk, 0
 
     def make_folder(self) -> str:
         """Creates an empty folder in the staging folder. Raises KsegError."""
@@ -236,7 +235,7 @@ def staging(directory: str, output: str | None = None) -> Iterator[Staging]:
         disk.copy_owner(folder, directory, as_directory=True)
     is_done = False
     try:
-        yield Staging(directory, folder, disk)
+        yield Staging(folder, disk)
         is_done = True
     finally:
         try:

@@ -543,7 +543,7 @@ class CompactionPlanner(Planner):
                     has_plan = True
                     progress.erase()
                     yield plan
-                    if directory in self.failures.paths:
+                    if directory in self.failures.errors:
                         return  # the next plan would be made from the files of this plan
             except OSError as error:
                 if not is_system_error(error):

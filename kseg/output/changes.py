@@ -326,7 +326,7 @@ def summary_row(totals: PlanTotals, outcome: Outcome, is_dry: bool) -> Row:
         ],
         **fields_of(totals, "new_bytes", "peak_bytes"),
         "kept": [name_value(path) for path in totals.kept],
-        "failed": [name_value(path) for path in outcome.failed],
+        "failed": [name_value(path) for path in sorted(outcome.errors)],
     }
     if outcome.left_alone is not None:
         row["leftAlone"] = [name_value(path) for path in outcome.left_alone]

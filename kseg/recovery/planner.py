@@ -413,7 +413,7 @@ class RecoveryPlanner(Planner):
 
         A single partition, or those of some topics, leave unreadable checkpoints, which have entries of others too.
         """
-        failed = {partition_of(path) for path in self.failures.paths}
+        failed = {partition_of(path) for path in self.failures.errors}
         root, plan, moved = self._root_of(known), Plan(directory), dict[str, bytes]()
         for name, offsets in root.offsets.items():
             changed = self._log_starts
@@ -431,7 +431,7 @@ class RecoveryPlanner(Planner):
         for name, content in moved.items():
             plan.write(name, [content], "for partitions with another name or log start")
         for path, (name, displaced) in () if self._is_copy else self._restores.items():
-            if path in self.failures.paths:
+            if path in self.failures.errors:
                 continue
             if displaced:
                 plan.move_directory(name, displaced, "is an empty log")
@@ -453,7 +453,7 @@ class RecoveryPlanner(Planner):
             entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
         for path in sorted(self._has_new_start) if checkpoint == checkpoints.LOG_STARTS else ():
             partition = partition_of(path)
-            if partition is not None and path not in self.failures.paths:
+            if partition is not None and path not in self.failures.errors:
                 checkpoints.set_log_start(entries, self._new_partition(partition), *self._starts[path])
         return entries
 

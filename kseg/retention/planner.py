@@ -582,7 +582,7 @@ class RetentionPlanner(Planner):
 
     def conclusion(self) -> list[str]:
         """Returns the amounts of all partitions before and after."""
-        changed = [each for each in self._changed if each[0].log.directory not in self.failures.paths]
+        changed = [each for each in self._changed if each[0].log.directory not in self.failures.errors]
         if not changed:
             return []
         would = "would be: " if self._change.is_dry else ""
@@ -637,7 +637,7 @@ class RetentionPlanner(Planner):
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
-        for path in self.failures.paths:
+        for path in self.failures.errors:
             self._starts.pop(topic_partition_of(path) or ("", 0), None)
         if self._rules.has_log_start and self._starts:
             entries = checkpoint_entries(directory, LOG_STARTS, known)

@@ -155,11 +155,6 @@ class Failures:
         self.status = 0
         self.errors: dict[str, KsegError] = {}
 
-    @property
-    def paths(self) -> set[str]:
-        """The paths and the directories of partitions that failed."""
-        return set(self.errors)
-
     def add(self, error: KsegError, path: str) -> None:
         """Reports an error. ``path``: the path, or the directory of a partition."""
         cause, path = error.__cause__, shown(path)
@@ -411,11 +406,6 @@ class Outcome:
     """Sentences about all partitions together."""
     left_alone: list[str] | None = None
     """Partitions that stay as they are because they are not damaged, if the command looks for such."""
-
-    @property
-    def failed(self) -> list[str]:
-        """Paths and directories of partitions that failed, in order."""
-        return sorted(self.errors)
 
 
 class RunState:

@@ -14,9 +14,8 @@ from kseg.carving.side_files import SideFiles, SideFileSearch
 from kseg.changes.apply import free_bytes
 from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions
-from kseg.changes.new_directories import new_directories
+from kseg.changes.new_directories import OUTPUT_MARK, OUTPUT_TEXT, new_directories
 from kseg.changes.plan import CREATE, Plan, Step
-from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG

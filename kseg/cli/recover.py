@@ -14,8 +14,8 @@ from click.core import ParameterSource
 from kseg.changes.apply import Keeping
 from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import ChangeOptions, Failures, Messages, Outcome
+from kseg.changes.new_directories import ResumableOutput, resumable_output, resumable_store_output
 from kseg.changes.plan import CREATE
-from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, open_printer, run_change
 from kseg.cli.options import Command, filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError, refuse_if

@@ -12,8 +12,8 @@ from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, opened, umask
 from kseg.changes.journal import TopicPartition
+from kseg.changes.new_directories import ResumableOutput
 from kseg.changes.plan import DELETE, Pieces
-from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.logdir import remote_partitions

@@ -131,7 +131,7 @@ def _is_output(directory: LogDirectory) -> bool:
     one."""
     if META_PROPERTIES in directory.files:
         return False
-    from kseg.changes.resumable_output import OUTPUT_MARK
+    from kseg.changes.new_directories import OUTPUT_MARK
 
     return OUTPUT_MARK in directory.files
 

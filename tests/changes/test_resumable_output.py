@@ -8,7 +8,7 @@ import pytest
 
 from changes.power import PowerDisk
 from kseg.changes.disk import Disk
-from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT, RECORD, resumable_output
+from kseg.changes.new_directories import OUTPUT_MARK, OUTPUT_TEXT, RECORD, resumable_output
 from kseg.errors import KsegError, StoppedHalfwayError
 
 
@@ -56,7 +56,7 @@ def test_what_is_finished_survives_a_power_cut(closes: bool, tmp_path: Path, mon
         root = tmp_path / str(seed) / "out"
         root.mkdir(parents=True)
         disk = PowerDisk(root)
-        monkeypatch.setattr("kseg.changes.resumable_output.Disk", lambda disk=disk: disk)
+        monkeypatch.setattr("kseg.changes.new_directories.Disk", lambda disk=disk: disk)
         with resumable_output(str(root), {}, takes_lock=False) as output:
             with output.partition("a-0") as folder:
                 disk.write_file(f"{folder}/0.log", b"records", folder)

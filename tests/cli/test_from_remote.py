@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli.command import Kseg, flip
-from kseg.changes.resumable_output import OUTPUT_MARK
+from kseg.changes.new_directories import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
 from kseg.sidefiles.checkpoints import plain_epochs
 from kseg.stores.remote import segment as remote_segment

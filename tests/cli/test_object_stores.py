@@ -16,7 +16,7 @@ import pytest
 from bucket_servers import AZURE_KEY, Bucket, azure, google
 from cli.command import TESTDATA, Kseg, Outcome, files
 from cli.test_archives import members, rows, tar_bytes
-from kseg.changes.resumable_output import RECORD
+from kseg.changes.new_directories import RECORD
 from kseg.errors import PathError
 from kseg.stores.object_urls import UrlObjects
 from s3_server import Store, s3_server

@@ -28,18 +28,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.topics import TopicIntervals, Topics
-from kseg.segment.files import (
-    LOG_DIRECTORY_FILES,
-    METADATA_TOPIC,
-    SegmentFile,
-    file_names,
-    holds_segments,
-    list_segments,
-    own_name,
-    own_partitions,
-    parse_partition_name,
-    segment_file,
-)
+from kseg.segment import files as segment_files
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.sidefiles.text_files import PARTITION_METADATA
@@ -47,18 +36,18 @@ from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT
 
-Conversion = Callable[[str, list[SegmentFile], ConvertOptions, str | None], Converted]
+Conversion = Callable[[str, list[segment_files.SegmentFile], ConvertOptions, str | None], Converted]
 """Converts segments, as `kseg.conversion.partition.convert_segments`."""
 
 _CARRIED = (TRANSACTION_INDEX, SNAPSHOT)
 _UNFINISHED = (CLEANED, SWAP)
 
 
-def segments_of(directory: str) -> list[SegmentFile]:
+def segments_of(directory: str) -> list[segment_files.SegmentFile]:
     """Returns the segments of a partition that can be converted. Raises PathError, UnsupportedError."""
-    if os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-"):
+    if os.path.basename(os.path.abspath(directory)).startswith(segment_files.METADATA_TOPIC + "-"):
         raise UnsupportedError(f"{directory}: the log of cluster metadata has one format only, that of its brokers")
-    found = list_segments(directory)
+    found = segment_files.list_segments(directory)
     if not found:
         raise PathError(f"{directory}: holds no segments")
     if unfinished := [name for name in sorted(trees.listdir(directory)) if name.endswith(_UNFINISHED)]:
@@ -68,7 +57,7 @@ def segments_of(directory: str) -> list[SegmentFile]:
 
 def rewrite(
     name: str,
-    files: list[SegmentFile],
+    files: list[segment_files.SegmentFile],
     directory: str | None,
     request: ConvertOptions,
     folder: str | None,
@@ -116,7 +105,7 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
 
 def copy_owner_to_files(folder: str, directory: str, mask: int = 0) -> None:
     """Sets owner and mode of new files, less ``mask``, as far as this user may."""
-    disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
+    disk, model = Disk(), next((file.path for file in segment_files.list_segments(directory)), directory)
     for name in sorted(trees.listdir(folder)):
         with suppress(PermissionError):
             disk.copy_owner(os.path.join(folder, name), model, mask=mask)
@@ -163,7 +152,7 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 
 
 def _check_space(
-    path: str, files: list[SegmentFile], request: ConvertOptions, rewritten: Callable[[None], Converted]
+    path: str, files: list[segment_files.SegmentFile], request: ConvertOptions, rewritten: Callable[[None], Converted]
 ) -> None:
     """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``, and the errors
     of `rewrite`. ``rewritten``: calls it.
@@ -201,7 +190,7 @@ class ConversionPlanner(Planner):
             yield self._plan(directory, staged)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        named = Topics(self._options.topics).named(directory, own_partitions(directory))
+        named = Topics(self._options.topics).named(directory, segment_files.own_partitions(directory))
         parts = [path for path in named if not is_left_alone(path, self.reporter)]
         parts = [path for path in parts if os.path.basename(path) not in done]
         request = self._options
@@ -252,10 +241,10 @@ def report_losses(name: str, found: Converted, messages: Messages) -> None:
 def is_left_alone(path: str, messages: Messages) -> bool:
     """Whether a partition of a log directory is not converted with the others. Reports why."""
     name = os.path.basename(os.path.abspath(path))
-    if name.startswith(METADATA_TOPIC + "-"):
+    if name.startswith(segment_files.METADATA_TOPIC + "-"):
         messages.warning(f"{path}: left alone: the log of the cluster's metadata; name it to convert it")
         return True
-    if name != own_name(path):
+    if name != segment_files.own_name(path):
         messages.warning(f"{path}: left alone: a broker has moved or deleted it; name it to convert it")
         return True
     return False
@@ -283,7 +272,7 @@ def convert_to_new(
         for name, (path, directory) in _sources(paths, output, options, messages).items():
             is_file = directory is None and path != STANDARD_INPUT
             folder = made.add(name, is_dry, directory or resolved(path) * is_file)
-            files = [segment_file(path)] if directory is None else segments_of(directory)
+            files = [segment_files.segment_file(path)] if directory is None else segments_of(directory)
             request = request_of(directory)
             work = partial(rewrite, path, files, directory, request)
             if not is_dry:
@@ -321,9 +310,11 @@ def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: 
     """
     place, where = os.path.realpath(output), ""
     folder = place if os.path.isdir(place) else os.path.dirname(place)
-    foreign = frozenset() if may_be_log_directory and folder == place else LOG_DIRECTORY_FILES
-    if os.path.isdir(folder) and (holds_segments(folder) or foreign & {*file_names(folder)}):
-        where = f"{'partition' if holds_segments(folder) else 'log directory'} {folder}"
+    foreign = frozenset() if may_be_log_directory and folder == place else segment_files.LOG_DIRECTORY_FILES
+    if os.path.isdir(folder) and segment_files.holds_segments(folder):
+        where = f"partition {folder}"
+    elif os.path.isdir(folder) and foreign & {*segment_files.file_names(folder)}:
+        where = f"log directory {folder}"
     for each in inputs:
         if os.path.isdir(each) and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
             where = f"input {each}"
@@ -355,11 +346,11 @@ def _sources(
             warn_of_skipped_files(part, trees.isdir(part) and not segments_at(part), messages.warning)
             directory: str | None = None
             if trees.isdir(part):
-                name, directory = own_name(part), resolved(part)
+                name, directory = segment_files.own_name(part), resolved(part)
             else:
                 folder = os.path.dirname(os.path.abspath(part))
-                is_named = part != STANDARD_INPUT and parse_partition_name(os.path.basename(folder)) is not None
-                name = own_name(folder) if is_named else NAMELESS
+                place = None if part == STANDARD_INPUT else segment_files.parse_partition_name(os.path.basename(folder))
+                name = NAMELESS if place is None else segment_files.own_name(folder)
             if name in found:
                 raise PathError(
                     f"{found[name][0]} and {part} would both become {os.path.join(output, name)}: convert them one by "

@@ -33,22 +33,10 @@ from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions, Messages
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
+from kseg.conversion import rows_writer
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.record_files import NULL_DIRECTORY
-from kseg.conversion.rows_writer import (
-    GROUP_BYTES,
-    RECORD_BYTES,
-    BatchFields,
-    Build,
-    Grouper,
-    NewRecord,
-    PartitionWriters,
-    RowsWriter,
-    known_gaps,
-    make_side_files,
-    rows_of,
-)
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at
 from kseg.export import pa, pc, pq
 from kseg.export.arrow import COLUMNS, by_partition, int64_column, record_columns
@@ -124,14 +112,14 @@ class RecordLine(NamedTuple):
     None if unknown. ``problem``: of a record that a dump marks as unproven."""
 
     offset: int | None
-    record: NewRecord
+    record: rows_writer.NewRecord
     partition: str | None
     position: int | None = None
     problem: str | None = None
 
     @property
     def size(self) -> int:
-        return len(self.record.key or b"") + len(self.record.value or b"") + RECORD_BYTES
+        return len(self.record.key or b"") + len(self.record.value or b"") + rows_writer.RECORD_BYTES
 
 
 @dataclass(slots=True)
@@ -232,7 +220,7 @@ class JsonLines:
         append_time = timestamp if self._is_append_time(row) else None
         key, value = (self._bytes(row.get(name), name, is_bare) for name in ("key", "value"))
         headers = self._headers(row.get("headers"), is_bare)
-        record = NewRecord(offset or 0, timestamp, key, value, headers, append_time)
+        record = rows_writer.NewRecord(offset or 0, timestamp, key, value, headers, append_time)
         return RecordLine(offset, record, self._partition(row), None if is_bare else position, self._unproven(row))
 
     def _unproven(self, row: dict[str, Any]) -> str | None:
@@ -342,7 +330,7 @@ class Import:
 
     def __init__(self, request: ConvertOptions, folder: Callable[[str], str | None]) -> None:
         self._request = request
-        self._writers = PartitionWriters(lambda name: NewPartition(name, request, folder(name)))
+        self._writers = rows_writer.PartitionWriters(lambda name: NewPartition(name, request, folder(name)))
         self.partitions = self._writers.by_name
         self.skipped: list[str] = []
         self._names: dict[str, str] = {}
@@ -395,13 +383,13 @@ class Import:
         self._writers.close()
 
 
-class NewPartition(RowsWriter):
+class NewPartition(rows_writer.RowsWriter):
     """One partition. ``files``: names and sizes of the files, after `complete`."""
 
     def __init__(self, name: str, request: ConvertOptions, folder: str | None) -> None:
         self._magic = 2 if request.magic is None else request.magic
         limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
-        batch_bytes = request.batch_bytes or GROUP_BYTES
+        batch_bytes = request.batch_bytes or rows_writer.GROUP_BYTES
         super().__init__(
             name, folder, request.target or NONE, batch_bytes, limits, "", self._magic, request.first_offset
         )
@@ -441,7 +429,7 @@ class NewPartition(RowsWriter):
                 raise KsegError(f"{self.name}: records lie outside the batch at offset {header.base_offset}")
             self.next_offset = header.last_offset + 1
             base, data = header.base_offset, self._batch(line, records)
-            builds: Iterable[Build] = [(lambda: data, len(data))]
+            builds: Iterable[rows_writer.Build] = [(lambda: data, len(data))]
         else:
             base = records[0].offset if records else self.next_offset
             builds = self._messages(line, records)
@@ -459,25 +447,25 @@ class NewPartition(RowsWriter):
                 file.flush()
                 os.fsync(file.fileno())
 
-    def _batch(self, line: BatchLine, records: list[NewRecord]) -> bytes:
+    def _batch(self, line: BatchLine, records: list[rows_writer.NewRecord]) -> bytes:
         header, area = line.header, Area(2)
         base_timestamp = header.base_timestamp
         if header.is_log_append_time:  # the producer's timestamps are lost
             records = [record._replace(timestamp=base_timestamp) for record in records]
         area.begin(header.base_offset, base_timestamp=base_timestamp)
-        rows = rows_of(records)
+        rows = rows_writer.rows_of(records)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the batch at offset {header.base_offset} is too large")
         target = NONE if header.is_control or not records else self._request.target or target_of(header.codec)
         return build_batch(header._replace(record_count=area.count), area.take(), target)
 
-    def _messages(self, line: BatchLine, records: list[NewRecord]) -> Iterator[Build]:
+    def _messages(self, line: BatchLine, records: list[rows_writer.NewRecord]) -> Iterator[rows_writer.Build]:
         """Yields a compressed message of these, or each by itself."""
-        header, rows, grouper = line.header, rows_of(records), Grouper(line.magic)
+        header, rows, grouper = line.header, rows_writer.rows_of(records), rows_writer.Grouper(line.magic)
         self._check_headers(line.magic, rows)
         target = self._request.target or target_of(header.codec)
         append_time = header.max_timestamp if header.is_log_append_time else None
-        yield from grouper.add(BatchFields(target, append_time=append_time), iter([rows]), None)
+        yield from grouper.add(rows_writer.BatchFields(target, append_time=append_time), iter([rows]), None)
         yield from grouper.flush()
 
     # The end
@@ -494,11 +482,11 @@ class NewPartition(RowsWriter):
         for segment in self._segments:
             self.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
         if self.folder is not None and self._segments and self._magic == MAGIC_V2:
-            for name, content in make_side_files(self._segments, None):
+            for name, content in rows_writer.make_side_files(self._segments, None):
                 Disk().write_file(f"{self.folder}/{name}", content, self.folder)
                 self.files[name] = len(content)
         if self.folder is not None:
-            record(self.folder, known_gaps(self._gaps), Disk())
+            record(self.folder, rows_writer.known_gaps(self._gaps), Disk())
 
 
 def add_lines(work: Import, paths: Sequence[str], request: ConvertOptions) -> None:

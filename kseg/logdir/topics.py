@@ -316,7 +316,7 @@ def interval_of(files: FilesOnDisk, given_bytes: int | None = None, source: str 
 
 
 def _roundest(distances: list[tuple[int, int]]) -> int:
-    """Returns the roundest number that fits `_distances`.
+    """Returns the interval in bytes: the roundest number that fits these results of `_distances`.
 
     An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
     batches and followers leave longer distances, too."""

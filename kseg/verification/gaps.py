@@ -228,13 +228,14 @@ class Gaps:
         self.found: list[Gap] = []
         self.misplaced: list[Range] = []
         self._further: list[tuple[int, int, int, int]] = []
-        """Of segments with uncounted gaps: first and last offset, number of missing ones, number of uncounted gaps."""
+        """First offset, last offset, missing offsets and uncounted gaps of each segment that has uncounted gaps."""
         self._uncounted = 0
         self._are_scattered = False
-        """Whether one segment has so many that it looks compacted."""
+        """Whether a segment has so many gaps that it looks compacted."""
 
     def add_segment(self, state: Chain, gaps: int, uncounted: int) -> None:
-        """Adds the totals of a segment with so many gaps, of which ``uncounted`` were not added with details."""
+        """Adds the totals of a segment. ``gaps``: the number of its gaps; ``uncounted``: of those that are not in
+        ``found``."""
         if gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= state.batches:
             self._are_scattered = True
         if uncounted:
@@ -304,7 +305,7 @@ class Gaps:
         partition = self._partition
         if partition.is_compacted or not (gaps or self._uncounted):
             return True
-        last = max(gap.first for gap in gaps or self.found)
+        last = max(gap.first for gap in gaps or self.found)  # where the last gap begins
         if cleaner_reach(_batches(partition, last), last) < last:
             return False
         if self._are_scattered or _was_replaced(partition):

@@ -319,6 +319,7 @@ def _compare_segment(
     """Compares a segment with its entry in a manifest. Raises PathError if the segment cannot be read, or the manifest
     ends early or is inconsistent."""
     with open_source(path) as source:
+        # The batches that have changed, the number of those not kept, and the end of the last one.
         differing, more, differs_to = list[ManifestBatch](), 0, 0
         kept, left, end = list[Block](), MAX_KEPT_BATCHES, 0
         for block, is_same in pipeline.each(partial(_compare, source, block) for block in entry.blocks):

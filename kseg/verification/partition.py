@@ -96,8 +96,8 @@ def packed(source: Source) -> str | None:
 
 
 def add_unread(path: str, report: Report, error: BaseException | None = None) -> None:
-    """Reports a file that could not be opened because of an error, whose message may begin with the path; without an
-    error it is not a file."""
+    """Reports a path that could not be opened as a file. ``error``: the reason, whose message may begin with the path;
+    without it, `why_no_file` finds the reason."""
     reason = why_no_file(path) if error is None else text_of(error).removeprefix(f"{path}: ")
     report.add("unreadable-file", path, reason, details={"reason": reason})
     report.totals.not_judged += 1

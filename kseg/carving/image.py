@@ -573,7 +573,7 @@ class Copies:
                     run = self._run(piece, i, known)
                     yield piece, i, run, known
                     if run is None and len(known) < MAX_VERSIONS:
-                        index.add_version(*data, piece.rows, i, number + i)
+                        index.add(*data, piece.rows, i, i + 1, number, beside=True)
                     i = i + 1 if run is None else run.stop
 
     def _batch(self, number: int) -> tuple[Piece, int]:

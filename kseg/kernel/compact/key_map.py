@@ -232,8 +232,7 @@ class KeyMap:
         count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
         found: cython.Py_ssize_t = 0
         self.check()
-        if len(out) < len(entries) // ENTRY_WIDTH * ENTRY_WIDTH:
-            raise ValueError("a buffer is too short")
+        check_length(len(out), ENTRY_WIDTH * count)
         with cython.nogil:
             for k in range(count):
                 entry = ENTRY_WIDTH * k

@@ -15,7 +15,6 @@ cdef long long judge(
     KeyMap key_map, const unsigned char* payload, const long long* rows, long long count, bint is_protected,
     unsigned char* keep, Counts counts
 ) noexcept nogil
-cdef bint has_tombstone(const long long* rows, long long count, const unsigned char* keep) noexcept nogil
 
 cpdef enum:
     # Verdicts on a batch. DISCARD: drop its records unread. KEEP_EMPTY: keep at least its header. EMPTY_TXN: it is the

@@ -25,9 +25,8 @@ class Counts:
     """
 
     def __init__(self):
-        self.records = self.kept = self.superseded = self.tombstones = self.no_key = 0
-        self.discarded_records = self.discarded_markers = 0
-        self.copied = self.rewritten = self.emptied = self.dropped = 0
+        for name in COUNTS:
+            setattr(self, name, 0)
 
     def add(self, other) -> None:
         """Adds the counts of ``other``."""
@@ -72,14 +71,6 @@ def judge(key_map, payload, rows, count, is_protected, keep, counts):
             kept += keep[k]
         first = stop
     return kept
-
-
-def has_tombstone(rows, count, keep):
-    """Whether a kept record is a tombstone."""
-    for k in range(count):
-        if keep[k] and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0:
-            return True
-    return False
 
 
 def judge_rows(
@@ -285,7 +276,9 @@ def write_batch(survivors, at):
                 survivors.key_map, survivors.area.payload, rows, records, is_protected, survivors.keep,
                 survivors.counts,
             )  # fmt: skip
-            needs_horizon = not has_horizon and has_tombstone(rows, records, survivors.keep)
+            if not has_horizon:  # kept tombstones need one
+                for k in range(records):
+                    needs_horizon |= survivors.keep[k] != 0 and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0
         survivors.counts.kept += kept
     if kept == 0:
         if verdict & KEEP_EMPTY:

@@ -71,17 +71,13 @@ def varint(p, i, end):
     """
     if i < end and p[i] < 128:
         return _ONE_BYTE[p[i]]
-    value = used = 0
-    while True:
-        if used >= 5 or i + used >= end:
-            return 0
-        byte = p[i + used]
-        value |= (byte & 127) << (7 * used)
-        used += 1
-        if byte < 128:
-            break
-    value &= 0xFFFFFFFF  # C drops bits beyond 32 in the fifth byte
-    return (((value >> 1) ^ -(value & 1)) << VARINT_VALUE_SHIFT) + used
+    value = 0
+    for k in range(min(end - i, 5)):
+        value |= (p[i + k] & 127) << (7 * k)
+        if p[i + k] < 128:
+            value &= 0xFFFFFFFF  # C drops bits beyond 32 in the fifth byte
+            return (((value >> 1) ^ -(value & 1)) << VARINT_VALUE_SHIFT) + k + 1
+    return 0
 
 
 def be32(p, i):

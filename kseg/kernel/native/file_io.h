@@ -13,9 +13,8 @@
 
 #include <errno.h>
 
-/* The number of bytes read (fewer than requested only at the end of the file), or a negative error number. */
-static inline long long kseg_read_at(int descriptor, unsigned char *out, long long size, long long position);
-
+/* kseg_read_at returns the number of bytes read (fewer than requested only at the end of the file), or a negative error
+ * number. */
 #if defined(_WIN32)
 
 #include <io.h>
@@ -58,21 +57,15 @@ static inline long long kseg_read_at(int descriptor, unsigned char *out, long lo
 #endif
 
 /* Starts the writeback of a range, so that the final fsync waits for less data. */
-#if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
-
 static inline void kseg_write_behind(int descriptor, long long position, long long size) {
+#if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
     /* Only a hint: if the system refuses it, fsync writes all data and reports errors. */
     (void)!sync_file_range(descriptor, position, size, SYNC_FILE_RANGE_WRITE);
-}
-
 #else
-
-static inline void kseg_write_behind(int descriptor, long long position, long long size) {
     (void)descriptor;
     (void)position;
     (void)size;
-}
-
 #endif
+}
 
 #endif

@@ -155,13 +155,12 @@ static inline int kseg_guard_hit(const void *start) {
  * a third of the time of a dump. Up to this size they are kept. */
 #if defined(__GLIBC__)
 #include <malloc.h>
+#endif
 static inline void kseg_keep_freed(void) {
+#if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 16 << 20);
-}
-#else
-static inline void kseg_keep_freed(void) {
-}
 #endif
+}
 
 #endif

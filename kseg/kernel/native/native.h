@@ -68,16 +68,12 @@ static inline int64_t kseg_packed_varint(int64_t value, int length) {
 /* A zigzag varint of any length, as kseg_varint returns it. A function of its own keeps kseg_varint small. */
 static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
     uint32_t value = 0;
-    int used = 0;
-    for (;;) {
-        unsigned byte;
-        if (used >= 5 || i + used >= end) return 0;
-        byte = p[i + used];
-        value |= (uint32_t)(byte & 127) << (7 * used);
-        used++;
-        if (byte < 128) break;
+    int k;
+    for (k = 0; k < 5 && i + k < end; k++) {
+        value |= (uint32_t)(p[i + k] & 127) << (7 * k);
+        if (p[i + k] < 128) return kseg_packed_varint((int32_t)(value >> 1 ^ (0 - (value & 1))), k + 1);
     }
-    return kseg_packed_varint((int32_t)(value >> 1 ^ (0 - (value & 1))), used);
+    return 0;
 }
 
 /* The value and the length of the zigzag varint at i, packed; 0 if it does not end before end. Nearly all have one or

@@ -48,8 +48,6 @@ def gather(
     check_range(8 * len(valid), at, stop - first)
     if ends[at] < 0 or ends[at] > capacity or capacity > INT32_MAX:
         raise ValueError("no such place in the data")
-    if first == stop:
-        return ends[at]
     p, fields, out, out_ends, bits = (
         bytes_in(payload), int64s_in(rows[first * width + field :]), bytes_out(data), int32s_out(ends), bytes_out(valid)
     )  # fmt: skip
@@ -80,8 +78,6 @@ def keep_key(payload: BytesIn, rows: Int64sOut, count: cython.Py_ssize_t, key: B
     size: cython.Py_ssize_t = len(key)
     if count < 0 or count > len(rows) // ROW_WIDTH:
         raise ValueError("no such rows")
-    if count == 0:
-        return 0
     p, out, wanted = bytes_in(payload), int64s_out(rows), bytes_in(key)
     with cython.nogil:
         for k in range(count):
@@ -198,15 +194,14 @@ class Collector(FrameCursor):
         frames whose header excludes all ``wanted`` records are skipped; of others every row is written.
         """
         status: cython.int = NEEDS_BUFFER
-        if len(wanted) < WANTED_WIDTH or len(headers) < HEADER_WIDTH:
-            raise ValueError("a buffer is too short")
+        asked = int64s_in(wanted, WANTED_WIDTH)
+        check_length(len(headers), HEADER_WIDTH)
         if not (self.row_count >= 0 and 0 <= self.header_count <= len(headers) // HEADER_WIDTH):
             raise ValueError("no such place among the rows")
         self.table.row_count, self.table.header_count = self.row_count, self.header_count
         use_rows(self, rows, headers)
         use_frames(self, buf, frames, stop, FRAME_WIDTH, expansion, None)
         self.refused = ALL_BITS - LOG_APPEND_TIME if self.is_uniform else CONTROL
-        asked = int64s_in(wanted)
         while status == NEEDS_BUFFER:
             with cython.nogil:
                 status = collect_rows(self, asked)
@@ -265,8 +260,7 @@ def keep(rows: Int64sOut, count: cython.Py_ssize_t, wanted: Int64sIn) -> int:
     """
     kept: cython.Py_ssize_t = 0
     check_range(len(rows) // ROW_WIDTH, 0, count)
-    if len(wanted) < WANTED_WIDTH:
-        raise ValueError("a buffer is too short")
+    check_length(len(wanted), WANTED_WIDTH)
     first: cython.longlong = wanted[WANTED_FIRST]
     last: cython.longlong = wanted[WANTED_LAST]
     earliest: cython.longlong = wanted[WANTED_EARLIEST]
@@ -429,8 +423,7 @@ class HeaderOffsets:
         It stops where ``out`` is full, at a batch whose header does not give its offsets, and at the batch ``stop``.
         Raises ValueError if a buffer is too short.
         """
-        if len(wanted) < WANTED_WIDTH:
-            raise ValueError("a buffer is too short")
+        check_length(len(wanted), WANTED_WIDTH)
         if not 0 <= at <= len(out):
             raise ValueError("no such place in the column")
         check_range(len(rows) // BATCH_WIDTH, self.batch, stop - self.batch)

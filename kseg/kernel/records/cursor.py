@@ -69,9 +69,7 @@ def use_rows(cursor, rows, headers):
     """Sets the buffers for rows. Raises ValueError if they are shorter than the rows in use."""
     cursor.table.rows, cursor.table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
     cursor.table.headers, cursor.table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
-    if cursor.table.row_capacity < max(cursor.table.row_count, 1):
-        raise ValueError("a buffer is too short")
-    return 0
+    return check_length(cursor.table.row_capacity, max(cursor.table.row_count, 1))
 
 
 def begin_area(area):

@@ -118,14 +118,12 @@ def read_headers(p, i, end, count, headers, first, store):
         size = r >> VARINT_VALUE_SHIFT
         if size > end - i:
             return -BAD_HEADER_VALUE
-        if size < 0:
-            size = -1
+        size = max(size, -1)
         if store:
             h = (first + k) * HEADER_WIDTH
             headers[h + HEADER_VALUE] = i
             headers[h + HEADER_VALUE_SIZE] = size
-        if size > 0:
-            i += size
+        i += max(size, 0)
     return i
 
 
@@ -276,9 +274,7 @@ class RecordWalk:
     """
 
     def __init__(self, data: BytesIn, position=0):
-        if len(data) < V2_HEADER_BYTES:
-            raise ValueError("a buffer is too short")
-        read_records_header(bytes_in(data), 0, cython.address(self.header))
+        read_records_header(bytes_in(data, V2_HEADER_BYTES), 0, cython.address(self.header))
         begin_records(cython.address(self.cursor), position, -INT64_MAX - 1)
         self._show(DONE)
 

@@ -92,7 +92,6 @@ cdef Py_ssize_t find_behind(
 cdef bint is_frame(
     FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size, Py_ssize_t wrong
 ) noexcept nogil
-cdef long long weight_of(FrameScan scan, const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
 
 cpdef enum:
     # Results; `WindowedScan.follow` explains them.

@@ -222,18 +222,13 @@ def message_sizes_fit(p, i, end, size):
     if end < at + KEY_SIZE_BYTES:
         return False
     key_size = be32(p, at)
-    if key_size < -1:
+    if not -1 <= key_size <= size - least:
         return False
-    if key_size < 0:
-        key_size = 0
-    if key_size > size - least:
-        return False
+    key_size = max(key_size, 0)
     if key_size > end - at - SIZES_BYTES:
         return True
     value_size = be32(p, at + KEY_SIZE_BYTES + key_size)
-    if value_size < -1:
-        return False
-    return size == least + key_size + (value_size if value_size > 0 else 0)
+    return value_size >= -1 and size == least + key_size + max(value_size, 0)
 
 
 def last_offset_at(p, i, end):
@@ -352,13 +347,6 @@ def is_frame(scan, p, i, size, wrong):
     return i != wrong and crc_is_right(cython.address(scan.prefixes), p, i, i + size, scan.is_07)
 
 
-def weight_of(scan, p, i, size):
-    """Returns the number of bytes that a frame takes from the budget."""
-    if scan.is_07 or not (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == MAGIC_V2 else p[i + LEGACY_FLAGS]) & CODEC:
-        return size
-    return size * (LIGHT_WEIGHT if scan.options & LONG_RUNS else COMPRESSED_WEIGHT)
-
-
 def scan_frames(scan, p, end, rows, capacity):
     """`scan` without the GIL; NEEDS_BUFFER: extend the expansion buffer and call again."""
     i: cython.Py_ssize_t = scan.position
@@ -366,6 +354,7 @@ def scan_frames(scan, p, end, rows, capacity):
     weight: cython.longlong = 0
     status: cython.int = DONE
     v07: cython.bint = scan.is_07
+    compressed_weight: cython.longlong = LIGHT_WEIGHT if scan.options & LONG_RUNS else COMPRESSED_WEIGHT
     judges: cython.bint = scan.largest != 0 and scan.prefixes.anchor >= 0
     intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not yet in the scan
     wrong: cython.Py_ssize_t = -1  # a frame whose CRC is known to be wrong
@@ -408,7 +397,9 @@ def scan_frames(scan, p, end, rows, capacity):
         rows[row + FRAME_MAGIC] = magic if magic < 128 else magic - 256
         rows[row + FRAME_STATE] = state
         n += 1
-        weight += weight_of(scan, p, i, size)
+        weight += size
+        if not v07 and p[i + (V2_FLAGS if magic == MAGIC_V2 else LEGACY_FLAGS)] & CODEC:
+            weight += size * (compressed_weight - 1)
         i += size
     if intact >= 0 and scan.largest and not v07:
         scan.last_offset = last_offset_at(p, intact, end)
@@ -636,16 +627,12 @@ class WindowedScan:
         ``headers`` every window ends with NEEDS_CHECK. Raises OSError, and ValueError for inconsistent buffers.
         """
         status: cython.longlong = NEEDS_BUFFER
-        self.window_bytes = len(window)
-        self.frame_capacity = len(frames) // FRAME_WIDTH
-        self.header_capacity = len(headers) // BATCH_WIDTH
-        if self.window_bytes == 0 or self.frame_capacity == 0:
-            raise ValueError("a buffer is too short")
+        check_length(len(window), 1)
+        self.window, self.window_bytes = bytes_out(window), len(window)
+        self.frames, self.frame_capacity = int64s_out(frames, FRAME_WIDTH), len(frames) // FRAME_WIDTH
+        self.headers, self.header_capacity = int64s_out(headers), len(headers) // BATCH_WIDTH
         if not 0 <= self.filled <= self.window_bytes or not 0 <= self.header_count <= self.header_capacity:
             raise ValueError("no such place in a buffer")
-        self.window = bytes_out(window)
-        self.frames = int64s_out(frames)
-        self.headers = int64s_out(headers)
         while status == NEEDS_BUFFER:
             self.scan.use_expansion(expansion)
             with cython.nogil:

@@ -34,13 +34,15 @@ class KeyIndex:
         start: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         number: cython.longlong,
+        beside: cython.bint = False,
     ) -> int:
         """Adds the batches ``start`` to ``stop`` (exclusive) until the key of one is known; row 0 has that ``number``.
 
-        Returns the row of that one, ``stop`` if there is none. ``buffer`` has the bytes of the image from ``origin``
-        on; only those of v0 and v1 messages are read. Raises ValueError if a buffer is too short.
+        Returns the row of that one, ``stop`` if there is none. With ``beside`` all are added, beside those of the same
+        key. ``buffer`` has the bytes of the image from ``origin`` on; only those of v0 and v1 messages are read. Raises
+        ValueError if a buffer is too short.
         """
-        while start < stop and put(self, key_of(self, buffer, origin, rows, start), number + start, False):
+        while start < stop and put(self, key_of(self, buffer, origin, rows, start), number + start, beside):
             start += 1
         return start
 
@@ -56,12 +58,6 @@ class KeyIndex:
                 found.append((self.table[at] & _NUMBERS) - 1)
             at = (at + 1) & self.mask
         return found
-
-    def add_version(
-        self, buffer: BytesIn, origin: cython.longlong, rows: Int64sIn, i: cython.Py_ssize_t, number: cython.longlong
-    ) -> None:
-        """Adds batch i beside those of the same key."""
-        put(self, key_of(self, buffer, origin, rows, i), number, True)
 
 
 def mixed(state, value):

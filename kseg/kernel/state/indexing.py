@@ -208,9 +208,7 @@ def is_out_of_line(walk, offset, value):
     for k in range(LOOK_AHEAD):
         next_offset = offset_of(walk, walk.next + k)
         next_value = value_of(walk, walk.next + k)
-        if follows(walk.width, offset, value, next_offset, next_value):
-            return False
-        if next_offset < walk.base:
+        if next_offset < walk.base or follows(walk.width, offset, value, next_offset, next_value):
             return False
         if not follows(walk.width, walk.before_offset, walk.before_value, next_offset, next_value):
             return False

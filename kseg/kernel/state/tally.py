@@ -215,13 +215,11 @@ def word_at(p, i, left):
 
 def is_name(p, key, size, tally, at):
     """Whether the row of NAMES at column ``at`` has this size and these first bytes."""
-    k: cython.longlong = 0
     if tally[at + NAME_SIZE] != size:
         return False
-    while k < size and k < NAME_SHOWN:
+    for k in range(0, min(size, NAME_SHOWN), 8):
         if tally[at + NAME_WORDS + (k >> 3)] != word_at(p, key + k, size - k):
             return False
-        k += 8
     return True
 
 
@@ -231,7 +229,6 @@ def count_name(p, key, size, total, tally):
     hashed: cython.longlong = cython.cast(cython.longlong, h >> 1)
     slot: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h & (NAME_SLOTS - 1))
     at: cython.Py_ssize_t = NAMES + slot * NAME_WIDTH
-    k: cython.longlong = 0
     while tally[at + NAME_COUNT]:
         if tally[at + NAME_HASH] == hashed and is_name(p, key, size, tally, at):
             tally[at + NAME_COUNT] += 1
@@ -248,9 +245,8 @@ def count_name(p, key, size, total, tally):
     tally[at + NAME_COUNT] = 1
     tally[at + NAME_BYTES] = total
     tally[at + NAME_SIZE] = size
-    while k < size and k < NAME_SHOWN:
+    for k in range(0, min(size, NAME_SHOWN), 8):
         tally[at + NAME_WORDS + (k >> 3)] = word_at(p, key + k, size - k)
-        k += 8
 
 
 def count_headers(p, headers, first, count, tally):

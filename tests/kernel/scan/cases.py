@@ -187,7 +187,7 @@ def pieces_of_images(chance: Random) -> object:
     while i < total:
         stop = tried(index.add, data, chance.choice((0, 1)), rows, i, total, 1000)
         i = stop if isinstance(stop, int) else i
-        found += [stop, tried(index.alike, data, 0, rows, i), tried(index.add_version, data, 0, rows, i, i)]
+        found += [stop, tried(index.alike, data, 0, rows, i), tried(index.add, data, 0, rows, i, i + 1, 0, True)]
         i += 1
     i, k = chance.randrange(total), chance.randrange(total + 2)
     return [*found, tried(pieces.contradict, rows, 0, i, rows, i, k), tried(pieces.contradict, rows, k, i, rows, 0, i)]

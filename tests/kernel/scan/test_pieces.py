@@ -82,7 +82,7 @@ def test_versions_stand_beside_each_other_in_their_order() -> None:
     assert index.add(b"", 0, table, 0, 1, 7) == 1
     for number in (9, 3):
         assert index.add(b"", 0, table, 0, 1, number) == 0
-        index.add_version(b"", 0, table, 0, number)
+        index.add(b"", 0, table, 0, 1, number, beside=True)
     assert index.alike(b"", 0, table, 0) == [7, 9, 3]
 
 

@@ -74,14 +74,14 @@ class Members:
         self._hard_links = []
 
     def skip(self, member: Member, message: str) -> None:
-        """Records a member that cannot be read."""
-        self.problem(ArchiveProblem(SKIPPED, member.position, message, True))
-
-    def problem(self, problem: ArchiveProblem) -> None:
+        """Records a member that cannot be read, unless there are too many problems."""
         if len(self.problems) < _MAX_PROBLEMS:
-            self.problems.append(problem)
-        elif problem.code == DAMAGED:
-            self.problems[-1] = problem
+            self.problems.append(ArchiveProblem(SKIPPED, member.position, message, True))
+
+    def damage(self, position: int | None, message: str) -> None:
+        """Records damage of the archive, if need be in place of the last problem."""
+        del self.problems[_MAX_PROBLEMS - 1 :]
+        self.problems.append(ArchiveProblem(DAMAGED, position, message, True))
 
     def _parts(self, name: str, member: Member) -> list[str] | None:
         """Returns the components of a name; None if it is not safe, which is recorded."""
@@ -204,13 +204,13 @@ class TarListing:
                 position += forms.BLOCK_BYTES
                 continue
             if members.count >= MAX_MEMBERS:
-                members.problem(ArchiveProblem(DAMAGED, position, f"has more than {MAX_MEMBERS} members", True))
+                members.damage(position, f"has more than {MAX_MEMBERS} members")
                 break
             found = self._header(block)
             position = self._behind_damage(position) if found is None else self._member(position, found)
         else:
             if not self._is_end_reported:
-                members.problem(ArchiveProblem(DAMAGED, self._size, "has no end marker: it is truncated", True))
+                members.damage(self._size, "has no end marker: it is truncated")
         members.finish()
         return members
 
@@ -234,8 +234,8 @@ class TarListing:
             at += forms.BLOCK_BYTES
         at = min(at, self._size)
         self._is_end_reported |= at == self._size
-        message = f"no header of a member at position {position}: {at - position} bytes are skipped"
-        self._members.problem(ArchiveProblem(DAMAGED, position, message, True))
+        text = f"no header of a member at position {position}: {at - position} bytes are skipped"
+        self._members.damage(position, text)
         self._pax, self._long = {}, {}
         return at
 
@@ -244,8 +244,7 @@ class TarListing:
         start = position + forms.BLOCK_BYTES
         if header.kind in (_LONG_NAME, _LONG_LINK) or header.kind in _PAX or header.kind == _PAX_GLOBAL:
             if header.size > _MAX_EXTRA_BYTES:
-                message = f"the name or attributes of a member take {header.size} bytes"
-                self._members.problem(ArchiveProblem(DAMAGED, position, message, True))
+                self._members.damage(position, f"the name or attributes of a member take {header.size} bytes")
             data = self._read(start, header.size) if header.size <= _MAX_EXTRA_BYTES else b""
             if header.kind in (_LONG_NAME, _LONG_LINK):
                 self._long[header.kind] = _text(data)
@@ -281,8 +280,7 @@ class TarListing:
         available = max(min(size, self._size - start), 0)
         if available < size:
             self._is_end_reported = True
-            message = f"is truncated in {name!r}: {available} of its {size} bytes are left"
-            self._members.problem(ArchiveProblem(DAMAGED, self._size, message, True))
+            self._members.damage(self._size, f"is truncated in {name!r}: {available} of its {size} bytes are left")
         return available
 
     def _sparse(self, name: str, member: Member, header: _Header, extra: dict[str, str]) -> int:
@@ -408,15 +406,14 @@ def zip_members(extent: Extent) -> Members:
         with _Bounded(ExtentStream(extent.again())) as file, zipfile.ZipFile(file) as found:
             infos = found.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError) as error:
-        position = extent.current_size()
-        message = f"its directory cannot be read ({error}): members are read one after another"
-        members.problem(ArchiveProblem(DAMAGED, position, message, True))
+        text = f"its directory cannot be read ({error}): members are read one after another"
+        members.damage(extent.current_size(), text)
         _walk(extent, members)
     else:
         for info in infos[:MAX_MEMBERS]:
             _add(extent, members, info)
         if len(infos) > MAX_MEMBERS:
-            members.problem(ArchiveProblem(DAMAGED, None, f"has more than {MAX_MEMBERS} members", True))
+            members.damage(None, f"has more than {MAX_MEMBERS} members")
     members.finish()
     return members
 
@@ -444,8 +441,7 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
         return
     head = extent.pread(_LOCAL.size, position)
     if len(head) < _LOCAL.size or not head.startswith(forms.ZIP_MAGIC):
-        message = f"no member at position {position}, where {info.filename!r} should be"
-        members.problem(ArchiveProblem(DAMAGED, position, message, True))
+        members.damage(position, f"no member at position {position}, where {info.filename!r} should be")
         return
     if info.flag_bits & _ENCRYPTED or info.compress_type not in _METHODS:
         why = f"is packed by method {info.compress_type}, which is not read"
@@ -486,12 +482,10 @@ def _walk(extent: Extent, members: Members) -> None:
         position = start + packed_bytes
 
 
-class DamagedMemberError(Exception):
-    """The packed bytes of a member end early, are not valid, or have another CRC."""
-
-
 def unpacked_member(extent: Extent, member: Member) -> Iterator[bytes]:
-    """Yields the bytes of a packed member. Raises DamagedMemberError after all bytes before the damage; OSError."""
+    """Yields the bytes of a packed member. Raises OSError, and UnpackError after all bytes before the damage: they end
+    early, are not valid, or have another CRC.
+    """
     packed = member.data
     if not isinstance(packed, Packed):
         raise TypeError(member)
@@ -501,11 +495,12 @@ def unpacked_member(extent: Extent, member: Member) -> Iterator[bytes]:
             crc, size = zlib.crc32(piece, crc), size + len(piece)
             yield piece
     except (zlib.error, lzma.LZMAError, EOFError, ValueError, forms.UnpackError) as error:
-        raise DamagedMemberError(f"{packed.name!r}: {error}") from error
-    if packed.crc is not None and (crc, size) != (packed.crc, member.size):
-        raise DamagedMemberError(f"{packed.name!r}: its CRC or size is not that of the archive's directory")
+        raise forms.UnpackError(member.position, f"{packed.name!r}: {error}") from error
     if packed.crc is None:
-        raise DamagedMemberError(f"{packed.name!r}: the archive ends in the middle of it")
+        raise forms.UnpackError(member.position, f"{packed.name!r}: the archive ends in the middle of it")
+    if (crc, size) != (packed.crc, member.size):
+        text = f"{packed.name!r}: its CRC or size is not that of the archive's directory"
+        raise forms.UnpackError(member.position, text)
 
 
 def _pieces(extent: Extent, start: int, size: int) -> Iterator[bytes]:

@@ -17,20 +17,8 @@ from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRA
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frames import FrameScan
 from kseg.limits import FRAMES_PER_CALL
-from kseg.stores.archives import forms
-from kseg.stores.archives.members import (
-    DAMAGED,
-    STORED,
-    DamagedMemberError,
-    Map,
-    Member,
-    Members,
-    Packed,
-    TarListing,
-    node_of,
-    unpacked_member,
-    zip_members,
-)
+from kseg.stores.archives import forms, members
+from kseg.stores.archives.members import Member, Packed
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import unpacked
 from kseg.stores.extent import Extent
@@ -62,13 +50,10 @@ PlacedBytes = tuple[int, BytesLike]
 
 
 class ProvingUnpacker:
-    """One pass over an unpacked file. ``runs``: proven batches by the position of the first. ``error``: the damage at
-    which it ended, None if there is none.
-    """
+    """One pass over an unpacked file. ``runs``: proven batches by the position of the first."""
 
     def __init__(self, unpacked: Iterator[bytes], spool: Spool) -> None:
         self.runs: dict[int, ProvenBatches] = {}
-        self.error: forms.UnpackError | None = None
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
         self._held_rows = bytearray()
@@ -102,13 +87,10 @@ class ProvingUnpacker:
         self._held_rows = bytearray()
 
     def _fill(self, size: int = WINDOW_BYTES) -> bool:
-        """Unpacks until the window has ``size`` bytes or more, up to the damage. Returns whether there were any."""
+        """Unpacks until the window has ``size`` bytes or more. Returns whether there were any."""
         before = len(self._window)
-        try:
-            while len(self._window) < size and (piece := next(self._unpacked, b"")):
-                self._window += piece
-        except forms.UnpackError as error:
-            self.error = error
+        while len(self._window) < size and (piece := next(self._unpacked, b"")):
+            self._window += piece
         return len(self._window) > before
 
     def _peek(self, size: int) -> bytes:
@@ -266,26 +248,26 @@ class MemberTree(Tree):
     is_archive = True
 
     def __init__(
-        self, extent: Extent, owner: int, members: Members, spool: Spool, omitted: Omitted | None = None,
+        self, extent: Extent, owner: int, listed: members.Members, spool: Spool, omitted: Omitted | None = None,
         is_shared: bool = True,
     ) -> None:  # fmt: skip
         """``omitted``: what ``extent`` lacks of an unpacked file."""
-        super().__init__(owner, members.problems)
+        super().__init__(owner, listed.problems)
         self.is_shared = is_shared
-        self._extent, self._members, self._spool, self._omitted = extent, members, spool, omitted
+        self._extent, self._members, self._spool, self._omitted = extent, listed, spool, omitted
         self._unpacked: dict[str, Extent] = {}
 
     def node(self, inner: str) -> Node | None:
         found = self._members.at(inner)
         if found is None:
             return None
-        made, node = self._unpacked.get(inner), node_of(found)
+        made, node = self._unpacked.get(inner), members.node_of(found)
         # A damaged member has less than its header says.
         return node if made is None else node._replace(size=made.size or 0)
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
         found = self._members.at(inner)
-        return [(name, node_of(member)) for name, member in found.items()] if isinstance(found, dict) else []
+        return [(name, members.node_of(member)) for name, member in found.items()] if isinstance(found, dict) else []
 
     def _part(self, member: Member) -> Extent:
         start = self._extent.start + member.start
@@ -295,21 +277,19 @@ class MemberTree(Tree):
         found = self._members.at(inner)
         if not isinstance(found, Member):
             raise FileNotFoundError(inner)
-        if isinstance(found.data, Packed):
-            if found.data.method == STORED:
-                return self._part(found)
+        if isinstance(found.data, Packed) and found.data.method != members.STORED:
             if inner not in self._unpacked:
-                self._unpacked[inner] = self._spool.add(self._whole(found))
+                pieces = members.unpacked_member(self._extent, found)
+                self._unpacked[inner] = self._spool.add(_up_to_damage(pieces, self.problems))
             made = self._unpacked[inner].again()
-            made.modified_ns = found.modified_ns
-            return made
-        if isinstance(found.data, tuple):
+        elif isinstance(found.data, tuple) and not isinstance(found.data, Packed):
             made = self._spool.add_ranges(self._stored(found, found.data), found.size)
-            made.modified_ns = found.modified_ns
-            return made
-        if self._omitted is not None:
-            self._omitted.require(found.start, found.start + found.size)
-        return self._part(found)
+        else:
+            if self._omitted is not None:
+                self._omitted.require(found.start, found.start + found.size)
+            return self._part(found)
+        made.modified_ns = found.modified_ns
+        return made
 
     def source(self, inner: str, path: str) -> Source | None:
         """Returns the source of a file that begins with proven batches, None for others."""
@@ -319,20 +299,13 @@ class MemberTree(Tree):
         proven = omitted.proven(found.start, found.size)
         return None if proven is None else ProvenSource(self._part(found), path, proven, omitted.restore)
 
-    def _stored(self, member: Member, ranges: Map) -> Iterator[tuple[int, bytes]]:
+    def _stored(self, member: Member, ranges: members.Map) -> Iterator[tuple[int, bytes]]:
         at = member.start
         for position, size in ranges:
             for done in range(0, size, _PIECE_BYTES):
                 piece = min(_PIECE_BYTES, size - done)
                 yield position + done, self._extent.pread(piece, at + done)
             at += size
-
-    def _whole(self, member: Member) -> Iterator[bytes]:
-        """Yields the bytes of a packed member; ends early if it is damaged, which is recorded."""
-        try:
-            yield from unpacked_member(self._extent, member)
-        except DamagedMemberError as error:
-            self.problems.append(ArchiveProblem(DAMAGED, member.position, str(error), True))
 
     def close(self) -> None:
         for each in (*self._unpacked.values(), self._extent, self._omitted):
@@ -352,7 +325,7 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
     named = forms.REDPANDA_NAME.fullmatch(name)
     is_redpanda = form == forms.REDPANDA or (form is None and named is not None)
     if not is_redpanda and forms.packing_name(head) is None:
-        return _archive(extent, head, owner, spool)
+        return _archive(extent, form, owner, spool)
     problems, omitted, found = list[ArchiveProblem](), None, None
     if is_redpanda:
         made = spool.add(as_kafka_segment(extent, named))
@@ -360,14 +333,14 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
         problems.append(ArchiveProblem(forms.REDPANDA_SEGMENT, None, text))
     else:
         made, omitted = _spooled(extent, spool, problems)
-        found = _archive(made, made.pread(forms.HEAD_BYTES, 0), owner, spool, omitted)
+        found = _archive(made, forms.form_of(made.pread(forms.HEAD_BYTES, 0)), owner, spool, omitted)
     made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
     if omitted is None:
         extent.close()
     if found is None:  # the root of the tree is the file
-        members = Members(Member(FILE, size=made.size or 0, modified_ns=made.modified_ns))
-        members.problems = problems
-        return MemberTree(made, owner, members, spool, omitted)
+        listed = members.Members(Member(FILE, size=made.size or 0, modified_ns=made.modified_ns))
+        listed.problems = problems
+        return MemberTree(made, owner, listed, spool, omitted)
     # Positions in the unpacked archive are no positions in the file.
     inside = [problem._replace(position=None) for problem in found.problems if problem.position != made.size]
     found.problems = problems + inside if problems else [one._replace(position=None) for one in found.problems]
@@ -379,30 +352,28 @@ def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tu
 
     Damage is added to ``problems``. Raises KsegError, OSError.
     """
+    pieces = _up_to_damage(unpacked(extent), problems)
     if not spool.omits_batches:
-        return spool.add(_unpacked(extent, problems)), None
-    unpacker = ProvingUnpacker(unpacked(extent), spool)
+        return spool.add(pieces), None
+    unpacker = ProvingUnpacker(pieces, spool)
     made = spool.add_ranges(unpacker.pieces())
-    if (error := unpacker.error) is not None:
-        problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))
     if not unpacker.runs:
         unpacker.rows.close()
         return made, None
     return made, Omitted(extent, made, unpacker, spool)
 
 
-def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omitted | None = None) -> Tree | None:
-    form = forms.form_of(head)
+def _archive(extent: Extent, form: str | None, owner: int, spool: Spool, omitted: Omitted | None = None) -> Tree | None:
     if form == forms.TAR:
-        return MemberTree(extent, owner, TarListing(extent).members(), spool, omitted)
+        return MemberTree(extent, owner, members.TarListing(extent).members(), spool, omitted)
     if form == forms.ZIP:
-        return MemberTree(extent, owner, zip_members(extent), spool, is_shared=False)
+        return MemberTree(extent, owner, members.zip_members(extent), spool, is_shared=False)
     return None
 
 
-def _unpacked(extent: Extent, problems: list[ArchiveProblem]) -> Iterator[bytes]:
-    """Yields the unpacked bytes; ends early where they are damaged, which is recorded."""
+def _up_to_damage(pieces: Iterator[bytes], problems: list[ArchiveProblem]) -> Iterator[bytes]:
+    """Yields unpacked bytes; ends early where they are damaged, which is recorded."""
     try:
-        yield from unpacked(extent)
+        yield from pieces
     except forms.UnpackError as error:
-        problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))
+        problems.append(ArchiveProblem(members.DAMAGED, error.position, str(error), True))

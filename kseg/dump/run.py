@@ -464,7 +464,7 @@ def _may_match(segment: "RemoteSegment", following: "RemoteSegment | None", offs
     if offsets is None:
         return True
     try:
-        metadata = segment.metadata
+        metadata = segment.manifest.metadata
     except (ManifestError, PathError):
         return True  # reported when it is opened
     end = None if metadata is None else metadata.end_offset

@@ -217,8 +217,8 @@ def last_event_ms(partition: RemotePartition) -> int:
     found = -1
     for segment in partition.segments:
         with suppress(ManifestError, PathError):
-            if segment.metadata is not None:
-                found = max(found, segment.metadata.event_timestamp_ms)
+            if (metadata := segment.manifest.metadata) is not None:
+                found = max(found, metadata.event_timestamp_ms)
     return found
 
 
@@ -243,7 +243,7 @@ def candidate_of(segment: RemoteSegment) -> Candidate:
 
     Raises ManifestError or ChunkError if it is damaged, KeyMissingError, PathError, UnsupportedError.
     """
-    metadata = segment.metadata
+    metadata = segment.manifest.metadata
     end = metadata.end_offset if metadata is not None else _last_offset(segment)
     if end < segment.start_offset:
         raise ManifestError(f"it ends at offset {end}, below its start")

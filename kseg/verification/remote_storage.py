@@ -50,7 +50,7 @@ def judge_objects(segment: RemoteSegment, report: Report) -> bool:
         report.add(code, segment.path(suffix), text, offset=segment.start_offset)
         return False
     try:
-        metadata = segment.metadata
+        metadata = segment.manifest.metadata
     except ManifestError as error:
         report.add("remote-manifest-damaged", segment.path(MANIFEST), str(error), offset=segment.start_offset)
         return False
@@ -94,7 +94,7 @@ def judge_segment(
         text, details = f"chunk {number}: {reason}", {"chunk": number}
         report.add("remote-chunk-damaged", path, text, start, size, segment.start_offset, details=details)
     judged = partition.segments[0]
-    metadata = segment.metadata
+    metadata = segment.manifest.metadata
     if metadata is not None and judged.last_offset > metadata.end_offset:
         text = f"its last record has offset {judged.last_offset}, by the manifest it ends at {metadata.end_offset}"
         report.add("remote-offsets-mismatch", path, text, offset=judged.last_offset)

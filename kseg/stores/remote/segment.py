@@ -13,19 +13,11 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from kseg import limits
 from kseg.errors import PathError, errors_at
 from kseg.formats.compression import DecompressedBytes, DecompressionError, unzstd
 from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
-from kseg.limits import (
-    MAX_CHUNK_BYTES,
-    MAX_CHUNKS,
-    MAX_INDEX_BYTES,
-    MAX_MANIFEST_OBJECT_BYTES,
-    MAX_OFFSET,
-    MAX_REMOTE_EPOCHS,
-    MAX_SEGMENT_BYTES,
-)
 from kseg.positioned import write_all
 from kseg.stores.object_urls import open_objects
 from kseg.stores.objects import Objects
@@ -129,26 +121,26 @@ def parse_chunk_index(fields: Any) -> ChunkIndex:
     """Reads ``chunkIndex`` of a manifest. Raises ManifestError."""
     if not isinstance(fields, dict):
         raise ManifestError("chunkIndex is missing")
-    chunk_bytes = bounded_integer(fields, "originalChunkSize", MAX_SEGMENT_BYTES)
-    file_bytes = bounded_integer(fields, "originalFileSize", MAX_SEGMENT_BYTES)
-    if min(chunk_bytes, file_bytes) > MAX_CHUNK_BYTES:
-        raise ManifestError(f"a chunk of {min(chunk_bytes, file_bytes)} bytes is above the limit of {MAX_CHUNK_BYTES}")
+    chunk_bytes = bounded_integer(fields, "originalChunkSize", limits.MAX_SEGMENT_BYTES)
+    file_bytes = bounded_integer(fields, "originalFileSize", limits.MAX_SEGMENT_BYTES)
+    if (largest := min(chunk_bytes, file_bytes)) > limits.MAX_CHUNK_BYTES:
+        raise ManifestError(f"a chunk of {largest} bytes is above the limit of {limits.MAX_CHUNK_BYTES}")
     count = -(-file_bytes // chunk_bytes)
-    if count > MAX_CHUNKS:
-        raise ManifestError(f"{count} chunks are above the limit of {MAX_CHUNKS}")
+    if count > limits.MAX_CHUNKS:
+        raise ManifestError(f"{count} chunks are above the limit of {limits.MAX_CHUNKS}")
     kind = fields.get("type")
     if kind == "fixed":
-        size = bounded_integer(fields, "transformedChunkSize", MAX_SEGMENT_BYTES)
+        size = bounded_integer(fields, "transformedChunkSize", limits.MAX_SEGMENT_BYTES)
         sizes = array("q", [size]) * (count - 1)
-        sizes.append(bounded_integer(fields, "finalTransformedChunkSize", MAX_SEGMENT_BYTES))
+        sizes.append(bounded_integer(fields, "finalTransformedChunkSize", limits.MAX_SEGMENT_BYTES))
     elif kind == "variable":
         sizes = variable_sizes(_unpacked(fields.get("transformedChunks")))
     else:
         raise ManifestError(f"chunkIndex has the unknown type {str(kind)[:20]!r}")
-    if len(sizes) == count and max(sizes) > MAX_CHUNK_BYTES + _MAX_OVERHEAD_BYTES:
-        raise ManifestError(f"a stored chunk of {max(sizes)} bytes is above the limit of {MAX_CHUNK_BYTES}")
     if len(sizes) != count:
         raise ManifestError(f"the chunk index has {len(sizes)} chunks, the sizes of file and chunks make {count}")
+    if max(sizes) > limits.MAX_CHUNK_BYTES + _MAX_OVERHEAD_BYTES:
+        raise ManifestError(f"a stored chunk of {max(sizes)} bytes is above the limit of {limits.MAX_CHUNK_BYTES}")
     return ChunkIndex(chunk_bytes, file_bytes, sizes)
 
 
@@ -187,7 +179,7 @@ def _unpacked(text: Any) -> bytes:
     """Decodes base64 and zstd. Raises ManifestError."""
     try:
         data = binascii.a2b_base64(text, strict_mode=True) if isinstance(text, str) else b""
-        return bytes(unzstd(memoryview(data), DecompressedBytes(4 * MAX_CHUNKS + 16)))
+        return bytes(unzstd(memoryview(data), DecompressedBytes(4 * limits.MAX_CHUNKS + 16)))
     except (binascii.Error, ValueError, IndexError, DecompressionError) as cause:
         raise ManifestError(f"transformedChunks cannot be decoded: {cause}") from cause
 
@@ -299,8 +291,8 @@ def _parts(fields: Any) -> dict[str, StoredSideFile]:
             continue
         if not isinstance(part, dict):
             raise ManifestError(f"segmentIndexes has no {name}")
-        position = bounded_integer(part, "position", 8 * MAX_INDEX_BYTES, minimum=0)
-        found[suffix] = StoredSideFile(position, bounded_integer(part, "size", MAX_INDEX_BYTES, minimum=0))
+        position = bounded_integer(part, "position", 8 * limits.MAX_INDEX_BYTES, minimum=0)
+        found[suffix] = StoredSideFile(position, bounded_integer(part, "size", limits.MAX_INDEX_BYTES, minimum=0))
     return found
 
 
@@ -333,9 +325,9 @@ def _metadata(fields: Any) -> SegmentMetadata | None:
         return None
     offsets = (found.start_offset, found.end_offset)
     numbers = [found.partition, *offsets, found.event_timestamp_ms, *epochs, *epochs.values()]
-    are_numbers_right = all(isinstance(n, int) and not isinstance(n, bool) and -1 <= n <= MAX_OFFSET for n in numbers)
+    are_numbers_right = all(type(n) is int and -1 <= n <= limits.MAX_OFFSET for n in numbers)
     are_names_right = is_topic(found.topic) and isinstance(found.topic_id, str) and isinstance(found.segment_id, str)
-    return found if are_numbers_right and are_names_right and len(epochs) <= MAX_REMOTE_EPOCHS else None
+    return found if are_numbers_right and are_names_right and len(epochs) <= limits.MAX_REMOTE_EPOCHS else None
 
 
 READ_BYTES = 8 << 20
@@ -386,13 +378,13 @@ class RemoteSegment:
             if MANIFEST not in self.found:
                 raise ManifestError("there is no manifest")
             stored = self.found[MANIFEST]
-            if stored.size > MAX_MANIFEST_OBJECT_BYTES:
-                raise ManifestError(f"{stored.size} bytes are above the limit of {MAX_MANIFEST_OBJECT_BYTES}")
+            if stored.size > limits.MAX_MANIFEST_OBJECT_BYTES:
+                raise ManifestError(f"{stored.size} bytes are above the limit of {limits.MAX_MANIFEST_OBJECT_BYTES}")
             return parse_manifest(self.store.read(stored.name, 0, stored.size))
         if LOG not in self.found:
             raise ManifestError("there is no log")
         size = self.found[LOG].size
-        if not 0 < size <= MAX_SEGMENT_BYTES:
+        if not 0 < size <= limits.MAX_SEGMENT_BYTES:
             raise ManifestError(f"a log of {size} bytes is no segment")
         parts = {
             suffix: StoredSideFile(0, self.found[suffix].size) for suffix in PARTS.values() if suffix in self.found
@@ -400,10 +392,6 @@ class RemoteSegment:
         # The log is stored as it is: its chunks are parts of it.
         sizes = (min(_PLAIN_CHUNK_BYTES, size - start) for start in range(0, size, _PLAIN_CHUNK_BYTES))
         return Manifest(ChunkIndex(_PLAIN_CHUNK_BYTES, size, array("q", sizes)), parts)
-
-    @property
-    def metadata(self) -> SegmentMetadata | None:
-        return self.manifest.metadata
 
     @property
     def chunks(self) -> ChunkIndex:
@@ -465,8 +453,8 @@ class RemoteSegment:
         part = self.manifest.parts.get(suffix)
         if part is None:
             return None
-        if part.size > MAX_INDEX_BYTES:
-            raise ChunkError(f"{part.size} bytes are above the limit of {MAX_INDEX_BYTES}")
+        if part.size > limits.MAX_INDEX_BYTES:
+            raise ChunkError(f"{part.size} bytes are above the limit of {limits.MAX_INDEX_BYTES}")
         stored = self.found.get(INDEXES if self.layout == AIVEN else suffix)
         if stored is None:
             raise PathError(f"{self.path(INDEXES)}: no such object")
@@ -619,8 +607,9 @@ def _name_topics(partitions: Iterable[RemotePartition]) -> None:
         topic = None
         for segment in partition.segments:
             with suppress(ManifestError, PathError):
-                if segment.metadata is not None and segment.metadata.topic_id == partition.topic_id:
-                    topic = segment.metadata.topic
+                metadata = segment.manifest.metadata
+                if metadata is not None and metadata.topic_id == partition.topic_id:
+                    topic = metadata.topic
                     break
         if topic is not None and whole.endswith(topic):
             partition.topic = topic

@@ -58,14 +58,14 @@ def refuse_empty_pack(path: str) -> None:
 
 def is_packed_segment(name: str, head: bytes) -> bool:
     """Whether a packed file holds a segment, judged by its first unpacked bytes or its name."""
-    from kseg.stores.archives.unpack import unpacked_bytes
+    from kseg.stores.archives.unpack import MemoryExtent, unpacked
 
-    unpacked = b""
+    start = b""
     with suppress(UnpackError):
         if packing_name(head) is not None:  # not an archive
-            unpacked = next(unpacked_bytes(head), b"")[:HEADER_BYTES]
-    if unpacked and (_is_text(unpacked) or continues(unpacked, -1)):
-        return not _is_text(unpacked)
+            start = next(unpacked(MemoryExtent(head)), b"")[:HEADER_BYTES]
+    if start and (_is_text(start) or continues(start, -1)):
+        return not _is_text(start)
     return named_like_segment(name)
 
 

@@ -34,14 +34,11 @@ _MAY_BE_HEADER = re.compile(rb"(?s)(?=.{7}[\x00-\x0f].{6}\x00\x00[\x01-\x3f])")
 """A size below 256 MiB, a base offset below 2^48, one of the types of batches."""
 _PIECE_BYTES = 1 << 20
 _INT32_MAX = (1 << 31) - 1
-
-
-_Fields = Sequence[int]
-"""Fields that follow the CRC, as in a header of Kafka."""
 _NO_RECORDS = (0, 0, -1, -1, -1, -1, -1, 0)
+"""Fields that follow the CRC, as in a header of Kafka."""
 
 
-def _kafka_header(base_offset: int, size: int, term: int, crc: int, fields: _Fields) -> bytes:
+def _kafka_header(base_offset: int, size: int, term: int, crc: int, fields: Sequence[int]) -> bytes:
     return _KAFKA_HEADER.pack(base_offset, size - _OVERHEAD, term, 2, crc, *fields)
 
 

@@ -153,8 +153,8 @@ _MAX_EXTRA_BYTES = 1 << 20
 """Limit of the size of a long name, of pax records and of a sparse map."""
 _HARD_LINK, _SYMBOLIC_LINK, _FOLDER = b"1", b"2", b"5"
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL, _GNU_SPARSE = b"L", b"K", b"xX", b"g", b"S"
-_WITHOUT_DATA = b"346"
-"""Devices and FIFOs."""
+_WITHOUT_DATA = b"23456"
+"""Symbolic links, devices, directories and FIFOs."""
 
 Map = tuple[tuple[int, int], ...]
 """Ranges of a sparse file that are stored, one after another in the archive: position in the file, and size."""
@@ -264,16 +264,15 @@ class TarListing:
             return self._sparse(name, member, header, extra)
         if header.kind in (_HARD_LINK, _SYMBOLIC_LINK):
             kind = LINK if header.kind == _SYMBOLIC_LINK else FILE
-            self._members.add(name, member._replace(kind=kind, size=0, target=target or "."))
-            return start + (forms.tar_padded(size) if header.kind == _HARD_LINK else 0)
-        if header.kind == _FOLDER or (header.kind in forms.TAR_REGULAR and name.endswith("/")):
-            self._members.add(name, member._replace(kind=DIRECTORY, size=0))
-            return start + (0 if header.kind == _FOLDER else forms.tar_padded(size))
-        if header.kind not in forms.TAR_REGULAR:
-            self._members.add(name, member._replace(kind=OTHER, size=0))
-            return start + (forms.tar_padded(size) if header.kind not in _WITHOUT_DATA else 0)
-        self._members.add(name, member._replace(size=self._available(start, size, name)))
-        return start + forms.tar_padded(size)
+            member = member._replace(kind=kind, size=0, target=target or ".")
+        elif header.kind == _FOLDER or (header.kind in forms.TAR_REGULAR and name.endswith("/")):
+            member = member._replace(kind=DIRECTORY, size=0)
+        elif header.kind not in forms.TAR_REGULAR:
+            member = member._replace(kind=OTHER, size=0)
+        else:
+            member = member._replace(size=self._available(start, size, name))
+        self._members.add(name, member)
+        return start + (0 if header.kind in _WITHOUT_DATA else forms.tar_padded(size))
 
     def _available(self, start: int, size: int, name: str) -> int:
         """Returns the size of a member's data that the file has; records a truncation."""

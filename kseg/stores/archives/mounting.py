@@ -87,13 +87,10 @@ def packed_segment_at(path: str) -> Iterator[Tree | None]:
     Raises KsegError if the spool cannot hold it, OSError.
     """
     tree = _opened(trees.open_extent(path), current_spool(), path)
-    node = None if tree is None else tree.node("")
-    if tree is None or node is None or node.kind != FILE:
-        if tree is not None:
-            tree.close()
-        yield None
-        return
-    with trees.mounted([(path, tree)]):
+    if tree is not None and ((node := tree.node("")) is None or node.kind != FILE):
+        tree.close()
+        tree = None
+    with trees.mounted([] if tree is None else [(path, tree)]):
         yield tree
 
 

@@ -57,7 +57,6 @@ class ProvingUnpacker:
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
         self._held_rows = bytearray()
-        self._written_bytes = 0
         self._unpacked, self._spool = unpacked, spool
         self._window, self._position = bytearray(), 0
         """The next bytes, and their position in the file."""
@@ -82,8 +81,7 @@ class ProvingUnpacker:
         self._write_rows()
 
     def _write_rows(self) -> None:
-        self._spool.write(self.rows, self._held_rows, self._written_bytes)
-        self._written_bytes += len(self._held_rows)
+        self._spool.write(self.rows, self._held_rows, self._row_count * ROW_BYTES - len(self._held_rows))
         self._held_rows = bytearray()
 
     def _fill(self, size: int = WINDOW_BYTES) -> bool:
@@ -122,9 +120,9 @@ class ProvingUnpacker:
             rows = self._headers[: count * BATCH_WIDTH]
             headers.read(self._window, self._frames, count, False, self._position - start, rows)
             self._held_rows += rows.cast("B")
+            self._row_count += count
             if len(self._held_rows) >= _HELD_BYTES:
                 self._write_rows()
-            self._row_count += count
             last_row = (count - 1) * BATCH_WIDTH
             last = start + rows[last_row + BATCH_POSITION]
             at = last - self._position

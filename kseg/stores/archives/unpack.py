@@ -83,11 +83,6 @@ def unpacked(extent: Extent) -> Iterator[bytes]:
         yield from frames.zstd_frame() if name == ZSTD else frames.frame(name)
 
 
-def unpacked_bytes(head: bytes) -> Iterator[bytes]:
-    """As `unpacked`, for bytes in memory."""
-    return unpacked(MemoryExtent(head))
-
-
 class MemoryExtent(Extent):
     """Bytes in memory."""
 

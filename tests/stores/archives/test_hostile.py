@@ -23,7 +23,7 @@ from kseg.stores.archives import members, opening
 from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
-from kseg.stores.archives.unpack import OUTPUT_BYTES, unpacked_bytes
+from kseg.stores.archives.unpack import OUTPUT_BYTES, MemoryExtent, unpacked
 from kseg.stores.trees import read_regular
 
 ROUNDS = 60
@@ -229,7 +229,7 @@ def test_bombs_end_at_the_bound(packing: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packing", PACK)
 def test_bombs_expand_piece_by_piece(packing: str) -> None:
-    pieces = [len(piece) for piece in unpacked_bytes(PACK[packing](bytes(8 << 20)))]
+    pieces = [len(piece) for piece in unpacked(MemoryExtent(PACK[packing](bytes(8 << 20))))]
     assert sum(pieces) == 8 << 20
     assert max(pieces) <= 1 << 20
 
@@ -246,7 +246,7 @@ def test_damaged_streams_give_what_comes_before(packing: str) -> None:
         cut = bytes(hurt[: chosen.choice((len(hurt), chosen.randrange(1, len(hurt))))])
         found, failure = b"", None
         try:
-            for piece in unpacked_bytes(cut):
+            for piece in unpacked(MemoryExtent(cut)):
                 found += piece
         except UnpackError as error:
             failure = error
@@ -254,7 +254,7 @@ def test_damaged_streams_give_what_comes_before(packing: str) -> None:
         assert failure is None or 0 <= failure.position <= len(cut)
     for end in range(8, len(whole) - 1, len(whole) // 40):
         with pytest.raises(UnpackError):
-            list(unpacked_bytes(whole[:end]))
+            list(unpacked(MemoryExtent(whole[:end])))
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip"])
@@ -292,10 +292,10 @@ def zstd_frame(exponent: int, data: bytes) -> bytes:
 
 
 def test_a_zstd_frame_gets_a_window_of_at_most_128_mib() -> None:
-    assert b"".join(unpacked_bytes(zstd_frame(17, b"stored"))) == b"stored"
+    assert b"".join(unpacked(MemoryExtent(zstd_frame(17, b"stored")))) == b"stored"
     for exponent in (18, 20, 31):
         with pytest.raises(UnpackError, match=r"zstd: .*"):
-            b"".join(unpacked_bytes(zstd_frame(exponent, b"stored")))
+            b"".join(unpacked(MemoryExtent(zstd_frame(exponent, b"stored"))))
 
 
 def test_a_zip_directory_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

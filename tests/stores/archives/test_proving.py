@@ -16,7 +16,7 @@ from kseg.stores.archives import opening
 from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import unpacked_bytes
+from kseg.stores.archives.unpack import MemoryExtent, unpacked
 from kseg.stores.trees import read_regular
 from segment.long_log import BASE_OFFSET, write_long_log
 from segment.segments import TESTDATA
@@ -74,7 +74,7 @@ def enlarged(payload_bytes: int) -> bytes:
 def unpacker(data: bytes) -> tuple[opening.ProvingUnpacker, bytearray]:
     """A pass over a packed file, and the unpacked bytes that it keeps."""
     spool = Spool()
-    found = opening.ProvingUnpacker(unpacked_bytes(data), spool)
+    found = opening.ProvingUnpacker(unpacked(MemoryExtent(data)), spool)
     kept = bytearray()
     for position, piece in found.pieces():
         if len(kept) < position + len(piece):
@@ -133,7 +133,7 @@ def test_frames_of_zstd_are_followed_in_pieces_of_any_size(input_bytes: int, mon
     real = (TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log").read_bytes()
     for data in (b"", b"x", bytes(300_000), real):
         packed = b"".join(one.compress(data) + b"\x53\x2a\x4d\x18\1\0\0\0z" for one in FRAMES.values())
-        assert b"".join(unpacked_bytes(packed)) == data * len(FRAMES)
+        assert b"".join(unpacked(MemoryExtent(packed))) == data * len(FRAMES)
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -141,4 +141,4 @@ def test_cut_frames_of_zstd_are_told(name: str) -> None:
     packed = FRAMES[name].compress(random.Random(3).randbytes(3000) * 20)
     for end in range(8, len(packed) - 1, 97):
         with pytest.raises(UnpackError, match="it ends in the middle"):
-            list(unpacked_bytes(packed[:end]))
+            list(unpacked(MemoryExtent(packed[:end])))

@@ -3,7 +3,6 @@
 fsspec leaves this to its callers; libraries of object stores repeat requests themselves.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -36,10 +35,7 @@ class HttpRequests:
     """
 
     def __init__(
-        self,
-        attempts: int = ATTEMPTS,
-        pause: Callable[[float], object] = time.sleep,
-        is_temporary: Callable[[Exception], bool] = _is_temporary,
+        self, attempts: int, pause: Callable[[float], object], is_temporary: Callable[[Exception], bool] = _is_temporary
     ) -> None:
         self._attempts, self._pause, self._is_temporary = attempts, pause, is_temporary
 

@@ -305,8 +305,6 @@ class ObjectSource(FetchedSource):
     def _fetch(self, first: int, stop: int, descriptor: int) -> None:
         position, end = first * BLOCK_BYTES, min(stop * BLOCK_BYTES, self.size)
         for piece in self._tree.read(self._inner, position, end):
-            try:
+            with errors_at(f"{self.path}: cannot be spooled", KsegError):
                 write_all(descriptor, piece, position)
-            except OSError as error:
-                raise KsegError(f"{self.path}: cannot be spooled: {text_of(error)}") from error
             position += len(piece)

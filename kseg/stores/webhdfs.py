@@ -9,7 +9,6 @@ import getpass
 import io
 import os
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from inspect import signature
@@ -96,7 +95,7 @@ class WebHdfs(WebHDFS):
         addresses: tuple[str, ...],
         attempts: int,
         seconds: float,
-        pause: Callable[[float], object] = time.sleep,
+        pause: Callable[[float], object],
         **options: Any,
     ) -> None:
         host, _, port = addresses[0].rpartition(":")

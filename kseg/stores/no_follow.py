@@ -116,6 +116,12 @@ class _Held(threading.local):
         self.open[directory] = descriptor
         return descriptor
 
+    def forget(self, path: str) -> None:
+        below = path + os.sep
+        for held in [held for held in self.open if held == path or held.startswith(below)]:
+            os.close(self.open.pop(held))
+        self.statuses.clear()
+
 
 _held = _Held()
 
@@ -143,10 +149,7 @@ def directories_held() -> Iterator[None]:
 def forget_directory(path: str) -> None:
     """Ends the access by this path, and those below it, to a directory that was kept open."""
     if path in _held.seen:
-        below = path + os.sep
-        for held in [held for held in _held.open if held == path or held.startswith(below)]:
-            os.close(_held.open.pop(held))
-        _held.statuses.clear()
+        _held.forget(path)
 
 
 @contextmanager
@@ -232,7 +235,7 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):  # opening a device may have an effect
             raise OSError(errno.EINVAL, "is no regular file", path)
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
-    trees.check_regular(descriptor, path, "is no regular file")
+    trees.regular_status(descriptor, path, "is no regular file")
     return descriptor
 
 

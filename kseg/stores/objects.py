@@ -150,7 +150,7 @@ class LocalObjects(Objects):
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
-        with errors_at(path), closing(Extent(trees.open_descriptor(path))) as extent:
+        with errors_at(path), closing(Extent(trees.open_with_status(path)[0])) as extent:
             return read_all(extent, start, start + length)
 
     def path(self, name: str) -> str:

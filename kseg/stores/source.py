@@ -486,9 +486,10 @@ def open_source(path: str) -> Source:
         if trees.is_expected_pipe(path):
             with open(path, "rb") as pipe:
                 return Source(Extent(seekable_descriptor(pipe)), path)
-        place = trees.find(path)
-        source = None if place is None else place.tree.source(place.inner, path)
-        return source or Source(trees.open_extent(path), path)
+        if (place := trees.find(path)) is not None:
+            return place.tree.source(place.inner, path) or Source(place.open(), path)
+        descriptor, status = trees.open_with_status(path)
+        return Source(Extent(descriptor), path, status.st_size)
 
 
 def check_readable(path: str) -> None:

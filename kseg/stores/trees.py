@@ -355,8 +355,8 @@ def is_expected_pipe(path: str) -> bool:
     return path in _pipes
 
 
-def open_descriptor(path: str) -> int:
-    """Returns a descriptor of a regular file; follows a link only if the user has named it.
+def open_with_status(path: str) -> tuple[int, os.stat_result]:
+    """Returns a descriptor of a regular file, and its status; follows a link only if the user has named it.
 
     Raises OSError, also for any other file.
     """
@@ -371,21 +371,22 @@ def open_descriptor(path: str) -> int:
         if error.errno == errno.ELOOP and not is_followed and os.path.islink(path):
             raise OSError(errno.ELOOP, LINK_REFUSAL, path) from error
         raise
-    check_regular(descriptor, path, "not a regular file")
-    return descriptor
+    return descriptor, regular_status(descriptor, path, "not a regular file")
 
 
-def check_regular(descriptor: int, path: str, refusal: str) -> None:
-    """Closes an open file and raises OSError if it is no regular one."""
-    if not modes.S_ISREG(os.fstat(descriptor).st_mode):
+def regular_status(descriptor: int, path: str, refusal: str) -> os.stat_result:
+    """Returns the status of an open file. Closes it and raises OSError if it is no regular one."""
+    status = os.fstat(descriptor)
+    if not modes.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, refusal, path)
+    return status
 
 
 def open_extent(path: str) -> Extent:
-    """Opens a file of a tree, or a regular file as `open_descriptor` does. Raises OSError."""
+    """Opens a file of a tree, or a regular file as `open_with_status` does. Raises OSError."""
     place = find(path)
-    return Extent(open_descriptor(path)) if place is None else place.open()
+    return Extent(open_with_status(path)[0]) if place is None else place.open()
 
 
 def first_bytes(path: str, max_bytes: int) -> bytes:
@@ -397,7 +398,7 @@ def first_bytes(path: str, max_bytes: int) -> bytes:
 def open_regular(path: str) -> BufferedReader:
     """Opens a regular file as `open_extent` does. Raises OSError."""
     place = find(path)
-    return os.fdopen(open_descriptor(path), "rb") if place is None else BufferedReader(ExtentStream(place.open()))
+    return os.fdopen(open_with_status(path)[0], "rb") if place is None else BufferedReader(ExtentStream(place.open()))
 
 
 def read_regular(path: str, max_bytes: int) -> bytes:

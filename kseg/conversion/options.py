@@ -134,11 +134,7 @@ class ConvertOptions:
                 f"on Spark, convert writes segments or Parquet; otherwise {other} DataFrames (kseg-spark(7))"
             )
         if self.form == "parquet":
-            refuse(
-                ("--skip-damage", "--partition-by"),
-                given_in(self),
-                "does not go with --to parquet on Spark",
-            )
+            refuse(("--skip-damage", "--partition-by"), given_in(self), "does not go with --to parquet on Spark")
             if self.output in (None, "-"):
                 raise RequestError("--to parquet on Spark writes a directory: give -o DIR")
 

@@ -396,7 +396,7 @@ RUN_BYTES = 2 << 20
 class _Prefetcher:
     """Decodes runs on threads, with decoders that ``make`` creates. Yields their items in order.
 
-    The segment stays open until it is closed.
+    The segment must stay open until `close` has returned.
     """
 
     def __init__(self, jobs: int, make: Callable[[], ColumnDecoder]) -> None:
@@ -406,7 +406,7 @@ class _Prefetcher:
         self._pending: deque[tuple[ColumnDecoder | None, Items, Future[list[Chunk | Damage]] | None]] = deque()
 
     def close(self) -> None:
-        """Ends the threads, and what they have begun."""
+        """Waits for running tasks, drops waiting ones, and closes the decoders' generators."""
         self._threads.close()
         for _decoder, items, _outcome in self._pending:
             items.close()

@@ -135,8 +135,8 @@ class KsegDataSource(ForWorkers, datasource.DataSource):
         """Returns the columns. Raises KsegError for invalid options."""
         options = parse_options(self.options, self.hadoop)
         found = schema_of(options.mode, options.includes_headers, options.decoding.columns)
-        is_in_a_catalog = "provider" in self.options  # as at the creation of a table there
-        return with_table_options(found, self.options) if is_in_a_catalog else found
+        is_new_table = "provider" in self.options  # Spark gives it only to create a table in a catalog
+        return with_table_options(found, self.options) if is_new_table else found
 
     def writer(self, schema: StructType, overwrite: bool) -> "KsegWriter":
         from kseg.spark.writing import KsegWriter

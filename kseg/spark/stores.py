@@ -376,8 +376,9 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
 
 
 def file_system(url: str, options: dict[str, Any]) -> "tuple[fs.FileSystem, str] | None":
-    """Returns pyarrow's file system of a URL, and the path in it; None if it has none. That of Google takes no key
-    file, which is a ``token`` of gcsfs. Raises KsegError if it rejects these options.
+    """Returns pyarrow's file system of a URL, and the path in it; None if pyarrow has none for the URL, or if a key
+    file is given for Google Cloud Storage (``token``), which only gcsfs takes. Raises KsegError if pyarrow rejects
+    these options.
     """
     parts, scheme = urlsplit(url), scheme_of(url)
     if scheme not in _NATIVE or (scheme == "gs" and "token" in options):

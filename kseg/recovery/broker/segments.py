@@ -176,9 +176,9 @@ _WARM_ENTRIES = 1024
 class ReplayResult(NamedTuple):
     """The result of replaying ``batches``, and the aborted transactions that end in them.
 
-    ``refusal``: why a broker stops at the next batch, "" if it does not; ``error``: the class of its error, another one
-    if the next batch contradicts an earlier one. ``is_cut``: the last batch stops a replay, but a scan of its segment
-    only truncates the log after it.
+    ``refusal``: why a broker stops at the next batch, "" if it does not. ``error``: the exception to raise for it,
+    `TransactionConflictError` if the next batch contradicts an earlier one. ``is_cut``: the last batch stops a replay,
+    but a scan of its segment only truncates the log after it.
     """
 
     batches: int

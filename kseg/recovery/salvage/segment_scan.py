@@ -230,7 +230,7 @@ def _bad_marker(source: Source, row: BatchRow, scratch: Scratch) -> str:
         return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
     data = bytes(source.buffer[row.position : row.end])
     if row.marker in (ABORT, COMMIT) and row.coordinator_epoch >= 0 and len(data) > _VALUE_VERSION_AT:
-        # A marker of the sizes that brokers write is right, unless a version is negative: it is not decoded.
+        # A marker with the sizes that brokers write, and no negative version, is right: no need to decode it.
         has_known_sizes = (data[_KEY_SIZE_AT], data[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
         if has_known_sizes and max(data[_KEY_VERSION_AT], data[_VALUE_VERSION_AT]) < 1 << 7:
             return ""

@@ -209,14 +209,15 @@ class DirectoryTopics:
         for name, by_id in sorted(self._topics.items()):
             without_id = by_id.pop(None, {})
             paths = {each: _paths(partitions) for each, partitions in by_id.items()}
-            topic_id = image.topic_ids.get(name) or max(  # the id that most directories have; of several the newest
+            # Of a topic that the image lacks, the id that most directories have; of several the newest.
+            topic_id = image.topic_ids.get(name) or max(
                 paths, key=lambda each: (len(paths[each]), max(map(_written_ns, paths[each]))), default=None
             )
             if topic_id is None:
                 for path in _paths(without_id):
                     self._leave(path, "no partition.metadata has the topic id; kseg recover --topic-id UUID writes one")
                 continue
-            for other in sorted(other for other in paths if other not in (None, topic_id)):
+            for other in sorted(other for other in paths if other and other != topic_id):
                 for path in paths[other]:
                     self._leave(path, f"it has topic id {other}, topic {name} has {topic_id}: it will become -stray")
             text = f"has no valid partition.metadata: kseg recover --topic-id {topic_id} must write it before a start"

@@ -88,7 +88,8 @@ def select_segments(partition: RemotePartition, logs: LocalLogs | None, is_named
     selection.lineage = remote_partitions.lineage_of(candidates)
     if local is not None and local.lineage and local.segments:
         _join(selection, candidates, local)
-    _select_pieces(selection, candidates, selection.local[0].base_offset or 0 if selection.local else None)
+    local_start = (selection.local[0].base_offset or 0) if selection.local else None
+    _select_pieces(selection, candidates, local_start)
     return selection
 
 

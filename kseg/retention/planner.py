@@ -489,7 +489,10 @@ def explain(found: Retention, counts: Counts) -> Iterator[dict[str, Any]]:
             "largestTimestampSource": "fileTime" if segment.largest_offset is None else "timeIndex",
             "recordOffset": deciding_record(segment),
             "isFuture": segment.largest_ms > request.now_ms,
-            **dict.fromkeys(("goesAt", "goesAfterBytes", "blockedBy", "held")),
+            "goesAt": None,
+            "goesAfterBytes": None,
+            "blockedBy": None,
+            "held": None,
         }
         if i < found.gone:
             rule = found.selection.why[i]

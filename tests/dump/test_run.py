@@ -170,7 +170,7 @@ class Elsewhere:
     def __init__(self, files: Iterable[tuple[SegmentFile, bool]], parts: list[Rendered]) -> None:
         self.files, self._parts = list(files), parts
 
-    def rendered(self, file: SegmentFile) -> list[Rendered] | None:
+    def __call__(self, file: SegmentFile) -> list[Rendered] | None:
         return self._parts if file == self.files[0][0] else None
 
 

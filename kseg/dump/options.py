@@ -124,10 +124,7 @@ class DumpOptions:
     )
     read_committed: bool = declaration.isolation()
     max_bytes: int | None = option(
-        "--max-bytes",
-        INPUT,
-        "Read only the complete batches in the first BYTES of each file.",
-        declaration.BYTES,
+        "--max-bytes", INPUT, "Read only the complete batches in the first BYTES of each file.", declaration.BYTES
     )
     max_batch_bytes: int = declaration.batch_limit()
     is_07: bool = declaration.format_of_07()

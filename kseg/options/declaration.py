@@ -178,7 +178,7 @@ def milliseconds(text: str) -> int:
 
 
 def or_unlimited(read: Callable[[str], int]) -> Callable[[str], int]:
-    """Returns a function that reads -1, for no limit, too."""
+    """Returns a function that reads -1 (no limit) as itself, and other text with ``read``."""
     return lambda text: -1 if text == "-1" else read(text)
 
 

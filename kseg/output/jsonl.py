@@ -77,7 +77,7 @@ class JsonLinesPrinter(RenderingPrinter):
         elif isinstance(batch, Message):
             first, count = batch.extent() if self.style.deep else (batch.base_offset, None if header.codec else 1)
             found |= {"baseOffset": first, "lastOffset": header.offset, "count": count}
-            found |= fields_of(batch, "compression")
+            found["compression"] = batch.compression
             if batch.magic:
                 found |= {"timestampType": batch.timestamp_type, "maxTimestamp": header.timestamp}
         else:

@@ -166,5 +166,5 @@ def as_java_writes(path: str) -> str:
 
 
 def text_bytes(text: str, escape: bool) -> bytes:
-    """Returns the bytes of text with names; with ``escape``, control characters become backslash escapes."""
+    """Returns the bytes of text that may hold file names; ``escape``: control characters as backslash escapes."""
     return on_one_line(text).encode() if escape else os.fsencode(text)

@@ -60,7 +60,7 @@ class Notices:
         self.write(f"{prefix} {_folded(on_one_line(message))}{below}")
 
     def write(self, text: str) -> None:
-        """Writes lines as they are, without the last line break."""
+        """Writes lines as they are, even with ``quiet``; ``text`` has no line break at its end."""
         if self.before is not None:
             self.before()
         # By default click strips colors if the output is not a terminal.

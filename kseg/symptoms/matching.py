@@ -68,6 +68,7 @@ def _read_table() -> tuple[Symptom, ...]:
 
 
 SYMPTOMS = _read_table()
+_compiled = cache(re.compile)
 
 # The files, partitions and log directories that a message names.
 
@@ -198,7 +199,7 @@ def symptom_of(line: str) -> tuple[Symptom, Place] | None:
         return None
     for symptom in SYMPTOMS:
         for pattern in symptom.patterns:
-            if match := re.search(pattern, line):
+            if match := _compiled(pattern).search(line):
                 return symptom, place_of(line, match.groupdict())
     return None
 

@@ -1,4 +1,4 @@
-"""Options are declared once: what Python takes by name fills the field that the command line fills."""
+"""Options are declared once, for Python and the command line; times, keys and formats are read from text."""
 
 from dataclasses import fields
 from inspect import Parameter, signature

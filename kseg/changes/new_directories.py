@@ -243,7 +243,7 @@ def _move_out(complete: str, output: str, disk: Disk) -> None:
     disk.remove_tree(complete)
 
 
-# A new log directory that is written partition by partition; the same command continues an interrupted run.
+# Writes a new log directory partition by partition; the same command continues an interrupted run.
 #
 # A record in the directory holds the request and the finished partitions; it is removed at the end. The directory must
 # be new, empty, or have a record.

@@ -60,7 +60,7 @@ from kseg.stores.source import check_readable
 # TransactionIndex). Since 2.3 only the transaction index is checked.
 #
 # Since 4.4 a broker does not start on a transaction index with another version than 0: such an index is rewritten if
-# its entries are right.
+# its entries are right, and rebuilt with its segment if brokers up to 4.3 do that.
 
 
 def index_problem(segment: BrokerSegment, era: Era) -> str | None:
@@ -86,12 +86,13 @@ def index_problem(segment: BrokerSegment, era: Era) -> str | None:
     if not era.has_producers or name not in workspace:
         return None
     for entry in TransactionIndex(workspace.read(name), segment.base_offset):
-        if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions):
+        is_too_low = entry.last_offset < segment.base_offset  # up to 4.3 found before a version of 0 or less
+        if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions and not is_too_low):
             raise BrokerRefusesError(
                 f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "
                 "kseg recover --mode salvage leaves one out that is still a .swap"
             )
-        if entry.last_offset < segment.base_offset:
+        if is_too_low:
             return f"{name}: an entry ends at offset {entry.last_offset}"
     return None
 

@@ -265,10 +265,20 @@ def test_versions_on_which_4_4_does_not_start_are_rewritten(
 def test_other_wrong_entries_with_a_wrong_version_are_refused(tmp_path: Path) -> None:
     directory = copy_of(TRANSACTIONS, tmp_path)
     path = min(directory.glob("*.txnindex"))
-    path.write_bytes(wrong := b"\xff" * 34)
+    path.write_bytes(wrong := b"\xff\xff" + bytes(8) + b"\x7f" * 8 + b"\x07" * 16)  # it ends before its first offset
     with pytest.raises(BrokerRefusesError, match="version that stops a broker"):
         recover(directory, now_ms=0, was_clean=True)
     assert path.read_bytes() == wrong
+
+
+@pytest.mark.parametrize("era", ["4.4", "4.3"])
+def test_an_index_that_any_broker_before_4_4_rebuilds_is_rebuilt(tmp_path: Path, era: str) -> None:
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    path = min(directory.glob("*.txnindex"))
+    right = path.read_bytes()
+    path.write_bytes(b"\xff" * 48)
+    recover(directory, now_ms=0, was_clean=True, era=era_of(era))
+    assert path.read_bytes() == right
 
 
 @pytest.mark.parametrize(("topic", "era", "is_kept"), [

@@ -33,7 +33,8 @@ def dig(directory: Path, target: Path) -> int:
         for file in files_of(str(directory)):
             records.begin(file)
             for batch in broken_batches(file, scratch):
-                assert not batch.is_valid
+                # The checksum of a message does not cover its offset.
+                assert not batch.is_valid or batch.last_offset < 0
                 batches += 1
                 records.batch(batch)
             records.finish()

@@ -86,7 +86,8 @@ def index_problem(segment: BrokerSegment, era: Era) -> str | None:
     if not era.has_producers or name not in workspace:
         return None
     for entry in TransactionIndex(workspace.read(name), segment.base_offset):
-        is_too_low = entry.last_offset < segment.base_offset  # up to 4.3 found before a version of 0 or less
+        # Brokers up to 4.3 rebuild an index for this, as long as they accept the version.
+        is_too_low = entry.last_offset < segment.base_offset
         if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions and not is_too_low):
             raise BrokerRefusesError(
                 f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "

@@ -44,7 +44,8 @@ def _symptoms() -> str:
 
 
 def _symptom(symptom: Symptom) -> str:
-    parts = [f".It Ql {symptom.name}\n.Dl {_escaped(symptom.message)}\n.Pp\n{_sentences(symptom.cause)}"]
+    heading = f".It Ql {symptom.name} Pq {symptom.severity}\n.Dl {_escaped(symptom.message)}\n.Pp\n"
+    parts = [heading + _sentences(symptom.cause)]
     for step in symptom.steps:
         parts.append(f".Dl {_escaped(step.command.format(**IN_CAPITALS))}\n{_sentences(step.purpose + '.')}")
     if symptom.findings:

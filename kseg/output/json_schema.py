@@ -29,6 +29,7 @@ _TYPES: dict[str, dict[str, Any]] = {
         ]
     },
     "severity": {"enum": ["error", "warning", "info"]},
+    "gravity": {"enum": ["nothing wrong", "watch", "config", "damage"]},
     "needs": {"enum": ["replica", "topic id", "decision", "broker"]},
 }  # fmt: skip
 """``bytes``: a string if they are UTF-8, otherwise an object with base64. Names of files and topics are bytes, too."""
@@ -212,8 +213,8 @@ summary = changed: flag, keptBytes: int
 """
 
 _SYMPTOMS = """
-symptom = name: text, speaker: text, lines: int, lineNumber: int, line: text, cause: text, isConsequence: flag,
-    findings: []text, places: []place, commands: []command
+symptom = name: text, severity: gravity, speaker: text, lines: int, lineNumber: int, line: text, cause: text,
+    isConsequence: flag, findings: []text, places: []place, commands: []command
 """
 
 OBJECTS = {

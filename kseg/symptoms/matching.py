@@ -21,6 +21,13 @@ from kseg.segment.files import SIDE_NAMES, parse_partition_name
 BROKER, CLIENT, TOOL = "broker", "client", "tool"
 SPEAKERS = (BROKER, CLIENT, TOOL)
 
+NOTHING_WRONG, WATCH, CONFIG, DAMAGE = "nothing wrong", "watch", "config", "damage"
+SEVERITIES = (NOTHING_WRONG, WATCH, CONFIG, DAMAGE)
+"""``watch``: Kafka goes on or repairs it by itself. ``config``: a setting, a version or a client must change."""
+
+TABLES = ("brokers", "clients")
+"""Files of this package, in the order in which their entries are tried."""
+
 PLACEHOLDERS = ("{partition}", "{logdir}", "{file}", "{positions}", "{offset}")
 """``{positions}`` is a range of bytes from the position that a message names."""
 
@@ -36,12 +43,13 @@ class Symptom(NamedTuple):
     """An entry of the table. ``patterns`` are regular expressions of a message. Their groups ``partition``, ``logdir``,
     ``file``, ``offset`` and ``position`` are such values; ``topic`` and ``number`` together are a partition.
 
-    ``message`` is the message as people know it, for the manual page. ``findings`` are codes that kseg verify reports
-    in this case. ``is_consequence``: the message follows from another one, which names the cause. ``phrases``: short
-    descriptions of it, see `symptoms_of_description`.
+    ``severity`` is one of SEVERITIES. ``message`` is the message as people know it, for the manual page. ``findings``
+    are codes that kseg verify reports in this case. ``is_consequence``: the message follows from another one, which
+    names the cause. ``phrases``: short descriptions of it, see `symptoms_of_description`.
     """
 
     name: str
+    severity: str
     message: str
     cause: str
     steps: tuple[NextCommand, ...]
@@ -55,7 +63,7 @@ class Symptom(NamedTuple):
 def _read_table() -> tuple[Symptom, ...]:
     """Returns the entries in the order in which they are tried: consequences come last, because the same line often has
     the text of their cause. A long pattern is a list of its parts."""
-    texts = [(files("kseg.symptoms") / name).read_text("utf-8") for name in ("brokers.toml", "clients.toml")]
+    texts = [(files("kseg.symptoms") / f"{name}.toml").read_text("utf-8") for name in TABLES]
     table = tomllib.loads("\n".join(texts))
     shared = table.pop("commands")
     entries = []
@@ -316,7 +324,7 @@ def _row(found: Found) -> dict[str, Any]:
     ]
     return {
         "type": "symptom",
-        **fields_of(found.symptom, "name", "speaker"),
+        **fields_of(found.symptom, "name", "severity", "speaker"),
         **fields_of(found, "lines", "line_number", "line"),
         **fields_of(found.symptom, "cause", "is_consequence", "findings"),
         "places": places,

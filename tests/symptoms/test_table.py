@@ -11,6 +11,7 @@ from kseg.findings.table import KINDS
 from kseg.symptoms.matching import (
     MAX_WORDS,
     PLACEHOLDERS,
+    SEVERITIES,
     SPEAKERS,
     SYMPTOMS,
     Symptom,
@@ -112,6 +113,7 @@ def test_what_is_no_symptom_is_none(line: str) -> None:
 def test_an_entry_is_whole(symptom: Symptom) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", symptom.name)
     assert symptom.speaker in SPEAKERS
+    assert symptom.severity in SEVERITIES
     assert symptom.cause.endswith(".")
     assert set(symptom.findings) <= KINDS.keys()
     assert symptom.steps

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kseg.findings.table import KINDS, texts_of
 from kseg.output.findings import needs_of
-from kseg.symptoms.matching import SPEAKERS, SYMPTOMS, Symptom
+from kseg.symptoms.table import SPEAKERS, SYMPTOMS, Symptom
 
 MAN = Path(__file__).resolve().parent.parent / "man"
 HEADINGS = {"broker": "A BROKER SAYS", "client": "A CONSUMER OR PRODUCER SAYS", "tool": "A TOOL SAYS"}

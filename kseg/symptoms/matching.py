@@ -5,11 +5,8 @@ import os
 import re
 import shutil
 import textwrap
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from kseg.output.notices import COPIED_INDENT, on_one_line
@@ -17,66 +14,7 @@ from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shell_line
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
-
-BROKER, CLIENT, TOOL = "broker", "client", "tool"
-SPEAKERS = (BROKER, CLIENT, TOOL)
-
-NOTHING_WRONG, WATCH, CONFIG, DAMAGE = "nothing wrong", "watch", "config", "damage"
-SEVERITIES = (NOTHING_WRONG, WATCH, CONFIG, DAMAGE)
-"""``watch``: Kafka goes on or repairs it by itself. ``config``: a setting, a version or a client must change."""
-
-TABLES = ("brokers", "clients")
-"""Files of this package, in the order in which their entries are tried."""
-
-PLACEHOLDERS = ("{partition}", "{logdir}", "{file}", "{positions}", "{offset}")
-"""``{positions}`` is a range of bytes from the position that a message names."""
-
-
-class NextCommand(NamedTuple):
-    """A command and its purpose. Words of ``command`` may hold one of PLACEHOLDERS, or a word in capitals: a choice."""
-
-    command: str
-    purpose: str
-
-
-class Symptom(NamedTuple):
-    """An entry of the table. ``patterns`` are regular expressions of a message. Their groups ``partition``, ``logdir``,
-    ``file``, ``offset`` and ``position`` are such values; ``topic`` and ``number`` together are a partition.
-
-    ``severity`` is one of SEVERITIES. ``message`` is the message as people know it, for the manual page. ``findings``
-    are codes that kseg verify reports in this case. ``is_consequence``: the message follows from another one, which
-    names the cause. ``phrases``: short descriptions of it, see `symptoms_of_description`.
-    """
-
-    name: str
-    severity: str
-    message: str
-    cause: str
-    steps: tuple[NextCommand, ...]
-    patterns: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-    phrases: tuple[str, ...] = ()
-    is_consequence: bool = False
-    speaker: str = BROKER
-
-
-def _read_table() -> tuple[Symptom, ...]:
-    """Returns the entries in the order in which they are tried: consequences come last, because the same line often has
-    the text of their cause. A long pattern is a list of its parts."""
-    texts = [(files("kseg.symptoms") / f"{name}.toml").read_text("utf-8") for name in TABLES]
-    table = tomllib.loads("\n".join(texts))
-    shared = table.pop("commands")
-    entries = []
-    for name, fields in table.items():
-        steps = [NextCommand(*(shared[step] if isinstance(step, str) else step)) for step in fields.pop("steps")]
-        patterns = tuple(map("".join, fields.pop("patterns", ())))
-        phrases = tuple(filter(None, fields.pop("phrases", "").split(", ")))
-        entries.append(Symptom(name, steps=tuple(steps), patterns=patterns, phrases=phrases, **fields))
-    return tuple(sorted(entries, key=lambda entry: entry.is_consequence))
-
-
-SYMPTOMS = _read_table()
-_compiled = cache(re.compile)
+from kseg.symptoms.table import SYMPTOMS, Symptom, match_of
 
 # The files, partitions and log directories that a message names.
 
@@ -193,23 +131,11 @@ class Found:
             self.places_left_out += 1
 
 
-@cache
-def _any_pattern() -> re.Pattern[str]:
-    """Returns a pattern that matches if any pattern does. Most lines of a log match none."""
-    nameless = (re.sub(r"\(\?P<\w+>", "(?:", each) for symptom in SYMPTOMS for each in symptom.patterns)
-    return re.compile("|".join(f"(?:{each})" for each in nameless))
-
-
 def symptom_of(line: str) -> tuple[Symptom, Place] | None:
-    """Returns the first entry of the table that a line matches, and the place in the line; None if there is none."""
+    """Returns the entry of the table that a line matches, and the place in the line; None if there is none."""
     line = line[:MAX_LINE]
-    if not _any_pattern().search(line):
-        return None
-    for symptom in SYMPTOMS:
-        for pattern in symptom.patterns:
-            if match := _compiled(pattern).search(line):
-                return symptom, place_of(line, match.groupdict())
-    return None
+    match = match_of(line)
+    return (match[0], place_of(line, match[1])) if match else None
 
 
 def symptoms_in(lines: Iterable[str]) -> list[Found]:

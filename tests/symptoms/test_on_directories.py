@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.symptoms.matching import SYMPTOMS, Found, Place, Symptom, commands_of
+from kseg.symptoms.matching import Found, Place, commands_of
+from kseg.symptoms.table import SYMPTOMS, Symptom
 from verification.log_directories import NOW_MS
 
 CASES = TESTDATA / "damaged" / "findings"

@@ -8,17 +8,8 @@ import pytest
 
 from kseg.cli.main import main
 from kseg.findings.table import KINDS
-from kseg.symptoms.matching import (
-    MAX_WORDS,
-    PLACEHOLDERS,
-    SEVERITIES,
-    SPEAKERS,
-    SYMPTOMS,
-    Symptom,
-    commands_of,
-    symptom_of,
-    symptoms_of_description,
-)
+from kseg.symptoms.matching import MAX_WORDS, commands_of, symptom_of, symptoms_of_description
+from kseg.symptoms.table import PLACEHOLDERS, SEVERITIES, SPEAKERS, SYMPTOMS, Symptom
 
 # Symptoms that a few words describe.
 

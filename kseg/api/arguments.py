@@ -87,22 +87,35 @@ def words_of(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 def wanted_of(selection: RecordSelection) -> Bounds:
     """Returns the requested records. Raises RequestError for ranges that end before they begin, and for other types."""
-    offsets, time, key = selection["offsets"], selection["time"], selection["key"]
-    first, last = _ends("offsets", offsets) or (None, None)
-    earliest, latest = _ends("time", time) or (None, None)
+    offsets, times, key = offsets_of(selection["offsets"]), times_of(selection["time"]), selection["key"]
     if key is not None and not isinstance(key, bytes):
         raise RequestError(f"key={key!r}: keys are bytes")
-    wanted = Bounds(
-        _SMALLEST if first is None else _offset(first),
-        LAST_OFFSET if last is None else _offset(last),
-        _SMALLEST if earliest is None else _moments(earliest)[0],
-        LAST_TIMESTAMP if latest is None else _moments(latest)[1],
+    return Bounds(
+        *(offsets or (_SMALLEST, LAST_OFFSET)),
+        *(times or (_SMALLEST, LAST_TIMESTAMP)),
         keys=None if key is None else frozenset([key]),
     )
-    if wanted.first_offset > wanted.last_offset or wanted.earliest_ms > wanted.latest_ms:
-        name, given = ("offsets", offsets) if wanted.first_offset > wanted.last_offset else ("time", time)
+
+
+def offsets_of(given: Range | None) -> tuple[int, int] | None:
+    """Returns the first and last offset. Raises RequestError as `wanted_of`."""
+    first, last = _ends("offsets", given) or (None, None)
+    found = _SMALLEST if first is None else _offset(first), LAST_OFFSET if last is None else _offset(last)
+    return None if given is None else _rising("offsets", given, found)
+
+
+def times_of(given: TimeRange | None) -> tuple[int, int] | None:
+    """Returns the first and last ms. Raises RequestError as `wanted_of`."""
+    earliest, latest = _ends("time", given) or (None, None)
+    first = _SMALLEST if earliest is None else _moments(earliest)[0]
+    found = first, LAST_TIMESTAMP if latest is None else _moments(latest)[1]
+    return None if given is None else _rising("time", given, found)
+
+
+def _rising(name: str, given: object, ends: tuple[int, int]) -> tuple[int, int]:
+    if ends[0] > ends[1]:
         raise RequestError(f"{name}={given!r}: ends before it begins")
-    return wanted
+    return ends
 
 
 def _ends(name: str, given: _T | None) -> _T | None:

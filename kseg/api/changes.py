@@ -17,7 +17,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypedDict, Unpack
 
 from kseg.api.archives import places_for_output, readable
-from kseg.api.arguments import Isolation, Path, Paths, checked, paths_of, words_of
+from kseg.api.arguments import (
+    Isolation,
+    Path,
+    Paths,
+    Range,
+    TimeRange,
+    checked,
+    offsets_of,
+    paths_of,
+    times_of,
+    words_of,
+)  # fmt: skip
 from kseg.changes.apply import Keeping
 from kseg.changes.driver import command as driver
 from kseg.changes.driver.undoing import UndoOptions
@@ -220,9 +231,13 @@ class OutputArguments(TypedDict, total=False):
 
 
 class ConvertArguments(OutputArguments, total=False):
-    """Besides those, the form of the paths, the directories of tables, and how keys and values are decoded in them."""
+    """Besides those, the form of the paths, the records to convert, the directories of tables, and how keys and values
+    are decoded in them.
+    """
 
     from_: Annotated[Literal["jsonl", "parquet", "arrow"] | None, None]
+    offsets: Annotated[Range | None, None]
+    time: Annotated[TimeRange | None, None]
     partition_by: Annotated[str | Iterable[str] | None, None]
     key_format: Annotated[Literal["avro"] | None, None]
     value_format: Annotated[Literal["avro"] | None, None]
@@ -384,7 +399,7 @@ def retain(
 def convert(
     path: Paths,
     *,
-    to: Literal["v0", "v1", "v2", "csv", "parquet", "arrow"] | None = None,
+    to: Literal["v0", "v1", "v2", "jsonl", "csv", "parquet", "arrow"] | None = None,
     codec: Codec | None = None,
     batch_bytes: int | None = None,
     segment_bytes: int | None = None,
@@ -400,10 +415,12 @@ def convert(
     to this size. ``lossy``: information that the format cannot represent may be lost; ``skip_damage``: damage is left
     out. None keeps what is there. Segments and archives can only be converted to an output.
 
-    ``to`` csv, parquet or arrow: ``output`` is a new file of the records; with ``partition_by``, some of topic,
-    partition and date, a directory of directories such as topic=orders. ``from_``: partitions are built from such
-    files and directories, or from JSON Lines. ``key_format`` and ``value_format`` "avro": keys and values are decoded,
-    as in `scan`, with ``schemas``.
+    ``offsets`` and ``time``, as in `Log.records`: only these records, to an output.
+
+    ``to`` jsonl, csv, parquet or arrow: ``output`` is a new file of the records; tables with ``partition_by``, some of
+    topic, partition and date, are a directory of directories such as topic=orders. ``from_``: partitions are built from
+    such files, but not from CSV. ``key_format`` and ``value_format`` "avro": keys and values are decoded, as in `scan`,
+    with ``schemas``.
 
     >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
     >>> len(plan.actions) > 4
@@ -412,13 +429,14 @@ def convert(
     given = locals() | change
     from kseg.conversion.options import EXPORTS, ConvertOptions
 
-    output, partition_by, exports = change["output"], change["partition_by"], EXPORTS[1:]
+    output, partition_by = change["output"], change["partition_by"]
     if output is not None and os.fspath(output) == "-":
         raise RequestError("output='-': only the command writes to standard output: give a path")
-    if output is None and (change["from_"] is not None or to in exports):
+    if output is None and (change["from_"] is not None or to in EXPORTS):
         raise RequestError("convert: give an output")
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
+    given["offsets"], given["time"] = offsets_of(change["offsets"]), times_of(change["time"])
     given["partition_by"] = None if partition_by is None else ",".join(words_of(partition_by) or ())
     place = None if output is None else os.fspath(output)
     options = filled(ConvertOptions, given, output=place, in_place=output is None)
@@ -436,9 +454,11 @@ def convert(
 def _converted_to(
     paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
 ) -> Plan:
+    from kseg.conversion.options import JSON_LINES
     from kseg.conversion.planner import check_output, convert_to_new, run_to_new
     from kseg.conversion.record_files import check_codec, export_to_new
     from kseg.conversion.record_import import import_records
+    from kseg.dump.json_lines import json_lines_to_new
 
     check_output(output, paths if options.source else ())
     if {options.form, options.source} & {"parquet", "arrow"}:
@@ -453,7 +473,9 @@ def _converted_to(
         with places_for_output(paths, reporter) as places:
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return driver.Outcome(is_dry=is_dry)
-            if options.is_export:
+            if options.form == JSON_LINES:
+                write = partial(json_lines_to_new, of_topics(chosen, topics or ()), output, options)
+            elif options.is_export:
                 write = partial(export_to_new, open_sink, of_topics(chosen, topics or ()), output, options)
             else:
                 write = partial(convert_to_new, chosen, output, options)

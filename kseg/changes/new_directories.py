@@ -50,6 +50,7 @@ class NewDirectories:
         self.folder = folder
         self._output, self._disk, self._was_completed = output, disk, was_completed
         self._models: dict[str, str] = {}
+        self.is_dropped = False
 
     def add(self, name: str, is_dry: bool = False, model: str = "") -> str:
         """Returns the path of an empty folder that becomes ``output/name``. Raises PathError if the name is taken.
@@ -68,6 +69,13 @@ class NewDirectories:
             if place:
                 self._disk.copy_owner_if_allowed(staged, place, as_directory=True)
         return staged
+
+    def drop(self, name: str, is_dry: bool = False) -> None:
+        """Removes a folder of `add`. Without any folder, the output is not made."""
+        del self._models[name]
+        self.is_dropped = not self._models
+        if not is_dry:
+            self._disk.remove_tree(os.path.join(self.folder, name))
 
     def _check_free(self, name: str) -> None:
         target = os.path.join(self._output, name)
@@ -155,7 +163,10 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
             made = NewDirectories(output, folder, disk, was_completed)
             try:
                 yield made
-                made.finish(lock, takes_lock)
+                if made.is_dropped:
+                    disk.remove_tree(folder)
+                else:
+                    made.finish(lock, takes_lock)
             except BaseException:
                 disk.remove_tree(folder)
                 raise

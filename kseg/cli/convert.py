@@ -7,10 +7,9 @@ import click
 from kseg.changes.driver.command import ChangeOptions
 from kseg.cli import options as cli
 from kseg.cli.changing import in_place_options, presentation_options, run_change, write_new
-from kseg.conversion.options import ConvertOptions
+from kseg.conversion.options import JSON_LINES, ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
-from kseg.errors import DamageError, PathError
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.logdir.topics import of_topics
 from kseg.output.notices import Presentation
@@ -114,8 +113,12 @@ def _export(
     from kseg.conversion.record_files import CSV, check_form, export_records, export_to_new  # not for segments
 
     paths = tuple(of_topics(paths, options.topics))
-    if options.form is None or options.form == "jsonl":
-        return _as_json_lines(paths, options, presentation)
+    if options.form is None or options.form == JSON_LINES:
+        from kseg.dump.json_lines import write_json_lines  # with all of a dump
+
+        with open_sink(options.output) as sink:
+            write_json_lines(paths, options, sink, presentation)
+        return 0
     check_form(options)
     with cli.spark_session(engine, options.jobs) as spark:
         if spark is not None:
@@ -130,34 +133,4 @@ def _export(
         if sink.is_terminal and options.form != CSV:
             raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")
         export_records(paths, options, sink, presentation.notices().warning)
-    return 0
-
-
-def _as_json_lines(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation) -> int:
-    """Writes the lines of ``kseg dump``, with all fields."""
-    from kseg.conversion.record_files import SKIP_HINT
-    from kseg.dump.options import JSON, DumpOptions
-    from kseg.dump.run import Dump
-
-    wanted = DumpOptions(
-        paths=paths,
-        form=JSON,
-        contents=True,
-        key_format="avro" if options.decodes_keys else None,
-        value_format="avro" if options.decodes_values else None,
-        schemas=options.schemas,
-        read_committed=options.read_committed,
-        max_batch_bytes=options.max_batch_bytes,
-        jobs=options.jobs,
-        output=options.output,
-        color=presentation.color,
-        quiet=presentation.quiet,
-    )
-    with open_sink(options.output) as sink:
-        run = Dump(sink, wanted)
-        status = run.run()
-        if run.status:
-            raise PathError("some paths could not be read")
-        if status and not options.skips_damage:
-            raise DamageError(f"damage found: kseg verify shows where; {SKIP_HINT}")
     return 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, RequestError
 from kseg.formats.compressing import NONE, Target, parse_target
@@ -11,14 +12,18 @@ from kseg.runtime.threads import usable_cores
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
+if TYPE_CHECKING:
+    from kseg.export.pushdown import Bounds
+
 
 class LossError(KsegError):
     """The target format cannot represent some information of the log."""
 
 
 FORMATS = {"v0": 0, "v1": 1, "v2": 2}
-EXPORTS = ("jsonl", "csv", "parquet", "arrow")
-IMPORTS = ("jsonl", "parquet", "arrow")
+JSON_LINES = "jsonl"
+EXPORTS = (JSON_LINES, "csv", "parquet", "arrow")
+IMPORTS = (JSON_LINES, "parquet", "arrow")
 
 
 def partition_columns(text: str) -> tuple[str, ...]:
@@ -41,7 +46,8 @@ class ConvertOptions:
     that of each batch.
     ``batch_bytes``: records are regrouped to batches of at most this size before compression; None keeps the batches.
     ``segment_bytes``: None keeps the segments. ``base_offset``: that of the first message of a 0.7 log, whose byte
-    positions become a header named ``position_header``. ``read_committed``: only records that such a consumer sees.
+    positions become a header named ``position_header``. ``offsets`` and ``times`` (ms), both ends included: the records
+    in these ranges only. ``read_committed``: only records that such a consumer sees.
     ``partition_by``: columns that become directories of tables.
     ``output``: a directory for new partitions, or the file of an export; ``-`` is standard output. ``interval_bytes``:
     index.interval.bytes.
@@ -51,6 +57,15 @@ class ConvertOptions:
         "--from", INPUT, "Build segments from JSON Lines, Parquet or Arrow.", IMPORTS, in_python="from_"
     )
     form: str | None = option("--to", RULES, "Format; default: that of the segments.", (*FORMATS, *EXPORTS))
+    offsets: tuple[int, int] | None = option(
+        "--offsets", INPUT, "Only records with offsets in A..B (inclusive).", declaration.OFFSETS
+    )
+    times: tuple[int, int] | None = option(
+        "--time",
+        INPUT,
+        "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone.",
+        declaration.TIME_RANGE,
+    )
     codec: str | None = option(
         "--codec", RULES, "none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.", declaration.CODEC
     )
@@ -100,6 +115,18 @@ class ConvertOptions:
     def is_export(self) -> bool:
         return self.form in EXPORTS
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether only some records are converted, by offset or time."""
+        return self.offsets is not None or self.times is not None
+
+    @property
+    def wanted(self) -> "Bounds":
+        """The offsets and times of the records that are converted."""
+        from kseg.export.pushdown import ALL_ROWS, Bounds
+
+        return Bounds(*(self.offsets or ALL_ROWS[:2]), *(self.times or ALL_ROWS[2:4]))
+
     def check_form(self, others: Collection[str] = ()) -> None:
         """Raises RequestError for options that an export and an import do not take. ``others``: names of given options
         that are not of this class.
@@ -123,8 +150,10 @@ class ConvertOptions:
             refuse(names, given, f"does not go with --to {self.form}")
         elif self.source:
             of_lines = () if self.source == "jsonl" else ("--skip-damage", "--max-batch-bytes")
-            names = ("--in-place", "--position-header", "--isolation", "--topic", *of_lines)
+            names = ("--in-place", "--position-header", "--isolation", "--topic", "--offsets", "--time", *of_lines)
             refuse(names, given, f"does not go with --from {self.source}")
+        if self.in_place:
+            refuse(("--offsets", "--time"), given, "needs --output: in place, all other records would be lost")
 
     def check_for_spark(self) -> None:
         """Raises RequestError for what Spark does not write."""
@@ -183,8 +212,10 @@ class ConvertOptions:
     @property
     def reason(self) -> str:
         """The reason of each step of a plan: the options of format, codec and sizes, as they were given."""
-        given = {"to": self.form, "codec": self.codec, "batch-bytes": self.batch_bytes}
+        given: dict[str, object] = {"to": self.form, "codec": self.codec, "batch-bytes": self.batch_bytes}
         given["segment-bytes"] = self.segment_bytes
+        for name, ends in (("offsets", self.offsets), ("time", self.times)):
+            given[name] = None if ends is None else "{}..{}".format(*ends)
         return f"converted ({' '.join(f'--{name} {value}' for name, value in given.items() if value is not None)})"
 
 

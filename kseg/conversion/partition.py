@@ -10,9 +10,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.conversion.options import ConvertOptions, LossError
 from kseg.conversion.rows_writer import GROUP_BYTES, BatchFields, Build, Grouper
@@ -27,7 +28,16 @@ from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import APPEND_TIME, LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.records.building import max_bytes, single_batches
-from kseg.kernel.records.columns import Collector
+from kseg.kernel.records.columns import (
+    WANTED_EARLIEST,
+    WANTED_FIRST,
+    WANTED_LAST,
+    WANTED_LATEST,
+    WANTED_WIDTH,
+    Collector,
+    keep,
+    stamp,
+)
 from kseg.kernel.scan.frames import recodable
 from kseg.limits import MAX_HEADERS
 from kseg.runtime.threads import Pipeline
@@ -36,6 +46,10 @@ from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Batch, Damage, Message, Message07, Problem, RecordBatch, Survey
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+
+if TYPE_CHECKING:
+    from kseg.export.pushdown import Bounds
+    from kseg.segment.seek import OffsetStop
 
 HEADERS, PRODUCERS = "headers ({} records)", "producer ids, epochs and sequences ({} batches)"
 CONTROL = "control batches ({})"
@@ -240,8 +254,7 @@ class Converter:
     def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
         self._count_losses(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
-        if header.codec >= len(CODEC_NAMES):
-            raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
+        _check_codec(header)
         is_bare = header.is_control or header.record_count == 0
         if magic < MAGIC_V2:
             if not is_bare:
@@ -259,12 +272,14 @@ class Converter:
                 yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
             return
         self._check(batch)
-        fields = BatchFields(
+        yield from self._group(magic, self._fields_of(header, magic), self._counted(batch.rows()))
+
+    def _fields_of(self, header: RecordBatchHeader, magic: int) -> BatchFields:
+        return BatchFields(
             self._target(header.codec, magic), header.base_offset, header.last_offset,
             header.max_timestamp if header.is_log_append_time else None, header.is_transactional,
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
         )  # fmt: skip
-        yield from self._group(magic, fields, self._counted(batch.rows()))
 
     # v0, v1
 
@@ -279,6 +294,33 @@ class Converter:
         append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
         fields = BatchFields(self._target(codec, magic), append_time=append_time)
         yield from self._group(magic, fields, self._counted(batch.rows()), not codec)
+
+    # Batches of which only some records are wanted
+
+    def part(self, batch: Any, wanted: "Bounds") -> tuple[int, Iterator[Build]] | None:
+        """Converts the wanted records of one valid batch. Returns the first offset and the builds, None for no record.
+
+        The new batch begins with its first record, whose sequence stays. Raises Refused.
+        """
+        self._check(batch)
+        kept = _within(batch, wanted)
+        first = next(kept, None)
+        if first is None:
+            return None
+        magic, base = batch.magic if self._magic is None else self._magic, first.rows[layout.ROW_OFFSET]
+        self._count_losses(batch)
+        if isinstance(batch, RecordBatch):
+            _check_codec(batch.header)
+            fields = self._fields_of(batch.header, magic)
+            last = min(batch.header.last_offset, wanted.last_offset)
+            if magic == MAGIC_V2:
+                fields = replace(fields, base_offset=base, last_offset=last, sequence=fields.sequence_at(base))
+            else:
+                fields = BatchFields(fields.target, append_time=fields.append_time if magic else None)
+        else:
+            append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
+            fields = BatchFields(self._target(batch.header.codec, magic), append_time=append_time)
+        return base, self._group(magic, fields, self._counted(chain([first], kept)))
 
     # 0.7
 
@@ -332,6 +374,45 @@ class Converter:
             raise Refused(problems[0])
 
 
+def _check_codec(header: RecordBatchHeader) -> None:
+    """Raises Refused for an unknown codec."""
+    if header.codec >= len(CODEC_NAMES):
+        raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
+
+
+def _within(batch: Batch, wanted: "Bounds") -> Iterator[Rows]:
+    """Yields the records of a batch that are wanted, at least one at a time. Raises UndecodableError."""
+    asked = int64s(WANTED_WIDTH)
+    asked[WANTED_FIRST], asked[WANTED_LAST] = wanted.first_offset, wanted.last_offset
+    asked[WANTED_EARLIEST], asked[WANTED_LATEST] = wanted.earliest_ms, wanted.latest_ms
+    for rows in batch.rows():
+        if isinstance(batch, RecordBatch):
+            stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
+        rows.count = keep(rows.rows, rows.count, asked)
+        if rows.count:
+            yield rows
+
+
+def _is_within(batch: Batch, wanted: "Bounds") -> bool | None:
+    """Whether all records of a valid batch are wanted; None if only some are, or it cannot be decoded."""
+    is_left = batch.last_offset <= wanted.last_offset
+    first = batch.base_offset if is_left and batch.last_offset < wanted.first_offset else batch.first_offset()
+    if batch.last_offset < wanted.first_offset or (first or 0) > wanted.last_offset:
+        return False
+    is_inside = is_left and first is not None and first >= wanted.first_offset
+    if wanted.has_all_times and is_inside:
+        return True
+    if not wanted.has_all_times and batch.max_timestamp < wanted.earliest_ms:
+        return False
+    try:
+        kept, count = sum(rows.count for rows in _within(batch, wanted)), sum(rows.count for rows in batch.rows())
+    except UndecodableError:
+        return None
+    if kept == count:
+        return count > 0
+    return None if kept and not batch.is_control else False
+
+
 def _check_offsets(batch: Message, next_offset: int) -> None:
     """Raises Refused for an invalid message, or a compressed one with wrong inner offsets."""
     survey, problems = Survey.of(batch)
@@ -356,7 +437,8 @@ class Converted:
     ``skipped``: damage that was skipped, by file; ``left_out``: number of batches that no read_committed consumer sees;
     ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``next_offset``: the offset
     after the last batch; ``ends_in_damage``: the end of a gap is unknown. ``has_changed``: whether any batch has
-    changed; ``has_same_segments``: whether all batches are in segments with the same base offsets. ``files``: names and
+    changed; ``open_transactions``: number of transactions whose end marker is not in the range that was asked for;
+    ``has_same_segments``: whether all batches are in segments with the same base offsets. ``files``: names and
     sizes of the written files; ``carried``: names of side files that stay unchanged.
     """
 
@@ -370,6 +452,7 @@ class Converted:
     next_offset: int = 0
     ends_in_damage: bool = False
     has_changed: bool = False
+    open_transactions: int = 0
     has_same_segments: bool = False
     files: dict[str, int] = field(default_factory=dict)
     carried: list[str] = field(default_factory=list)
@@ -418,9 +501,8 @@ def finished(name: str, files: list[SegmentFile], request: ConvertOptions, found
             "--lossy leaves that out; nothing was written"
         )
     bases = [file.base_offset if file.kind == LOG else None for file in files]
-    found.has_same_segments = (
-        not found.skipped and not found.left_out and bases == [segment.base_offset for segment in found.segments]
-    )
+    is_whole = not found.skipped and not found.left_out and not request.is_selective
+    found.has_same_segments = is_whole and bases == [segment.base_offset for segment in found.segments]
     return found
 
 
@@ -443,6 +525,13 @@ class _Conversion:
         self._writer: LogWriter | None = None
         self._file = ""
         self._transactions = transactions
+        self._wanted = request.wanted if request.is_selective else None
+        self._segment_base: int | None = None
+        """Base offset of the next segment, if its first batch does not decide on it."""
+        self._has_left_out = False
+        """Whether records were left out since the last that was written."""
+        self._open_producers: set[int] = set()
+        """Those with records of a transaction whose end marker has not come."""
 
     def run(self) -> None:
         """Fills ``found``."""
@@ -450,6 +539,7 @@ class _Conversion:
             for file in self._files:
                 self._convert_file(file)
             self._end_segments()
+            self.found.open_transactions = len(self._open_producers)
         except BaseException:
             if self._writer is not None:
                 self._writer.close()
@@ -460,7 +550,10 @@ class _Conversion:
         with open_segment(file, self._scratch, run_bytes=RECODED_BYTES) as reader:
             source = reader.source
             self.found.old_bytes += source.size
-            if not file.is_07 and file.base_offset is not None:
+            stop = None
+            if self._wanted is not None:
+                stop = self._begin_range(reader, file, self._wanted)
+            elif not file.is_07 and file.base_offset is not None:
                 self._begin_segment(file.base_offset)
             elif file.is_07 and self._writer is None:
                 self._begin_segment(self._request.first_offset)
@@ -468,7 +561,11 @@ class _Conversion:
                 if isinstance(item, Damage):
                     self._skip(item)
                     continue
+                if stop is not None and stop.is_behind(reader.batch(item, 0, keep=False)):
+                    break
                 self._convert_run(reader, item)
+                if stop is not None and stop.is_behind_end(reader, item):
+                    break
             if self._request.segment_bytes is None:
                 self._submit(self._converter.flush())
             self._drain()
@@ -477,6 +574,18 @@ class _Conversion:
             mtime_ns = source.extent.mtime_ns() if source.extent.descriptor >= 0 else None
         if self._request.segment_bytes is None:
             self._end_segments(mtime_ns)
+
+    def _begin_range(self, reader: SegmentReader, file: SegmentFile, wanted: "Bounds") -> "OffsetStop":
+        """Moves a reader to the first wanted record, found through the indexes. Returns where to stop."""
+        from kseg.export.scanning import sought
+        from kseg.segment.seek import OffsetStop
+        from kseg.segment.slices import Slice
+
+        if file.is_07:
+            raise UnsupportedError(f"{file.path}: 0.7 has byte positions for offsets: convert it without a range first")
+        self._segment_base = file.base_offset if self.found.segments else None
+        reader.begin_at(sought(reader, file, Slice(), wanted.first_offset, wanted.earliest_ms).start)
+        return OffsetStop(wanted.last_offset)
 
     def _convert_run(self, reader: SegmentReader, run: Run) -> None:
         """Converts a run of frames; if only the codec changes, many at a time."""
@@ -512,7 +621,8 @@ class _Conversion:
     def _takes_runs(self) -> bool:
         """Whether valid batches need no individual check, and offsets only rise."""
         is_open = self._writer is not None and self.found.next_offset <= LAST_OFFSET
-        return is_open and self._transactions is None and not self.found.ends_in_damage and not self._is_07
+        is_whole = self._transactions is None and self._wanted is None
+        return is_open and is_whole and not self.found.ends_in_damage and not self._is_07
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
         """As `_recode`, for uniform uncompressed batches: in formats before v2 each uncompressed message is a batch,
@@ -550,26 +660,46 @@ class _Conversion:
         if (transactions := self._transactions) is not None:
             end = transactions.last_stable_offset
             if transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end):
-                self.found.left_out += 1
-                self._leave_gap(batch)
+                if self._wanted is None:
+                    self._leave_gap(batch)
+                else:
+                    self._has_left_out = self._has_begun
+                self.found.left_out += self._wanted is None or _is_within(batch, self._wanted) is not False
                 return
         if (impossible := self._impossible(batch)) is not None:
             self._refuse(batch, impossible)
             return
-        base = batch.last_offset if batch.base_offset is None else batch.base_offset
+        base, builds = batch.last_offset if batch.base_offset is None else batch.base_offset, None
+        if self._wanted is not None:
+            is_within = _is_within(batch, self._wanted)
+            try:
+                found = None if is_within is not None else self._converter.part(batch, self._wanted)
+            except Refused as refused:
+                self._refuse(batch, refused.problem)
+                return
+            if not is_within:
+                self._has_left_out = self._has_begun
+                if found is None:
+                    return
+            first, builds = found or (batch.first_offset(), None)
+            base = base if first is None else first
+            self._follow_transaction(batch)
+            if self._has_left_out and base > self.found.next_offset:
+                self.found.gaps.append((self.found.next_offset, base - 1))
+            self._has_left_out = False
         if self._writer is None:
-            self._begin_segment(base)
+            self._begin_segment(base if self._segment_base is None else self._segment_base)
         if base < self.found.next_offset and not self._is_07:
             message = f"offset {base} comes behind offset {self.found.next_offset - 1}"
             self._refuse(batch, Problem("offsets-not-rising", message))
             return
         try:
-            self._submit(self._converter.add(batch, self.found.next_offset), batch)
+            self._submit(self._converter.add(batch, self.found.next_offset) if builds is None else builds, batch)
         except Refused as refused:
             self._refuse(batch, refused.problem)
             return
         if self.found.ends_in_damage:  # offsets missing before this batch may have been in the damaged bytes
-            first = batch.first_offset()
+            first = batch.first_offset() if builds is None else base
             if first is not None and first > self.found.next_offset and not self._is_07:
                 self.found.gaps.append((self.found.next_offset, first - 1))
             self.found.ends_in_damage = False
@@ -578,6 +708,16 @@ class _Conversion:
         ):
             self._leave_gap(batch)
         self.found.next_offset = max(self.found.next_offset, batch.next_offset)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether a batch was kept."""
+        return self._writer is not None or bool(self.found.segments)
+
+    def _follow_transaction(self, batch: Batch) -> None:
+        if isinstance(batch, RecordBatch) and batch.header.is_transactional:
+            change = self._open_producers.discard if batch.is_control else self._open_producers.add
+            change(batch.header.producer_id)
 
     def _impossible(self, batch: Batch) -> Problem | None:
         """Returns a problem of the header that no writer produces and no segment can contain, although the checksum is
@@ -656,7 +796,7 @@ class _Conversion:
 
     @property
     def _is_07(self) -> bool:
-        return self._files[0].is_07
+        return bool(self._files) and self._files[0].is_07
 
     def _end_segments(self, mtime_ns: int | None = None) -> None:
         if self._writer is None:
@@ -682,7 +822,7 @@ def _attempt(build: Callable[[], bytes], place: _Place) -> list[bytes | Refusal]
 def is_divisible(files: list[SegmentFile], request: ConvertOptions) -> bool:
     """Whether segments can be converted independently: segment boundaries stay, and all base offsets are known."""
     is_known = all(file.kind == LOG and file.base_offset is not None for file in files)
-    return len(files) > 1 and is_known and request.segment_bytes is None
+    return len(files) > 1 and is_known and request.segment_bytes is None and not request.is_selective
 
 
 def joined(

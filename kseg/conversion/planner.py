@@ -27,10 +27,11 @@ from kseg.conversion.rows_writer import known_gaps, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.logdir.log_directory import checkpoint_offsets
 from kseg.logdir.topics import TopicIntervals, Topics
 from kseg.segment import files as segment_files
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
-from kseg.sidefiles.checkpoints import LEADER_EPOCHS
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, OFFSET_CHECKPOINTS, build_offset_checkpoint
 from kseg.sidefiles.text_files import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
@@ -68,7 +69,13 @@ def rewrite(
     ``directory``: the directory of side files, if any; ``convert``: converts the segments. Raises DamageError,
     LossError.
     """
+    if request.offsets is not None and len(files) > 1:
+        files = segment_files.between(files, *request.offsets)
     made = convert(name, files, request, folder)
+    if request.is_selective:
+        directory = None  # the side files of the whole log do not fit
+        if not made.segments:
+            return made
     first = made.segments[0].name(SNAPSHOT) if made.segments else ""
     for segment in made.segments:
         made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
@@ -232,6 +239,11 @@ def report_losses(name: str, found: Converted, messages: Messages) -> None:
         messages.warning(f"{name}: {len(found.skipped) - _MAX_DAMAGES} more damaged ranges are left out")
     if found.left_out:
         messages.warning(f"{name}: {found.left_out} batches left out that a read_committed consumer does not see")
+    if found.open_transactions:
+        messages.warning(
+            f"{name}: {found.open_transactions} transactions have no end marker in the range: consumers with "
+            "read_committed wait at their first record"
+        )
     if found.losses:
         messages.warning(f"{name}: lost: {losses_text(found.losses)}")
     new_bytes = sum(segment.sizes[LOG] for segment in found.segments)
@@ -266,7 +278,8 @@ def convert_to_new(
 
     ``conversion``: converts segments, here or elsewhere. Raises KsegError; nothing was written then.
     """
-    is_dry, plans, request_of = change.is_dry, [], requests_for(options, messages)
+    is_dry, plans, request_of = change.is_dry, list[Plan](), requests_for(options, messages)
+    ends: dict[str, tuple[int, int]] = {}
     model = next(map(resolved, filter(trees.isdir, paths)), "")
     with new_directories(output, change.takes_lock, is_dry, model) as made:
         for name, (path, directory) in _sources(paths, output, options, messages).items():
@@ -279,6 +292,11 @@ def convert_to_new(
                 _check_space(folder, files, request, work)
             rewritten = work(None if is_dry else folder, conversion)
             report_losses(path, rewritten, messages)
+            if options.is_selective and not rewritten.segments:
+                messages.warning(f"{path}: no record is in the range: left out")
+                made.drop(name, is_dry)
+                continue
+            ends[name] = rewritten.segments[0].base_offset, rewritten.next_offset
             if not is_dry:
                 if directory is not None:
                     complete(folder, directory, rewritten.carried)
@@ -287,9 +305,24 @@ def convert_to_new(
                 record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, name), rewritten.files, options.reason))
         for path in paths:
-            if trees.isdir(path) and not is_partition(path) and not is_dry:
-                write_root_files({}, made.folder, resolved(path))
+            if plans and trees.isdir(path) and not is_partition(path) and not is_dry:
+                source = resolved(path)
+                write_root_files(_checkpoints(source, ends) if options.is_selective else {}, made.folder, source)
     return plans
+
+
+def _checkpoints(source: str, ends: dict[str, tuple[int, int]]) -> dict[str, bytes]:
+    """Returns the checkpoints of a log directory whose partitions are ranges of those in ``source``: of their offsets
+    only log starts within the ranges hold. ``ends``: first offset and end of each partition.
+    """
+    found: dict[str, bytes] = {}
+    for name in OFFSET_CHECKPOINTS:
+        if trees.exists(path := os.path.join(source, name)):
+            offsets = checkpoint_offsets(path) if name == LOG_STARTS else {}
+            known = {place: ends.get("{}-{}".format(*place), (0, 0)) for place in offsets}
+            kept = {place: at for place, at in offsets.items() if known[place][0] < at <= known[place][1]}
+            found[name] = build_offset_checkpoint(kept)
+    return found
 
 
 def run_to_new(

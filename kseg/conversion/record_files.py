@@ -249,7 +249,7 @@ class _Reading:
 
     def _request(self, paths: Iterable[str]) -> ScanRequest:
         committed, limit = self._options.read_committed, self._options.max_batch_bytes
-        return ScanRequest(tuple(paths), is_committed=committed, max_batch_bytes=limit)
+        return ScanRequest(tuple(paths), self._options.wanted, is_committed=committed, max_batch_bytes=limit)
 
     def _refuse_or_count(self, file: SegmentFile, left_out: Damage) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"

@@ -32,6 +32,11 @@ class Bounds(NamedTuple):
         ends = self.first_offset > self.last_offset or self.earliest_ms > self.latest_ms
         return ends or any(each is not None and not each for each in (self.topics, self.partitions, self.keys))
 
+    @property
+    def has_all_times(self) -> bool:
+        """Whether records of all times are within, and those without a timestamp."""
+        return (self.earliest_ms, self.latest_ms) == (LEAST, LARGEST)
+
     def __and__(self, other: "Bounds") -> "Bounds":
         """Returns the rows within both bounds."""
         return self._joined(other, max, min, lambda one, two: two if one is None else one if two is None else one & two)

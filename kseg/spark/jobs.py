@@ -356,6 +356,13 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
         "maxBatchBytes": str(options.max_batch_bytes),
         "ignoreLogStart": "true",
     }
+    ranges = {"Offset": options.offsets, "Timestamp": options.times}
+    read |= {
+        f"{end}{name}": str(at)
+        for name, ends in ranges.items()
+        if ends
+        for end, at in zip(("start", "end"), ends, strict=True)
+    }
     register(spark)
     draft = Path(os.path.realpath(output)).with_name(f".kseg-{uuid4().hex}")
     try:

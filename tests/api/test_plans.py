@@ -159,6 +159,28 @@ def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: 
         kseg.convert(path, codec="zstd", output=new)
 
 
+def test_a_range_is_converted_to_segments_tables_and_lines(tmp_path: Path, told: Told) -> None:
+    path, new = copied(HEALTHY, tmp_path), tmp_path / "new"
+    offsets = [record.offset for record in kseg.open(path).records(offsets=(20, 60))]
+    assert offsets
+    assert kseg.convert(path, offsets=(20, 60), output=new).apply().changed
+    assert [record.offset for record in kseg.open(new / path.name).records()] == offsets
+    lines = tmp_path / "lines.jsonl"
+    plan = kseg.convert(path, to="jsonl", offsets=(20, 60), output=lines)
+    assert not lines.exists()
+    plan.apply()
+    assert [action.size for action in plan.actions] == [lines.stat().st_size]
+    rows = [json.loads(line) for line in lines.read_bytes().splitlines()]
+    assert [row["offset"] for row in rows if row["type"] == "record" and "control" not in row] == offsets
+    _, rows_of_command = told("convert", "--to", "jsonl", "--offsets", "20..60", path)
+    assert rows == rows_of_command
+    with pytest.raises(kseg.PathError, match="already exists"):
+        kseg.convert(path, to="jsonl", output=lines)
+    day = kseg.convert(path, to="csv", time=("1970-01-01", "1970-01-02"), output=tmp_path / "none.csv")
+    day.apply()
+    assert (tmp_path / "none.csv").read_bytes().count(b"\n") == 1
+
+
 def test_an_output_lies_outside_of_logs(tmp_path: Path) -> None:
     path = copied(HEALTHY, tmp_path)
     with pytest.raises(kseg.PathError, match="is inside the partition"):

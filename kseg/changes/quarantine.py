@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from kseg.changes.disk import MANY_FILES, Disk, is_temporary
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
+from kseg.segment.files import SegmentFile, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved
 
 if TYPE_CHECKING:
@@ -85,6 +86,21 @@ def changes(directory: str, kept_in: str = "") -> "list[Change]":
     ``kept_in``: the directory of bytes that were kept elsewhere, as given by the user.
     """
     return [read_change(directory, number, kept_in) for number in numbers(directory)]
+
+
+def kept_logs(directory: str) -> list[SegmentFile]:
+    """Returns the files that keep bytes which changes have removed from segments of a partition, oldest first.
+
+    Each is a segment, or parts of one without what was between them; its ``leftover`` is the name of the quarantine.
+    Raises KsegError as `changes`.
+    """
+    found = list[SegmentFile]()
+    for change in changes(directory):
+        for k, step in enumerate(change.steps):
+            file = segment_file(os.path.join(directory, step.file))
+            if file.is_segment and change.is_kept_path_trusted and os.path.isfile(change.old(k)):
+                found.append(file._replace(path=change.old(k), leftover=FOLDER))
+    return found
 
 
 def read_change(directory: str, number: int, kept_in: str = "") -> "Change":

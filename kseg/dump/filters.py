@@ -3,8 +3,8 @@ nothing matches.
 """
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -15,35 +15,47 @@ from typing import TYPE_CHECKING, Any
 from kseg.dump.options import DumpOptions
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
-from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_WIDTH
+from kseg.kernel.layout.rows import (
+    ROW_HEADER_COUNT,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_WIDTH,
+)
 from kseg.output.notices import Notices
 from kseg.quantities import LAST_TIMESTAMP, show_time
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
-from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, records_of
+from kseg.segment.items import Batch, Message, Record, RecordBatch, RowSpan, headers_of, records_of
 from kseg.segment.reader import SegmentReader, open_segment
 
 # A dump without offsets and times needs no `kseg.segment.seek`: functions import it.
 if TYPE_CHECKING:
     from kseg.segment.seek import OffsetStop, TimeStop
 
-# Records by offset, time, key and value, batches by producer id; all given criteria must match.
+# Records by offset, time, key, value and headers, batches by producer id; all given criteria must match.
+
+Patterns = tuple[re.Pattern[bytes], ...]
 
 
 @dataclass(slots=True)
 class Selection:
     """Ranges include both ends; ``times`` are ms since the epoch and not negative, because -1 means no timestamp.
 
-    ``untimed`` counts batches excluded from a time range because their format has no timestamps (v0). ``key``,
-    ``key_pattern`` and ``grep`` (of values) never match control records, whose bytes are not a user's. ``decoder``: one
-    of `kseg.decoders`, whose texts may match instead of the bytes.
+    ``untimed`` counts batches excluded from a time range because their format has no timestamps (v0). ``key`` and the
+    patterns, of each kind any, never match control records, whose bytes are not a user's; ``patterns`` are searched in
+    key, value and headers. ``decoder``: one of `kseg.decoders`, whose texts may match instead of the bytes.
     """
 
     offsets: tuple[int, int] | None = None
     times: tuple[int, int] | None = None
     key: bytes | None = None
     producer_id: int | None = None
-    key_pattern: re.Pattern[bytes] | None = None
-    grep: re.Pattern[bytes] | None = None
+    key_patterns: Patterns = ()
+    value_patterns: Patterns = ()
+    header_patterns: Patterns = ()
+    patterns: Patterns = ()
     decoder: Any = None
     untimed: int = 0
 
@@ -54,7 +66,8 @@ class Selection:
 
     @property
     def _has_content(self) -> bool:
-        return self.key is not None or self.key_pattern is not None or self.grep is not None
+        patterns = self.key_patterns or self.value_patterns or self.header_patterns or self.patterns
+        return self.key is not None or bool(patterns)
 
     def may_hold(self, batch: Batch) -> bool:
         """Whether the header allows the batch to hold a matching record."""
@@ -100,10 +113,11 @@ class Selection:
             wanted = [i for i, record in enumerate(records_of(rows)) if self._matches_decoded(record)]
         elif self.key is not None:
             wanted = _rows_with_key(rows, self.key)
-        if self.decoder is None and self.key_pattern is not None:
-            wanted = _matching(rows, wanted, self.key_pattern, ROW_KEY)
-        if self.decoder is None and self.grep is not None:
-            wanted = _matching(rows, wanted, self.grep, ROW_VALUE)
+        if self.decoder is None:
+            wanted = _matching(rows, wanted, self.key_patterns, ROW_KEY)
+            wanted = _matching(rows, wanted, self.value_patterns, ROW_VALUE)
+            wanted = _matching(rows, wanted, self.header_patterns, with_headers=True)
+            wanted = _matching(rows, wanted, self.patterns, ROW_KEY, ROW_VALUE, with_headers=True)
         if self.offsets is not None:
             wanted = _between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
@@ -114,11 +128,13 @@ class Selection:
         decoded = self.decoder.decode(record.key, record.value, record.offset, record.headers)
         keys = _forms(record.key, decoded.key_text, decoded.key)
         values = _forms(record.value, decoded.payload_text, decoded.value)
-        return (
-            (self.key is None or self.key in keys)
-            and (self.key_pattern is None or any(map(self.key_pattern.search, keys)))
-            and (self.grep is None or any(map(self.grep.search, values)))
-        )
+        headers = [_header_text(header.key, header.value) for header in record.headers]
+        searched = (
+            (self.key_patterns, keys), (self.value_patterns, values), (self.header_patterns, headers),
+            (self.patterns, [*keys, *values, *headers]),
+        )  # fmt: skip
+        is_found = all(not patterns or _match(patterns, texts) for patterns, texts in searched)
+        return is_found and (self.key is None or self.key in keys)
 
 
 def _forms(data: bytes | None, text: str | None, value: object) -> list[bytes]:
@@ -136,11 +152,33 @@ def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high:
     return [i for i in wanted if low <= values[i] <= high]
 
 
-def _matching(rows: Rows, wanted: list[int] | range, pattern: re.Pattern[bytes], column: int) -> list[int]:
-    """Returns the rows whose key or value contains a match; null never does."""
-    starts, sizes = _column(rows, column), _column(rows, column + 1)  # each start is followed by its size
-    values = ((i, rows.payload[starts[i] : starts[i] + sizes[i]]) for i in wanted if sizes[i] >= 0)
-    return [i for i, value in values if pattern.search(bytes(value))]
+def _match(patterns: Patterns, texts: Iterable[bytes]) -> bool:
+    """Whether any of the texts contains a match of any of the patterns."""
+    return any(pattern.search(text) for text in texts for pattern in patterns)
+
+
+def _header_text(key: bytes, value: bytes | None) -> bytes:
+    """Returns the form in which a header is searched."""
+    return key + b"=" + (value or b"")
+
+
+def _matching(
+    rows: Rows, wanted: list[int] | range, patterns: Patterns, *columns: int, with_headers: bool = False
+) -> list[int] | range:
+    """Returns the rows of which a column or header contains a match, all without patterns. Null never does."""
+    if not patterns:
+        return wanted
+    places = [(_column(rows, column), _column(rows, column + 1)) for column in columns]  # a start, then its size
+    has_headers = with_headers and any(_column(rows, ROW_HEADER_COUNT))
+
+    def texts(i: int) -> Iterator[bytes]:
+        for starts, sizes in places:
+            if sizes[i] >= 0:
+                yield bytes(rows.payload[starts[i] : starts[i] + sizes[i]])
+        if has_headers:
+            yield from (_header_text(key, value) for key, value in headers_of(rows, i * ROW_WIDTH))
+
+    return [i for i in wanted if _match(patterns, texts(i))]
 
 
 def _rows_with_key(rows: Rows, key: bytes) -> list[int]:
@@ -177,8 +215,9 @@ class Filters:
 
     def __init__(self, options: DumpOptions, scratch: Scratch, notices: Notices) -> None:
         self.selection = Selection(
-            options.offsets, options.times, options.key, options.producer_id, options.key_pattern, options.grep
-        )
+            options.offsets, options.times, options.key, options.producer_id, options.key_patterns,
+            options.value_patterns, options.header_patterns, options.patterns,
+        )  # fmt: skip
         self._options = options
         self.are_set = not self.selection.is_empty or options.last is not None or options.around is not None
         self._scratch = scratch
@@ -189,6 +228,16 @@ class Filters:
         """The first path without matches, and the range that it has."""
         self._ended_early = 0
         self._stops: list[OffsetStop | TimeStop] = []
+        self._unread = Counter[str]()
+        """Files of partitions that a search does not read, by kind, and the last one."""
+        self._unread_example = ""
+
+    def leave_unread(self, files: Sequence[SegmentFile]) -> None:
+        """Counts files that may hold matches and are read with --all only."""
+        if self._options.filters_contents:
+            for file in files:
+                self._unread[file.leftover] += 1
+                self._unread_example = file.path
 
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.
@@ -287,6 +336,9 @@ class Filters:
         if self._places and not self._found:
             several = f"{self._places} partitions and files, such as " if self._places > 1 else ""
             self._notices.warning(f"nothing found in {several}{self._example}")
+        if self._unread:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._unread.items()))
+            self._notices.warning(f"not searched: {kinds}, such as {self._unread_example}; --all reads them too")
         if self.selection.untimed:
             self._notices.warning(
                 f"batches without timestamps (v0 and 0.7), omitted by --time: {self.selection.untimed}"

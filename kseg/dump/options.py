@@ -99,11 +99,25 @@ class DumpOptions:
     key: bytes | None = option(
         "--key", INPUT, "Only records with this key: text, base64:... or hex:....", declaration.KEY
     )
-    key_pattern: re.Pattern[bytes] | None = option(
-        "--key-pattern", INPUT, "Only records with keys that match the regular expression.", declaration.REGEX
+    key_patterns: "tuple[re.Pattern[bytes], ...]" = option(
+        "--key-pattern",
+        INPUT,
+        "Only records with keys that match the regular expression; may be repeated: any of them.",
+        declaration.REGEX,
+        is_many=True,
     )
-    grep: re.Pattern[bytes] | None = option(
-        "--grep", INPUT, "Only records with values that match the regular expression.", declaration.REGEX
+    value_patterns: "tuple[re.Pattern[bytes], ...]" = option(
+        "--grep", INPUT, "The same for values.", declaration.REGEX, is_many=True
+    )
+    header_patterns: "tuple[re.Pattern[bytes], ...]" = option(
+        "--grep-header", INPUT, "The same for headers, each as KEY=VALUE.", declaration.REGEX, is_many=True
+    )
+    patterns: "tuple[re.Pattern[bytes], ...]" = option(
+        "--grep-any",
+        INPUT,
+        "The same for keys, values and headers, any of them.",
+        declaration.REGEX,
+        is_many=True,
     )
     producer_id: int | None = option(
         "--producer-id", INPUT, "Only batches of the producer with this id.", Number(), metavar="N"
@@ -166,7 +180,10 @@ class DumpOptions:
         "--stop-on-damage", RULES, "Stop at the first damage; default: continue after it.", bool
     )
     everything: bool = option(
-        "--all", INPUT, "Of directories, print side files and .deleted, .cleaned, .swap files too.", bool
+        "--all",
+        INPUT,
+        "Of directories, print side files, .deleted, .cleaned and .swap files, and what quarantines keep of logs too.",
+        bool,
     )
     jobs: int | None = declaration.jobs()
     index_sanity_check: bool = option(
@@ -271,7 +288,8 @@ class DumpOptions:
         """Raises RequestError for options that need one reader from the first record to the last."""
         given = declaration.given_in(self) | ({"--format table"} if self.form == TABLE else set())
         names = (
-            "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --topic --isolation "
+            "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --grep-header "
+            "--grep-any --topic --isolation "
             "--stop-on-damage --open-transactions --committed-offsets --fetch-response --hex --summary --image"
         )
         declaration.refuse([*names.split(), "--format table"], given, "is for the local engine")
@@ -290,7 +308,8 @@ class DumpOptions:
 
     @property
     def filters_contents(self) -> bool:
-        return any(each is not None for each in (self.key, self.key_pattern, self.grep))
+        patterns = self.key_patterns or self.value_patterns or self.header_patterns or self.patterns
+        return self.key is not None or bool(patterns)
 
     @property
     def needs_schemas(self) -> bool:

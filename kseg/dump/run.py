@@ -9,6 +9,7 @@ from functools import cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from kseg.changes.quarantine import kept_logs
 from kseg.dump.filters import Filters, without_snapshots
 from kseg.dump.options import JSON, TABLE, TEXT, DumpOptions, InclusiveRange, Rendered, RendererOf
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
@@ -219,6 +220,12 @@ class Dump:
     def _part(self, path: str) -> None:
         """Prints a partition directory, or one file."""
         all_files = segments_at(path, self.options.everything)
+        if self.options.everything or self.options.filters_contents:
+            others = self._other_files(path, all_files)
+            if self.options.everything:
+                all_files += others
+            else:
+                self.filters.leave_unread(others)
         if self.options.open_transactions:
             self._open_transactions(path, all_files)
             return
@@ -241,6 +248,20 @@ class Dump:
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _other_files(self, path: str, files: list[SegmentFile]) -> list[SegmentFile]:
+        """Returns the files of a partition that may hold other records than its segments, ``files``: leftovers of logs,
+        and what quarantines keep of them.
+        """
+        if not trees.isdir(path):
+            return []
+        known = {file.path for file in files}
+        left = [file for file in list_segments(path, True) if file.leftover and file.path not in known]
+        try:
+            return left + kept_logs(path)
+        except KsegError as error:
+            self.notices.warning(str(error))
+            return left
 
     def _decode_for_filters(self, files: Sequence[SegmentFile]) -> None:
         """Lets the filters match keys and values that are decoded by schemas, too."""

@@ -140,8 +140,19 @@ def test_gate_of_a_ci_server(run: Run, tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_personal_data(run: Run) -> None:
     found = run("Personal data")["found"]
-    assert found["orders"] == 2 * COUNT - 1
-    assert found["orders-dlq"] == 0
+    assert found["orders", "value"] == 2 * COUNT - 1
+    assert not any(count for (topic, place), count in found.items() if topic == "orders-dlq" or place != "value")
+
+
+def test_personal_data_in_keys_and_headers(run: Run, archive: Path) -> None:
+    with kseg.writer(archive / "kafka-logs/people-0") as writer:
+        writer.append(key=b"ann@example.com", value=b"x")
+        writer.append(key=b"k", value=None, headers=[("user", b"ann@example.com"), ("copy", b"bob@example.com")])
+        writer.append(key=None, value=b"x", headers=[("ann@example.com", None)])
+    found = run("Personal data")["found"]
+    assert {place: count for (topic, place), count in found.items() if topic == "people"} == {
+        "key": 1, "value": 0, "header": 2,
+    }  # fmt: skip
 
 
 def test_new_keys(run: Run, archive: Path) -> None:

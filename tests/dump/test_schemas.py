@@ -92,6 +92,7 @@ def test_text_and_table(logs: Path, kseg: Kseg) -> None:
 @pytest.mark.parametrize(
     "flags, offsets",
     [
+        (["--grep-any", '"who":"Bob"'], [1]),
         (["--grep", '"who":"Bob"'], [1]), (["--grep", "plain"], [2]), (["--key", "Bob"], [1, 2]),
         (["--key", '"Bob"'], [1]), (["--key-pattern", "^A"], [0]), (["--last", "1", "--key", "Bob"], [2]),
         (["--last", "1", "--grep", '"id":'], [1]), (["--key", "Bob", "--grep", "pl"], [2]), (["--grep", "null"], []),

@@ -105,7 +105,7 @@ def rows(works: Iterable[Work], request: ScanRequest, _report: ReportDamage) -> 
     listed. Raises KsegError if something cannot be read.
     """
     settings = _settings(request)
-    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server)
+    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server, request.paths)
     for work in works:
         found = work
         if not isinstance(found, FoundFindings):

@@ -30,9 +30,10 @@ class Kind(NamedTuple):
     """``repair``: the command that repairs it, "" for none. ``needs``: one of NEEDS, None if the command alone repairs
     it.
 
-    ``is_cut``: a broker's scan truncates the log here. That is the repair if other replicas hold the partition, because
-    the broker fetches the truncated records from them; otherwise salvage. ``is_refused``: commands on the log directory
-    are refused until a user has decided. ``start``: the effect on a node's start, "" for none.
+    ``is_cut``: a broker's scan truncates the log here. That is the repair if another replica in sync has the range,
+    from which the broker fetches it; otherwise a copy that has it fills it, or salvage keeps the rest. ``is_refused``:
+    commands on the log directory are refused until a user has decided. ``start``: the effect on a node's start, "" for
+    none.
     """
 
     severity: str

@@ -446,6 +446,22 @@ class TopicSettings:
         topics = self._of_partitions[0].image.topics.values()
         return {(topic.topic_id, number): one for topic in topics for number, one in topic.partitions.items()}
 
+    @property
+    def reached(self) -> tuple[int, int]:
+        """Leader epoch and offset where they end: of two copies the larger is the newer one."""
+        return self._of_partitions[0].epoch, self._of_partitions[0].offset
+
+    def others_in_sync(self, place: tuple[str, int], topic_id: str | None, node: int | None) -> frozenset[int] | None:
+        """Returns the brokers that have all that was committed to a partition, besides a node; None if they are not
+        known, or the node has no replica of it. ``topic_id``: that of the node's copy, None if unknown."""
+        if node is None or not self.knows_partitions:
+            return None
+        named = self.ids.get(place[0])
+        partition = self.partitions.get((named or "", place[1])) if topic_id in (None, named) else None
+        if partition is None or node not in partition.replicas:
+            return None
+        return frozenset(partition.may_lead) - {node}
+
     def at_start(self) -> "TopicSettings | None":
         """Returns what is left at the start of a node that has its log from no other, and cuts it off at damage; None
         if that is not known."""
@@ -534,30 +550,56 @@ def quorum_state_in(directory: str) -> text_files.QuorumState:
     return text_files.QuorumState(*(None for _ in text_files.QuorumState._fields))
 
 
-def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
-    """Whether this copy of the log is that of the only voter of its quorum; None if its files do not tell.
+class Quorum(NamedTuple):
+    """The node of a copy of the log, and the quorum by it. ``number``, ``directory_id``: of the node, None if unknown;
+    ``voters``: the directory.id of each by its id, none if the files do not tell; ``is_broker``: the node is no
+    controller by its settings."""
 
-    Voters are those of the newest KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state; the node is that of
-    meta.properties.
-    """
-    if server is not None and not server.may_be_controller:
-        return False
+    number: int | None
+    directory_id: str | None
+    voters: Mapping[int, str | None]
+    is_broker: bool = False
+
+    @property
+    def is_alone(self) -> bool | None:
+        """Whether the node is the only voter; None if its files do not tell."""
+        if self.is_broker:
+            return False
+        if not self.voters or self.number is None:
+            return None if len(self.voters) < 2 else False
+        if set(self.voters) != {self.number}:
+            return False
+        # Of the voter under another directory.id nobody has a copy for sure.
+        return True if len({self.directory_id, self.voters[self.number]} - {None}) < 2 else None
+
+    @property
+    def others(self) -> frozenset[int]:
+        """The other voters, if the node is one or may be one; none if it is not."""
+        is_voter = not self.is_broker and (self.number is None or self.number in self.voters)
+        return frozenset(self.voters) - {self.number} if is_voter else frozenset()
+
+
+def quorum_of(directory: str, server: ServerProperties | None = None) -> Quorum:
+    """Returns the quorum by a copy of the log: voters are those of the newest KRAFT_VOTERS, of
+    controller.quorum.voters, or of quorum-state; the node is that of meta.properties."""
     try:
         own = properties_of(os.path.dirname(os.path.abspath(directory)))
         number, directory_id = own.number, own.directory_id
     except PathError:
         number, directory_id = None, None
     number = server.node_id if number is None and server is not None else number
+    if server is not None and not server.may_be_controller:
+        return Quorum(number, directory_id, {}, is_broker=True)
     voters = read_raft(directory, list_segments(directory)).voter_directories
     if not voters:
         static = server.quorum_voters if server is not None else frozenset()
         voters = dict.fromkeys(static or quorum_state_in(directory).current_voters or ())
-    if not voters or number is None:
-        return None if len(voters) < 2 else False
-    ids = {directory_id, voters.get(number)} - {None}
-    if set(voters) != {number}:
-        return False
-    return True if len(ids) < 2 else None  # of the voter under another directory.id nobody has a copy for sure
+    return Quorum(number, directory_id, voters)
+
+
+def is_only_voter(directory: str, server: ServerProperties | None = None) -> bool | None:
+    """Whether this copy of the log is that of the only voter of its quorum; None if its files do not tell."""
+    return quorum_of(directory, server).is_alone
 
 
 def properties_of(directory: str) -> text_files.MetaProperties:

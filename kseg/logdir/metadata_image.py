@@ -71,6 +71,11 @@ class PartitionImage:
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
+    @property
+    def may_lead(self) -> tuple[int, ...]:
+        """The replicas that have all that was committed: those in sync; if none is, those that may lead (KIP-966)."""
+        return self.isr or self.elr
+
     @classmethod
     def registered(cls, fields: Fields) -> "PartitionImage":
         """The partition of a PartitionRecord."""

@@ -18,6 +18,8 @@ from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG, LOGS
 from kseg.logdir.belonging import foreign_segments
+from kseg.logdir.cluster_metadata import properties_of
+from kseg.logdir.coordinators import topic_id_at
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
 from kseg.quantities import plural, shown_time
@@ -31,7 +33,7 @@ from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, list_segments, own_name
-from kseg.segment.paths import segment_bytes
+from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
@@ -125,10 +127,13 @@ MAX_DAMAGES = 20
 
 
 class RecoveryMessages:
-    """``suggests_replica``: whether the option --from-replica is mentioned for missing offsets."""
+    """``suggests_replica``: whether the option --from-replica is mentioned for missing offsets. ``who_has``: says in
+    words which other nodes have what is cut off from a partition, "" if that is not known."""
 
-    def __init__(self, messages: Messages, suggests_replica: bool) -> None:
-        self._warn, self._suggests_replica = messages.warning, suggests_replica
+    def __init__(
+        self, messages: Messages, suggests_replica: bool, who_has: Callable[[str], str] = lambda _: ""
+    ) -> None:
+        self._warn, self._suggests_replica, self._who_has = messages.warning, suggests_replica, who_has
         self._segments = self._unscanned = 0
 
     def report(self, found: "Recovery | Salvage") -> None:
@@ -179,7 +184,7 @@ class RecoveryMessages:
                 self._warn(
                     f"{recovered.directory}: intact in the removed bytes: {plural(loss.batches, 'batch', 'batches')}, "
                     f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
-                    f"{times}; --mode salvage would keep them, an in-sync replica has them"
+                    f"{times}; --mode salvage would keep them{self._who_has(recovered.directory)}"
                 )
 
     def _report_salvage(self, salvaged: "Salvage") -> None:
@@ -324,7 +329,7 @@ class RecoveryPlanner(Planner):
         self._start = BrokerStart(
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=era, jobs=options.jobs or usable_cores()
         )
-        self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
+        self._messages = RecoveryMessages(reporter, options.from_replica is None, self._who_has)
         self._topics = Topics(server=options.server)
         self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
         self._globs = Topics(options.topics)
@@ -580,6 +585,19 @@ class RecoveryPlanner(Planner):
     @cached_property
     def _checks(self) -> Checks | None:
         return None if self._make_checks is None else self._make_checks()
+
+    def _who_has(self, directory: str) -> str:
+        root, place = os.path.dirname(os.path.abspath(directory)), partition_of(directory)
+        metadata, meta = self._topics.settings(root), None
+        if place is None or metadata is None or place[0] == METADATA_TOPIC:
+            return ""
+        with suppress(PathError):
+            meta = properties_of(root)
+        others = metadata.others_in_sync(place, topic_id_at(directory), meta.number if meta is not None else None)
+        if others is None:
+            return ""
+        named = f"also broker {some(sorted(map(str, others)))}" if others else "no other broker"
+        return f"; in sync by the cluster's metadata is {named}"
 
     def _leaves_alone(self, found: "Salvage") -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""

@@ -30,7 +30,14 @@ from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.recovery.salvage.segment_scan import BatchFilter, scan_segment
 from kseg.recovery.workspace import leading_offset
-from kseg.segment.files import LAST_OFFSET, SegmentFile, list_segments, parse_partition_name, segment_stem
+from kseg.segment.files import (
+    LAST_OFFSET,
+    METADATA_TOPIC,
+    SegmentFile,
+    list_segments,
+    parse_partition_name,
+    segment_stem,
+)
 from kseg.segment.items import Problem, Record
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
 from kseg.stores import trees
@@ -453,16 +460,20 @@ def plan_from_replica(
     files = [file for file in list_segments(replica_directory) if file.kind == LOG and file.base_offset is not None]
     if not files:
         raise PathError(f"{replica_directory}: holds no segment")
-    begin = partial(ReplicaFilling, files, is_compacted)
+    is_same_log = (
+        None not in ids and names[0] is not None and names[0][0] != METADATA_TOPIC
+    )  # that has no id of its own
+    begin = partial(ReplicaFilling, files, is_compacted, is_same_log)
     return plan_salvage(directory, start, lambda: is_compacted, batch_filter, begin)
 
 
 class ReplicaFilling:
     """Fills gaps with batches of a replica's ``files`` in one attempt to salvage a partition. ``is_compacted``: gaps
-    may come from the log cleaner."""
+    may come from the log cleaner; ``is_same_log``: both are of the same topic by its id."""
 
-    def __init__(self, files: list[SegmentFile], is_compacted: bool, attempt: Attempt) -> None:
+    def __init__(self, files: list[SegmentFile], is_compacted: bool, is_same_log: bool, attempt: Attempt) -> None:
         self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
+        self._is_same_log = is_same_log
         attempt.fill = self.fill
         attempt.known_offsets = lambda prints: offsets_of(self._there(), prints)
         attempt.replica_bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
@@ -534,7 +545,7 @@ class ReplicaFilling:
         """Returns why batches are not taken; "" if they are. Raises ReplicasDivergeError."""
         before, behind = hole.before, hole.behind
         borders = [border for border in (before, behind) if border]
-        if borders and not any(border.is_common for border in borders):
+        if borders and not any(border.is_common for border in borders) and not self._has_one_epoch(offer):
             return "the replica has neither the batch before nor the one after"
         if offer.part.first < self._attempt.load.start.log_start_offset:
             return f"the log begins at {self._attempt.load.start.log_start_offset}"
@@ -562,6 +573,15 @@ class ReplicaFilling:
                     f"{entry.start_offset}"
                 )
         return ""
+
+    def _has_one_epoch(self, offer: Offer) -> bool:
+        """Whether both replicas have the offsets in the same leader epoch: only one leader wrote to the topic in it."""
+        entries = self._attempt.load.epochs.entries
+        ours = {
+            max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
+            for offset in (offer.part.first, offer.part.last)
+        }
+        return self._is_same_log and ours == {offer.first_epoch, offer.last_epoch} and len(ours - {-1}) == 1
 
     def _list(self, part: SalvagedBatches, why: str = "") -> None:
         rows = self._attempt.from_replica

@@ -8,29 +8,28 @@ partition are merged. A command is for a log directory only if files of the log 
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
-from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import CREATE, Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import DECISION, ERROR, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, WARNING, texts_of
-from kseg.formats.suffixes import DELETED, LOG, LOG_07, SWAP, TIME_INDEX
+from kseg.formats.suffixes import DELETED, LOG_07, SWAP, TIME_INDEX
 from kseg.logdir import coordinators
 from kseg.logdir.coordinators import HANGING, TransactionState
-from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
+from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import named_path, plural, show_span
-from kseg.recovery.options import BROKER, RecoverOptions, TopicIds
-from kseg.recovery.planner import RecoveryPlanner, ReindexPlanner
+from kseg.recovery.options import TopicIds
+from kseg.recovery.planner import ReindexPlanner
 from kseg.segment import files as segment_files
 from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
 from kseg.segment.survey import FULL, QUICK
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
+from kseg.verification.copies import GivenPaths, PartitionCopies
 from kseg.verification.directory_tree import DirectoryCheck, judge_task, tasks_of
 from kseg.verification.metadata import is_newest, judge_snapshot, start_without
 from kseg.verification.partition import CheckSettings
@@ -87,28 +86,21 @@ class RepairTarget:
         self.root = root
         name = os.path.basename(os.path.abspath(path))
         self.partition = None if root.path == path else segment_files.parse_partition_name(name)
-        self._removed: dict[tuple[tuple[str, str | None], ...], int] = {}
+
+    @cached_property
+    def copies(self) -> PartitionCopies:
+        """The other copies of the partition among the paths of the check, and what recoveries would do."""
+        return PartitionCopies(self.path, self.root.known, self.root.given, self.root.server, RecoveryChecks)
 
     @cached_property
     def is_only_voter(self) -> bool | None:
         """Of the metadata log: whether no other node has it for sure (None: unknown)."""
-        from kseg.logdir.cluster_metadata import is_only_voter
-
-        try:
-            return is_only_voter(self.path, self.root.server)
-        except (KsegError, OSError):
-            return None
+        return None if self.copies.quorum is None else self.copies.quorum.is_alone
 
     @property
-    def has_other_replicas(self) -> bool:
-        """Whether other nodes have the partition: by the cluster metadata, or by the voters of the metadata log."""
-        if self.is_metadata:
-            return self.is_only_voter is False
-        known = self.root.known
-        if self.partition is None or known is None or known.topics is None:
-            return False
-        topic_id = known.topics.ids.get(self.partition[0])
-        return len(known.replicas(topic_id, self.partition[1])) > 1 if topic_id else False
+    def may_be_cut(self) -> bool:
+        """Whether what a truncation of the damage removes is fetched again from others."""
+        return self.partition is not None and self.copies.may_be_cut
 
     @property
     def is_metadata(self) -> bool:
@@ -121,26 +113,7 @@ class RepairTarget:
 
     def removed_records(self, options: Options) -> int:
         """Returns the number of intact records that `kseg recover` with these options would remove."""
-        key = tuple(sorted(options.items(), key=str))
-        if key not in self._removed:
-            recover = RecoverOptions(
-                mode=options.get("--mode") or BROKER,
-                drops_undecodable="--drop-undecodable" in options,
-                scans_all="--full" in options,
-                rebuilds_epochs="--rebuild-epochs" in options,
-                topic_id=options.get("--topic-id"),
-            )
-            planner, recording = partial(RecoveryPlanner, recover, make_checks=RecoveryChecks), Recording()
-            with suppress(KsegError, OSError):  # then the command fails, and removes nothing
-                run([self.path], planner, ChangeOptions(is_dry=True), recording)
-            self._removed[key] = sum(
-                removed.records or 0
-                for plan in recording.plans
-                for step in plan.steps
-                if step.file.endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()  # a broker serves these
-                for removed in step.removed
-            )
-        return self._removed[key]
+        return self.copies.outcome(options).removed
 
     @property
     def topic_id(self) -> str | None:
@@ -157,16 +130,13 @@ class RepairTarget:
 class TargetLogDirectory:
     """The log directory of a target. ``path`` has the form of the given paths."""
 
-    def __init__(self, path: str, server: ServerProperties | None = None) -> None:
-        self.path, self.server = path, server
+    def __init__(self, path: str, given: GivenPaths, server: ServerProperties | None = None) -> None:
+        self.path, self.given, self.server = path, given, server
 
-    @cached_property
+    @property
     def known(self) -> LogDirectory | None:
         """Its own files, None if they cannot be read."""
-        try:
-            return read_log_directory(self.path)
-        except PathError:
-            return None
+        return self.given.directory(self.path)
 
     @cached_property
     def topic_ids(self) -> TopicIds:
@@ -235,19 +205,24 @@ class _Wanted:
     def add(self, options: Options, codes: Iterable[str]) -> None:
         self.options |= options
         self.codes.update(dict.fromkeys(codes))
-        if "--mode" in self.options:
+        if "--from-replica" in self.options:
+            self.options.pop("--mode", None)  # it salvages, too
+        if "--mode" in self.options or "--from-replica" in self.options:
             self.options.pop("--full", None)  # salvage reads every segment
 
 
 class Repairs:
-    """Adds the repair to each finding, and collects the commands that repair all findings."""
+    """Adds the repair to each finding, and collects the commands that repair all findings.
 
-    def __init__(self, server: ServerProperties | None = None) -> None:
+    ``paths``: all that the check is given, and the other replica that it compares with.
+    """
+
+    def __init__(self, server: ServerProperties | None = None, paths: Collection[str] = ()) -> None:
         self._server = server
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
         self._directory_of = cache(self._find_directory)
         self._targets: dict[str, RepairTarget] = {}
-        self._root_at = cache(partial(TargetLogDirectory, server=server))
+        self._root_at = cache(partial(TargetLogDirectory, given=GivenPaths(paths), server=server))
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -331,10 +306,12 @@ class Repairs:
             if "--mode" in options and not kind.is_cut:
                 return self._needing(finding, DECISION, target)
             options = {name: value for name, value in options.items() if name != "--mode"}
-        elif kind.is_cut:
-            other = _SALVAGE if target.has_other_replicas else _FULL
-            options = _FULL if target.has_other_replicas else _SALVAGE
-            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, target.path)})
+        elif kind.is_cut and target.may_be_cut:
+            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, options, target.path)})
+            options = _FULL
+        elif kind.is_cut and target.copies.source is not None:
+            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, options, target.path)})
+            options = {"--from-replica": target.copies.source}
         if any(value in _PLACEHOLDERS for value in options.values()):
             return self._needing(finding, needs, target)
         if target.path in self._foreign:
@@ -374,10 +351,20 @@ class Repairs:
             return self._needing(finding._replace(message=text), kind.needs, target)
         if not kind.repair.startswith(SALVAGE):
             return None
-        if target.is_only_voter is False:
-            finding = finding._replace(repair=_argv("recover", _FULL, target.path), needs=None)
-            return self._repaired(finding, target, "recover", _FULL)
-        return self._deciding(finding, target, argv)
+        if target.is_only_voter is not False:
+            return self._deciding(finding, target, argv)
+        options, copies = _FULL, target.copies
+        if not copies.may_be_cut:
+            if copies.source is None:
+                text = f"{finding.message}; no copy here has what the quorum may have committed from there on"
+                cut = _argv("recover", _FULL, target.path)
+                return self._deciding(finding._replace(message=text), target, cut, target.removed_records(_FULL))
+            options = {"--from-replica": copies.source}
+        elif not copies.is_proven:
+            text = "a start of this voter cuts its log there, too; that the others have the rest is not known"
+            finding = finding._replace(message=f"{finding.message}; {text} without their logs")
+        finding = finding._replace(repair=_argv("recover", options, target.path), needs=None)
+        return self._repaired(finding, target, "recover", options)
 
     def _deciding(self, finding: Finding, target: RepairTarget, argv: list[str], removed: int = 0) -> Finding:
         """Returns a finding whose repair is a decision: ``argv`` would remove so many intact records."""
@@ -463,13 +450,13 @@ def _joined(wanted: Iterable[_Wanted]) -> Iterator[RepairStep]:
 def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:
     """Returns the options of a recovery that removes no intact records, if there are such, and the number it removes.
 
-    Mode broker may cut intact records off if other replicas have them. ``is_decided``: the user decides on this mode.
+    Mode broker may cut intact records off if replicas in sync have them. ``is_decided``: the user decides on this mode.
     """
     if "--from-replica" in options:
         return options, 0
     if target.partition is None:  # mode broker would change healthy partitions
         options = _as_salvage(options)
-    elif "--mode" not in options and target.has_other_replicas and not is_decided:
+    elif "--mode" not in options and not is_decided and target.may_be_cut:
         return options, 0
     removed = target.removed_records(options)
     if removed and not is_decided and "--mode" not in options and not target.is_07:

@@ -71,19 +71,19 @@ LEVELS = ("quick", "full", "deep")
 
 class Check:
     """The findings of a partition are reported when all of them are known: their repairs depend on each other.
-    ``checker``: see `judge_path`.
+    ``checker``: see `judge_path`; ``against``: another replica.
 
     After `finish` the ``report`` has the totals, the next steps, and ``failures``: sentences about unread parts.
     """
 
     def __init__(
         self, paths: Collection[str], settings: CheckSettings, reporter: CheckReporter, ignored: Collection[str] = (),
-        checker: "PartitionChecker | None" = None,
+        checker: "PartitionChecker | None" = None, against: str | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.report = Report(self._hold, ignored, reporter.advance)
         self._reporter, self._checker = reporter, checker
-        self._paths = paths
+        self._paths, self._against = paths, against
         self._held: list[Finding] = []
         self._held_path = ""
         self._ready: deque[Finding] = deque()
@@ -92,7 +92,7 @@ class Check:
     def _repairs(self) -> "Repairs":
         from kseg.verification.repairs import Repairs  # most checks find nothing to repair
 
-        return Repairs(self.settings.server)
+        return Repairs(self.settings.server, [*self._paths, *([self._against] if self._against else [])])
 
     def judge(self, path: str) -> None:
         """Judges one path."""
@@ -268,7 +268,7 @@ def verify(
     ``open_output``: opens a new manifest; ``checker``: checks partitions elsewhere; ``may_fork``: whether worker
     processes may be started. After an interrupt the findings so far are reported.
     """
-    check = Check(options.paths, options.settings(may_fork), reporter, options.ignored, checker)
+    check = Check(options.paths, options.settings(may_fork), reporter, options.ignored, checker, options.against)
     try:
         for path in options.paths:
             reporter.begin(path)

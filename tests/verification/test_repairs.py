@@ -163,7 +163,7 @@ def test_other_replicas_give_back_what_a_broker_cuts(replicas: int, logs: Path) 
     salvage, cut = [*SALVAGE, partition], ["kseg", "recover", "--full", partition]
     finding = Repairs().with_repair(found("crc-mismatch", logs / "a-0"))
     assert finding.repair == (cut if replicas > 1 else salvage)
-    assert finding.details["otherRepair"] == (salvage if replicas > 1 else cut)
+    assert finding.details.get("otherRepair") == (salvage if replicas > 1 else None)
     assert Repairs().with_repair(found("wrong-base-offset", logs / "a-0")).repair == salvage
 
 

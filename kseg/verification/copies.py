@@ -1,0 +1,251 @@
+"""Finds the other copies of a partition among the paths of a check, and what is lost if one copy is truncated.
+
+A broker fetches what it has truncated from the leader. That brings the records back only if a replica that may lead has
+them: one in sync by the newest metadata, whose own log, if it is given, is whole. Else a truncated copy that may lead
+makes the others truncate theirs, too.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import NamedTuple
+
+from kseg.changes.driver.command import ChangeOptions, Recording, run
+from kseg.changes.plan import Plan
+from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import LOG, LOG_07
+from kseg.logdir.cluster_metadata import Quorum, TopicSettings, quorum_of
+from kseg.logdir.coordinators import topic_id_at
+from kseg.logdir.log_directory import LogDirectory, read_log_directory
+from kseg.logdir.server_properties import ServerProperties
+from kseg.recovery.options import BROKER, RecoverOptions
+from kseg.recovery.planner import Checks, RecoveryPlanner
+from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, parse_partition_name
+from kseg.segment.paths import is_log_directory, log_directories_in
+from kseg.segment.survey import FULL
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS
+from kseg.stores import trees
+from kseg.verification.partition import CheckSettings
+from kseg.verification.replicas import compare_path
+from kseg.verification.report import Finding, Report
+
+Options = Mapping[str, str | None]
+"""Options by name; the value of a flag is None."""
+
+
+class GivenPaths:
+    """The log directories and partitions among the PATHs of a check."""
+
+    def __init__(self, paths: Collection[str] = ()) -> None:
+        self._paths = paths
+        self._read = dict[str, LogDirectory | None]()
+
+    def directory(self, path: str) -> LogDirectory | None:
+        """Returns a log directory's own files; None if it has none, or they cannot be read."""
+        key = os.path.realpath(path)
+        if key not in self._read:
+            self._read[key] = None
+            with suppress(PathError):
+                self._read[key] = read_log_directory(path)
+        return self._read[key]
+
+    @cached_property
+    def _found(self) -> tuple[list[str], list[str]]:
+        """Log directories, also those of partitions, and partitions that are given by themselves."""
+        roots, partitions = dict[str, None](), list[str]()
+        for path in self._paths:
+            with suppress(KsegError, OSError):  # reported by its check
+                if path == "-" or trees.find(path) is not None or not trees.isdir(path):
+                    continue
+                if holds_segments(path):
+                    partitions.append(path)
+                    roots[os.path.dirname(os.path.abspath(path))] = None
+                else:
+                    roots |= dict.fromkeys([path] if is_log_directory(path) else log_directories_in(path))
+        return list(roots), partitions
+
+    def metadata(self, of: LogDirectory | None) -> TopicSettings | None:
+        """Returns the newest metadata of the cluster of a log directory, which may be its own; None if there are
+        none."""
+        directories = [of, *map(self.directory, self._found[0])]
+        known = [one.topics for one in directories if one is not None and one.topics and _is_same_cluster(one, of)]
+        return max(known, key=lambda topics: topics.reached, default=None)
+
+    def copies(self, partition: str, of: LogDirectory | None) -> Iterator["Copy"]:
+        """Yields the other copies of a partition in a log directory."""
+        topic_id, name = topic_id_at(partition), os.path.basename(os.path.abspath(partition))
+        roots, partitions = self._found
+        seen = {os.path.realpath(partition)}
+        for path in (*partitions, *(os.path.join(root, name) for root in roots)):
+            is_named = parse_partition_name(os.path.basename(os.path.abspath(path))) == parse_partition_name(name)
+            if not is_named or os.path.realpath(path) in seen or not trees.isdir(path) or not holds_segments(path):
+                continue
+            seen.add(os.path.realpath(path))
+            around = self.directory(os.path.dirname(os.path.abspath(path)))
+            if _is_same_cluster(around, of) and len({topic_id, topic_id_at(path)} - {None}) < 2:
+                yield Copy(path, around.meta.number if around is not None and around.meta is not None else None)
+
+
+def _is_same_cluster(one: LogDirectory | None, other: LogDirectory | None) -> bool:
+    """Whether two log directories may be of one cluster."""
+    ids = {each.meta.cluster_id for each in (one, other) if each is not None and each.meta is not None} - {None}
+    return len(ids) < 2
+
+
+class Copy(NamedTuple):
+    """Another copy of a partition; ``node``: that of its log directory, None if unknown."""
+
+    path: str
+    node: int | None
+
+
+class DryRun(NamedTuple):
+    """What a recovery would do. ``is_known``: it is not refused, and changes something; ``removed``: intact records
+    that go; ``end``: the first offset that is cut off, None if none is; ``taken``, ``missing``: last offsets of ranges
+    that come from a replica, and ranges that stay missing."""
+
+    is_known: bool
+    removed: int
+    end: int | None
+    taken: list[int]
+    missing: list[tuple[int, int]]
+
+
+class PartitionCopies:
+    """A damaged partition at a path in the log directory ``root``, and its other copies among the PATHs ``given``.
+
+    ``server``: the settings of its node; ``make_checks``: as for `RecoveryPlanner`.
+    """
+
+    def __init__(
+        self, path: str, root: LogDirectory | None, given: GivenPaths, server: ServerProperties | None,
+        make_checks: Callable[[], Checks],
+    ) -> None:  # fmt: skip
+        self.path, self._root, self._given, self._server = path, root, given, server
+        self._make_checks = make_checks
+        self._place = parse_partition_name(os.path.basename(os.path.abspath(path)))
+        self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
+        self._compared: dict[str, tuple[int, bool]] = {}
+
+    def outcome(self, options: Options) -> DryRun:
+        """Returns what `kseg recover` with these options would do; nothing if it is refused."""
+        key = tuple(sorted(options.items(), key=str))
+        if key not in self._outcomes:
+            replica = options.get("--from-replica")
+            recover = RecoverOptions(
+                mode=options.get("--mode") or ("salvage" if replica else BROKER),
+                from_replica=replica,
+                drops_undecodable="--drop-undecodable" in options,
+                scans_all="--full" in options,
+                rebuilds_epochs="--rebuild-epochs" in options,
+                topic_id=options.get("--topic-id"),
+            )
+            planner, recording = partial(RecoveryPlanner, recover, make_checks=self._make_checks), Recording()
+            with suppress(KsegError, OSError):  # then the command fails, and removes nothing
+                run([self.path], planner, ChangeOptions(is_dry=True), recording)
+            self._outcomes[key] = _outcome_of(recording.plans)
+        return self._outcomes[key]
+
+    @cached_property
+    def quorum(self) -> Quorum | None:
+        """The quorum by the metadata log that the partition is; None for other partitions, or if it cannot be read."""
+        if self._place is None or self._place[0] != METADATA_TOPIC:
+            return None
+        with suppress(KsegError, OSError):
+            return quorum_of(self.path, self._server)
+        return None
+
+    @cached_property
+    def _others(self) -> list[Copy]:
+        return list(self._given.copies(self.path, self._root))
+
+    @cached_property
+    def may_be_cut(self) -> bool:
+        """Whether all that a truncation of the damage removes is fetched again, as far as the PATHs tell."""
+        return self._is_kept_by_replicas() if self.quorum is None else self._is_kept_by_voters(self.quorum)
+
+    def _is_kept_by_replicas(self) -> bool:
+        metadata, meta = self._given.metadata(self._root), self._root.meta if self._root is not None else None
+        if metadata is None or meta is None or self._place is None:
+            return False
+        others = metadata.others_in_sync(self._place, topic_id_at(self.path), meta.number) or frozenset()
+        return bool(others) and all(self._has_all(copy) for copy in self._others if copy.node in others)
+
+    def _is_kept_by_voters(self, quorum: Quorum) -> bool:
+        """Whether a majority of the voters knows what was committed, without this one; of voters that are not given
+        nothing is known, and the start of this one cuts its log off in the same way."""
+        if not quorum.others:
+            return True
+        copies = {copy.node: copy for copy in self._others if copy.node in quorum.others}
+        majority = len(quorum.others | {quorum.number}) // 2 + 1
+        if not copies or sum(map(self._has_all, copies.values())) >= majority:
+            return True
+        # What fewer voters have, this one included, was not committed.
+        end = self.outcome({"--full": None}).end
+        reaching = sum(end is None or self._compared_with(copy)[0] > end for copy in copies.values())
+        return len(copies) == len(quorum.others) and reaching + 1 < majority
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether copies of other voters of the metadata log are given, if it has such."""
+        others = self.quorum.others if self.quorum is not None else frozenset()
+        return not others or any(copy.node in others for copy in self._others)
+
+    @cached_property
+    def source(self) -> str | None:
+        """The path of the copy that has most of the damaged offsets; None if none has any."""
+        found = {copy.path: missing for copy in self._others if (missing := self._missing_with(copy)) is not None}
+        return min(found, key=lambda path: found[path], default=None)
+
+    def _missing_with(self, copy: Copy) -> int | None:
+        """Returns how many offsets stay missing behind the damage after a recovery from a copy; None if it has none of
+        them."""
+        end = self.outcome({"--full": None}).end or 0
+        filled = self.outcome({"--from-replica": copy.path})
+        if not any(last >= end for last in filled.taken):
+            return None
+        return sum(last - max(first, end) + 1 for first, last in filled.missing if last >= end)
+
+    def _has_all(self, copy: Copy) -> bool:
+        """Whether a copy has the damaged range and all behind it, with the same leader epochs, and undamaged."""
+        end, (reach, is_whole) = self.outcome({"--full": None}).end or 0, self._compared_with(copy)
+        marks = self._root.offsets.get(HIGH_WATERMARKS, {}) if self._root is not None else {}
+        if not is_whole or reach <= end or (self._place is not None and reach < marks.get(self._place, 0)):
+            return False
+        filled = self.outcome({"--from-replica": copy.path})
+        return filled.is_known and not any(last >= end for _, last in filled.missing)
+
+    def _compared_with(self, copy: Copy) -> tuple[int, bool]:
+        """Returns the log end of a copy, and whether it is undamaged and has all intact records of this one."""
+        if copy.path not in self._compared:
+            found, ends = list[Finding](), list[int]()
+            with suppress(KsegError, OSError):
+                report, settings = Report(found.append), CheckSettings(FULL, now_ms=0)
+                compare_path(
+                    self.path, copy.path, settings, report, lambda compared: ends.append(compared.last_offsets[1] + 1)
+                )
+            lacks = any(
+                each.code == "replicas-diverge" or (each.code in _LACKING and each.file.startswith(copy.path))
+                for each in found
+            )
+            self._compared[copy.path] = (ends[0], not lacks) if ends else (LAST_OFFSET, False)
+        return self._compared[copy.path]
+
+
+_LACKING = frozenset({"replica-lacks-records", "replica-not-compared", "replica-ends-earlier"})
+"""Findings of a copy that lacks records of the other one."""
+
+
+def _outcome_of(plans: list[Plan]) -> DryRun:
+    """Returns what the plans of one partition do."""
+    removed = sum(
+        removed.records or 0
+        for plan in plans
+        for step in plan.steps
+        if step.file.endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()  # a broker serves these
+        for removed in step.removed
+    )
+    ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]
+    taken = [row.last_offset for plan in plans for row in plan.from_replica if not row.why]
+    return DryRun(bool(plans), removed, min(ends, default=None), taken, [gap for plan in plans for gap in plan.gaps])

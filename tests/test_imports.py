@@ -20,7 +20,7 @@ LAYERS = (
     ("output",),
     ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
     ("options",),
-    ("changes", "logdir", "releases", "findings"),
+    ("changes", "node", "releases", "findings"),
     ("decoders", "sidefiles"),
     ("segment",),
     ("stores",),
@@ -29,7 +29,7 @@ LAYERS = (
     ("kernel",),
 )
 BESIDE = {
-    ("conversion", "export"), ("changes", "logdir"), ("verification", "cleaner"), ("verification", "recovery"),
+    ("conversion", "export"), ("changes", "node"), ("verification", "cleaner"), ("verification", "recovery"),
 }  # fmt: skip
 """Folders of one layer of which the first may import the second."""
 HIDDEN = {("output", folder) for folder in next(folders for folders in LAYERS if "verification" in folders)}

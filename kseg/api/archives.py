@@ -72,7 +72,7 @@ def _remote_storage_at(path: str) -> Iterator[None]:
     if not is_remote_storage(path):
         yield
         return
-    from kseg.logdir.remote_partitions import RemoteTree  # few read remote storage
+    from kseg.node.remote_partitions import RemoteTree  # few read remote storage
 
     with trees.mounted([(shown(path), RemoteTree(open_objects(path), keys))]):
         yield

@@ -36,7 +36,7 @@ from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Codec
-from kseg.logdir.topics import check_topics, is_of_topics, of_topics
+from kseg.node.topics import check_topics, is_of_topics, of_topics
 from kseg.options.declaration import filled
 from kseg.output.changes import CompactionPrinter, RetentionPrinter, Summaries, recorded_json
 from kseg.output.sink import open_sink

@@ -12,7 +12,8 @@ from kseg.export.arrow import location_columns
 from kseg.export.scanning import ReportDamage, ScanRequest, places_of_scan
 from kseg.findings.table import severity_of
 from kseg.formats.rows import Scratch
-from kseg.logdir.coordinators import log_extent, topic_id_at
+from kseg.node.coordinators import log_extent, topic_id_at
+from kseg.node.node import Nodes
 from kseg.quantities import shell_line
 from kseg.segment.files import parse_partition_name, segment_file
 from kseg.segment.survey import DEEP
@@ -73,12 +74,13 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
                     extent = max(extent[0], task.broker.log_start_offset or 0), extent[1]
             yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, extent)
 
+    nodes = Nodes(request.paths)
     for path in request.paths:
         if not trees.isdir(path):
             if request.keeps(segment_file(path)):
                 yield trees.size_of(path), path
             continue
-        judge_path(path, settings, report, postpone)
+        judge_path(path, settings, report, postpone, nodes)
         if report.failures:
             raise KsegError(report.failures[0])
         yield 0, FoundFindings(tuple(planned))
@@ -88,7 +90,7 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
                 yield _directory_bytes(task.directory), task
         tasks.clear()
     if report.directories:
-        judge_nodes(request.paths, settings, report)
+        judge_nodes(nodes, settings, report)
     yield 0, FoundFindings(tuple(planned), tuple(report.unshown()))
 
 
@@ -105,7 +107,7 @@ def rows(works: Iterable[Work], request: ScanRequest, _report: ReportDamage) -> 
     listed. Raises KsegError if something cannot be read.
     """
     settings = _settings(request)
-    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(settings.server, request.paths)
+    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs(Nodes(request.paths))
     for work in works:
         found = work
         if not isinstance(found, FoundFindings):

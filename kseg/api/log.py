@@ -14,6 +14,7 @@ from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VAL
 from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
+from kseg.node.paths import expanded
 from kseg.runtime.threads import usable_cores
 from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile
@@ -224,7 +225,9 @@ class Log:
         self._is_live, self._max_batch_bytes = is_live, max_batch_bytes
         with ExitStack() as archives:
             self._paths = archives.enter_context(readable(paths, keys))
-            self._files = [file for path in self._paths for root in roots_of(path) for file in walk_path(root)]
+            self._files = [
+                file for path in expanded(self._paths) for root in roots_of(path) for file in walk_path(root)
+            ]
             for file in self._files:
                 if file.kind and not file.is_segment:
                     raise UnsupportedError(f"{file.path}: {file.kind} files hold no batches")

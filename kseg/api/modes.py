@@ -15,8 +15,8 @@ from kseg.formats.json_values import unset
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, SIDE_SUFFIXES
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL, V07_CODEC
-from kseg.logdir.coordinators import CommitTable
-from kseg.logdir.topics import file_of_place, topic_of_place
+from kseg.node.coordinators import CommitTable
+from kseg.node.topics import file_of_place, topic_of_place
 from kseg.output.side_files import fields
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, segment_file
 from kseg.segment.items import READABLE_CODES, TIMESTAMP_TYPES, Damage, Problem

@@ -18,7 +18,7 @@ from kseg.export import pa
 from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
 from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
 from kseg.quantities import LAST_TIMESTAMP
 from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
@@ -64,7 +64,7 @@ class _NewPartitions:
                 self._writers, self._is_open = writers, True
                 yield
                 self._is_open = False
-                known = Topics().settings(self._output)
+                known = Nodes().at(self._output).topics
                 for rows in writers.by_name.values():
                     write_side_files(rows.folder or "", rows.finish(), known.ids if known else None)
             finally:

@@ -20,7 +20,7 @@ from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG
 from kseg.kernel.scan.pieces import PIECE_LARGEST_PRODUCER, PIECE_LAST_TIME, PIECE_OLDEST_TIME
-from kseg.logdir.coordinators import topic_id_at
+from kseg.node.coordinators import topic_id_at
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter

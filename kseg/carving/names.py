@@ -26,7 +26,7 @@ from kseg.formats.record_batch import LEADER_CHANGE, SNAPSHOT_FOOTER, SNAPSHOT_H
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.scan.pieces import PIECE_LARGEST_MARKER
-from kseg.logdir.coordinators import CommittedOffsets
+from kseg.node.coordinators import CommittedOffsets
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, snapshot_name
 from kseg.sidefiles.hash_order import string_hash
 from kseg.stores.remote.recognition import is_topic

@@ -31,8 +31,8 @@ from kseg.kernel.layout import rows as layout
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frames import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES, ROWS_PER_CALL
-from kseg.logdir.log_directory import BrokerState
-from kseg.logdir.topics import topic_of_place
+from kseg.node.log_directory import BrokerState
+from kseg.node.topics import topic_of_place
 from kseg.quantities import show_span
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.runtime.threads import TASK_BYTES, Pipeline

@@ -45,8 +45,11 @@ from kseg.errors import (
 )
 from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
-from kseg.logdir.log_directory import BrokerState
-from kseg.logdir.topics import MOVED, TopicIntervals, Topics, warn_left_alone
+from kseg.node.index_interval import TopicIntervals
+from kseg.node.log_directory import METADATA_PARTITION, BrokerState
+from kseg.node.node import DEFAULT, POLICY, SERVER, Policy
+from kseg.node.server_properties import DEFAULTS
+from kseg.node.topics import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
@@ -445,13 +448,13 @@ class CompactionPlanner(Planner):
         reporter: Reporter,
         remote_rounds: RoundMaker | None = None,
     ) -> None:
-        super().__init__(reporter)
+        super().__init__(reporter, options.server)
         with errors_at("--era", RequestError, of=ValueError):
             rules = CleanerRules(options.era.release)
         self._options, self._change, self._remote_rounds = options, change, remote_rounds
         self._limits_records = rules.limits_records
-        self._topics = Topics(options.topics, server=options.server)
-        self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
+        self._topics = Topics(options.topics, self.nodes)
+        self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
         self._ends: dict[TopicPartition, int] = {}
         memory_bytes = default_memory_bytes() if options.memory_bytes is None else options.memory_bytes
         self._base = CleanerSettings(
@@ -471,9 +474,12 @@ class CompactionPlanner(Planner):
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         if not self._topics.is_named(directory):
             raise KsegError(f"{directory}: is of no topic that --topic names")
-        policy = self._topics.policy_without_compact(directory)
-        if policy and not self._options.forces_policy:
-            raise KsegError(f"{directory}: {_against('its topic', *policy)}")
+        if not self._options.forces_policy and (against := self._against(directory)):
+            raise KsegError(f"{directory}: {_refusal('its topic', *against)}")
+        partition = self.nodes.partition(directory)
+        is_decided = self._options.topics or self._options.forces_policy or not partition.is_of_broker
+        if partition.policy.text is None and not is_decided:
+            raise KsegError(f"{directory}: {partition.why_unknown()}; --topic or --force-policy decides")
         yield from self._plans(directory, known)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
@@ -482,7 +488,7 @@ class CompactionPlanner(Planner):
         paths = own_partitions(directory)
         self._topics.warn_if_none(directory, paths, self.reporter.warning)
         for path in paths:
-            place, policy = topic_partition_of(path), self._topics.policy_without_compact(path)
+            place, policy = topic_partition_of(path), self._against(path)
             why = self._topics.why_left(path, directory) or ("" if place else MOVED)
             if not why and policy and not self._options.topics:
                 why = f"cleanup.policy {policy[0]}"
@@ -495,7 +501,7 @@ class CompactionPlanner(Planner):
                 selected.append(path)
         for found, count in refused.items():
             partitions = plural(count, "partition", "partitions")
-            self.reporter.error(f"{directory}: {partitions} of {found[0]} refused: {_against(*found)}")
+            self.reporter.error(f"{directory}: {partitions} of {found[0]} refused: {_refusal(*found)}")
             self.failures.refused()
         warn_left_alone(directory, left, self.reporter.warning)
         for path in selected:
@@ -511,13 +517,27 @@ class CompactionPlanner(Planner):
         self._ends = {}
         return plan
 
+    def _against(self, directory: str) -> tuple[str, str] | None:
+        """Returns the cleanup.policy of a partition's topic if it is known, or the broker's, and lacks ``compact``; and
+        where it comes from, in words. None for others."""
+        partition = self.nodes.partition(directory)
+        policy = partition.policy
+        if policy.text is None and partition.node.server is not None:
+            policy = Policy(DEFAULTS[POLICY], DEFAULT)
+        if policy.is_compacted is not False:
+            return None
+        source = {DEFAULT: "Kafka's default", SERVER: "the broker's file"}.get(policy.source, METADATA_PARTITION)
+        return str(policy.text), source
+
     def _plans(self, directory: str, known: Known) -> Iterator[Plan]:
         asked: Mapping[str, float | None] = {
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        lookup, server = self._topics.lookup(directory), self._options.server
-        settings, shown = settings_for(self._base, asked, lookup, server, self._limits_records)
+        partition_known = self.nodes.partition(directory)
+        settings, shown = settings_for(
+            self._base, asked, partition_known.own_setting, partition_known.node.server, self._limits_records
+        )
         self.reporter.detail(f"{directory}: {shown}")
         began, is_dry, partition = time.monotonic(), self._change.is_dry, topic_partition_of(directory)
         with ExitStack() as stack:
@@ -618,7 +638,7 @@ class CompactionPlanner(Planner):
             )
 
 
-def _against(topic: str, policy: str, source: str) -> str:
+def _refusal(topic: str, policy: str, source: str) -> str:
     """Returns why a topic with this cleanup.policy is not compacted."""
     return (
         f"{topic} has cleanup.policy {policy} ({source}), and compaction would remove records that its consumers "

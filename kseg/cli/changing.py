@@ -12,7 +12,8 @@ from kseg.changes.driver.command import ChangeOptions, MakePlanner, Messages, Ou
 from kseg.changes.plan import Plan
 from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, report_problems, usage_errors
 from kseg.errors import PathError
-from kseg.logdir.topics import unknown_topics
+from kseg.node.paths import expanded
+from kseg.node.topics import unknown_topics
 from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
 from kseg.output.changes import PlanPrinter, Summaries, plan_printer
 from kseg.output.notices import Color, Presentation
@@ -144,7 +145,7 @@ def run_change(
     with nullcontext(paths) if change.output is None else archives_at(paths, current_spool()) as found:
         paths = found if change.output is None else places_of(found)
         topics = click.get_current_context().params.get("topics") or ()
-        places = places_at(paths) if topics else {}
+        places = places_at(expanded(paths)) if topics else {}
         names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
         if names:
             raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")

@@ -11,7 +11,7 @@ from kseg.conversion.options import JSON_LINES, ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.logdir.topics import of_topics
+from kseg.node.topics import of_topics
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool

@@ -27,8 +27,11 @@ from kseg.conversion.rows_writer import known_gaps, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.logdir.log_directory import checkpoint_offsets
-from kseg.logdir.topics import TopicIntervals, Topics
+from kseg.node.index_interval import TopicIntervals
+from kseg.node.log_directory import checkpoint_offsets
+from kseg.node.node import Nodes
+from kseg.node.paths import expanded
+from kseg.node.topics import Topics
 from kseg.segment import files as segment_files
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, OFFSET_CHECKPOINTS, build_offset_checkpoint
@@ -190,14 +193,14 @@ class ConversionPlanner(Planner):
     ) -> None:
         super().__init__(reporter)
         self._options, self._conversion, self._is_dry = options, conversion, change.is_dry
-        self._request_of = requests_for(options, reporter)
+        self._request_of = requests_for(options, self.nodes, reporter)
 
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         with ExitStack() as staged:
             yield self._plan(directory, staged)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        named = Topics(self._options.topics).named(directory, segment_files.own_partitions(directory))
+        named = Topics(self._options.topics, self.nodes).named(directory, segment_files.own_partitions(directory))
         parts = [path for path in named if not is_left_alone(path, self.reporter)]
         parts = [path for path in parts if os.path.basename(path) not in done]
         request = self._options
@@ -221,11 +224,11 @@ class ConversionPlanner(Planner):
         return plan_rewriting(directory, made, folder, self._options.reason)
 
 
-def requests_for(options: ConvertOptions, messages: Messages) -> Callable[[str | None], ConvertOptions]:
+def requests_for(options: ConvertOptions, nodes: Nodes, messages: Messages) -> Callable[[str | None], ConvertOptions]:
     """Returns a function from a partition directory, None for a file, to its request: if no index interval is given, it
     is that of the topic or the indexes.
     """
-    intervals = TopicIntervals(options.interval_bytes, Topics(), messages.warning, messages.detail)
+    intervals = TopicIntervals(options.interval_bytes, nodes, messages.warning, messages.detail)
     return lambda place: options if place is None else replace(options, interval_bytes=intervals.of(place))
 
 
@@ -278,7 +281,8 @@ def convert_to_new(
 
     ``conversion``: converts segments, here or elsewhere. Raises KsegError; nothing was written then.
     """
-    is_dry, plans, request_of = change.is_dry, list[Plan](), requests_for(options, messages)
+    paths = expanded(paths)
+    is_dry, plans, request_of = change.is_dry, list[Plan](), requests_for(options, Nodes(paths), messages)
     ends: dict[str, tuple[int, int]] = {}
     model = next(map(resolved, filter(trees.isdir, paths)), "")
     with new_directories(output, change.takes_lock, is_dry, model) as made:

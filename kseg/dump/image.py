@@ -10,9 +10,9 @@ from kseg.dump.options import HTML, JSON, DumpOptions
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
-from kseg.logdir.cluster_metadata import LoadedImage, load_image, load_snapshot
-from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
+from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
+from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, line_width

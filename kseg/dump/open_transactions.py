@@ -1,7 +1,7 @@
 """``kseg dump --open-transactions``: lists transactions without an end marker, or that stay prepared."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kseg.dump.options import JSON, DumpOptions
@@ -9,7 +9,8 @@ from kseg.errors import UnsupportedError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
-from kseg.logdir import coordinators
+from kseg.node import coordinators
+from kseg.node.node import Nodes
 from kseg.output.kafka_text import as_java_writes, text_bytes
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.sink import Sink
@@ -98,13 +99,11 @@ def list_open(
     files: list[SegmentFile],
     options: DumpOptions,
     scratch: Scratch,
-    states_in: Callable[[str], Mapping[int, coordinators.TransactionState]],
-    groups_in: Callable[[str], coordinators.GroupOffsets | None],
+    nodes: Nodes,
 ) -> int:
     """Lists the open transactions of one path, and those that stay prepared. Returns their number.
 
-    The path is a partition directory or a segment; the markers may be in later segments. ``states_in`` returns the
-    states in the __transaction_state of a log directory, by producer id, ``groups_in`` its committed offsets. Raises
+    The path is a partition directory or a segment; the markers may be in later segments. Raises
     PathError if a segment cannot be read, UnsupportedError for formats without transactions.
     """
     logs = [file for file in files if file.kind in (LOG, "") and not file.leftover]
@@ -120,8 +119,9 @@ def list_open(
     if not found and not transactions.markers:
         return 0
     partition = os.path.dirname(os.path.abspath(logs[0].path))
-    around = os.path.dirname(partition)
-    states = states_in(options.transaction_state or around)
+    node = nodes.partition(partition).node
+    asked = options.transaction_state
+    states = (nodes.at(asked) if asked else node).transaction_states
     place = logs[0].topic, logs[0].partition
     where = {"file": name_value(path), "topic": name_value(place[0]), "partition": place[1]}
     if now is None and (found or coordinators.prepared(states, place, transactions, None)):
@@ -138,7 +138,7 @@ def list_open(
         return len(marked)
     judged = [coordinators.judge(transaction, states, place, now) for transaction in found]
     first = found[0].first_offset
-    groups = coordinators.waiting_groups(groups_in(around), place, first, coordinators.topic_id_at(partition))
+    groups = coordinators.waiting_groups(node.group_offsets, place, first, coordinators.topic_id_at(partition))
     log_end = end_offset(logs, scratch)  # None: there is no intact batch
     stable = {
         "lastStableOffset": first,

@@ -356,7 +356,7 @@ class DumpOptions:
     def parts_of(self, path: str) -> list[str]:
         """As `expand_path`, but for a log directory only the partitions that are wanted. Raises PathError."""
         if self.remote.topics and not self.committed_offsets:
-            from kseg.logdir.topics import of_topics
+            from kseg.node.topics import of_topics
 
             return of_topics([path], self.remote.topics)
         parts = expand_path(path)

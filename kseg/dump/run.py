@@ -3,9 +3,9 @@
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import LONG_RUNS
+from kseg.node.paths import expanded
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
 from kseg.output.notices import Notices, on_one_line, put_line
@@ -25,7 +26,7 @@ from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_partition_name, segment_file
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
 from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
@@ -34,7 +35,7 @@ from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
-    from kseg.logdir.coordinators import GroupOffsets, TransactionState
+    from kseg.node.node import Nodes
     from kseg.output.side_files import SideJsonPrinter
     from kseg.output.summary import BacklogOf
     from kseg.segment.isolation import Transactions
@@ -70,21 +71,27 @@ class Dump:
         self.printer = self.printers[0]
         # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
-        self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, options.parts_of)
+        self._paths = expanded(options.paths)
+        self.progress = progress_over(self._paths, options.quiet or is_watched, options.everything, options.parts_of)
         self.notices.before = self.progress.erase
         self._side: SideJsonPrinter | None = None
         self.left = options.limit
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
-        self._states_in: Callable[[str], dict[int, TransactionState]] | None = None
-        self._groups_in: Callable[[str], GroupOffsets | None] | None = None
         self._errors = 0  # in parts rendered by other processes
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
 
+    @cached_property
+    def nodes(self) -> "Nodes":
+        """The nodes at the PATHs."""
+        from kseg.node.node import Nodes  # few dumps need to know more than the files
+
+        return Nodes(self.options.paths)
+
     def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
         """Yields all segments in the order of the dump, each with a flag: whether a broker is still writing to it."""
-        for path in self.options.paths:
+        for path in self._paths:
             with suppress(KsegError):  # reported when the path is dumped
                 for part in self.options.parts_of(path):
                     with suppress(KsegError):
@@ -101,7 +108,7 @@ class Dump:
         """Prints every path. Returns the highest exit status."""
         with self.progress:
             try:
-                for path in self.options.paths:
+                for path in self._paths:
                     self._path(path)
             except EndOfDumpError:
                 self.printer.finish()
@@ -158,7 +165,8 @@ class Dump:
         if parts != [path]:
             warn_of_skipped_files(path, False, self.notices.warning)
         if self.options.committed_offsets and parts != [path]:
-            self.printer.add_directory(path)
+            for directory in self.nodes.at(path).directories:
+                self.printer.add_directory(directory.path)
         for part in parts:
             with self._failures():
                 self._part(part)
@@ -198,7 +206,7 @@ class Dump:
                 self.printer.is_of_directory = True
             self.transactions = None
             if self.options.read_committed:
-                from kseg.logdir.remote_partitions import candidates_of, lineage_of, live_segments
+                from kseg.node.remote_partitions import candidates_of, lineage_of, live_segments
                 from kseg.segment.isolation import Transactions
 
                 candidates, _ = candidates_of(partition)
@@ -281,15 +289,10 @@ class Dump:
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
-        from kseg.logdir.coordinators import group_offsets, transaction_states
 
         if (asked := self.options.transaction_state) and not os.path.isdir(asked):
             raise PathError(f"{asked}: no such directory")
-        self._states_in = self._states_in or cache(transaction_states)
-        self._groups_in = self._groups_in or cache(group_offsets)
-        self.open_transactions += list_open(
-            self.sink, path, files, self.options, self.scratch, self._states_in, self._groups_in
-        )
+        self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self.nodes)
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:
@@ -543,7 +546,7 @@ def printers_of(
         return [SummaryPrinter(
             sink, scratch, as_json=options.form == JSON, paint=paint, what_if=options.what_if, sample=options.sample,
             jobs=options.jobs or usable_cores(), fleet=_fleet_table(options, sink, paint),
-            backlog=_backlogs(options.now),
+            backlog=_backlogs(options),
         )]  # fmt: skip
     width = line_width(sink, PIPED_TABLE_WIDTH)
     printers: list[Any] = []
@@ -570,22 +573,15 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
     return partial(fleet_table, sort=options.sort or "name", paint=paint, width=line_width(sink, FLEET_WIDTH))
 
 
-def _backlogs(now_ms: int | None) -> "BacklogOf":
-    """Returns the function for backlogs of the log cleaner. ``now_ms``: None for the current time."""
+def _backlogs(options: DumpOptions) -> "BacklogOf":
+    """Returns the function for backlogs of the log cleaner."""
     from kseg.cleaner.log import backlog_of
-    from kseg.logdir.log_directory import LogDirectory, directory_around, state_by_name
+    from kseg.node.node import Nodes
 
-    now = int(time.time() * 1000) if now_ms is None else now_ms
-    directories: dict[str, LogDirectory | None] = {}
+    nodes, now = Nodes(options.paths), int(time.time() * 1000) if options.now is None else options.now
 
     def backlog(partition: str, damaged: str) -> dict[str, Any] | None:
-        path = os.path.abspath(partition)
-        around, name = os.path.split(path)
-        if around not in directories:
-            directories[around] = directory_around(path)
-        directory, place = directories[around], parse_partition_name(name)
-        state = state_by_name(place[0] if place else None) if directory is None else directory.broker_state(name)
-        found = backlog_of(partition, state, now, damaged)
+        found = backlog_of(partition, nodes.partition(partition).state, now, damaged)
         return None if found is None else found.as_object()
 
     return backlog

@@ -30,7 +30,8 @@ from kseg.kernel.layout.rows import DONE, HEADER_WIDTH, MORE_HEADERS
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
-from kseg.logdir.topics import check_topics
+from kseg.node.paths import expanded
+from kseg.node.topics import check_topics
 from kseg.runtime.threads import Future, Threads
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
@@ -44,7 +45,7 @@ from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 
 if TYPE_CHECKING:
-    from kseg.logdir.remote_partitions import LiveSegment
+    from kseg.node.remote_partitions import LiveSegment
 
 T = TypeVar("T")
 
@@ -149,8 +150,8 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
 
 
 def roots_of_scan(request: ScanRequest) -> Iterator[str]:
-    """Yields the paths, archives replaced by what is in them. Raises PathError."""
-    return chain.from_iterable(map(roots_of, request.paths))
+    """Yields the paths, archives and what stands for a node replaced by what is in them. Raises PathError."""
+    return chain.from_iterable(map(roots_of, expanded(request.paths)))
 
 
 def places_of_scan(request: ScanRequest) -> Iterable[str]:
@@ -166,7 +167,7 @@ def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
     """Returns the segment of remote storage that is mounted at the file's path; None for other files."""
     if trees.find(file.path) is None:
         return None
-    from kseg.logdir.remote_partitions import live_segment_at  # few read remote storage
+    from kseg.node.remote_partitions import live_segment_at  # few read remote storage
 
     return live_segment_at(file.path)
 

@@ -361,7 +361,7 @@ def topics(where: str = "a log directory") -> Any:
 
 
 def _server_properties(path: str) -> Any:
-    from kseg.logdir.server_properties import read_server_properties  # few commands get such a file
+    from kseg.node.server_properties import read_server_properties  # few commands get such a file
 
     return read_server_properties(path)
 

@@ -610,7 +610,8 @@ def _compacted(row: Row) -> list[str]:
 
 _SOURCES = {
     "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
-    "unknown": "unknown",
+    "checkpoint": "cleaner-offset-checkpoint has the partition", "name": "as brokers create the topic",
+    "unknown": "no metadata log here has the topic",
 }  # fmt: skip
 _RULES = {"logStart": "below the log start", "size": "too much", "time": "too old"}
 _HELD = {

@@ -30,7 +30,7 @@ from kseg.segment.items import (
 )
 
 if TYPE_CHECKING:
-    from kseg.logdir.coordinators import CommittedOffset
+    from kseg.node.coordinators import CommittedOffset
 
 FIRST_ROWS = 200
 """Number of rows from which column widths are chosen."""
@@ -330,7 +330,7 @@ class CommittedOffsetsPrinter(Printer):
         self._paint = paint or Paint()
         self._width = max(width, 40)
         self._now = now
-        from kseg.logdir.coordinators import CommitTable  # few tables need it
+        from kseg.node.coordinators import CommitTable  # few tables need it
 
         self._commits = CommitTable(scratch, warn)
         self._wrong_batches = self._damaged_ranges = self._damaged_bytes = 0

@@ -37,11 +37,11 @@ from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOT
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import ZERO_UUID
 from kseg.formats.suffixes import LOG, SNAPSHOT
-from kseg.logdir import metadata_image
-from kseg.logdir.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
-from kseg.logdir.coordinators import topic_id_at, transaction_states
-from kseg.logdir.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
-from kseg.logdir.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage
+from kseg.node import metadata_image
+from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
+from kseg.node.coordinators import topic_id_at, transaction_states
+from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
+from kseg.node.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.planner import has_records
@@ -179,7 +179,7 @@ class DirectoryTopics:
                 self.left_out.append(KsegError(text))
             else:
                 self.remarks.append(text)
-        self._highest_producer_id = max([self._highest_producer_id, *_usable(transaction_states(directory))])
+        self._highest_producer_id = max([self._highest_producer_id, *_usable(transaction_states([directory]))])
         self._compacted |= {topic for topic, _ in checkpoint_offsets(os.path.join(directory, CLEANER_OFFSETS))}
         # A bootstrap snapshot has metadata.version, and the features beside it.
         for path in (

@@ -17,9 +17,9 @@ from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.indexing import EpochState
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.logdir.coordinators import partitions_in, topic_id_at
-from kseg.logdir.server_properties import ServerProperties
-from kseg.logdir.topics import Topics
+from kseg.node.coordinators import partitions_in, topic_id_at
+from kseg.node.node import Node, Nodes
+from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import BYTES, CONTENTS, INPUT, RULES, Number, PathKind, Value, option
 from kseg.recovery.broker.segments import LeaderEpochs, epoch_changes
@@ -30,7 +30,7 @@ from kseg.segment.files import list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, EpochEntry, build_leader_epochs
-from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, PartitionMetadata
+from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
 
@@ -43,34 +43,29 @@ _MAX_BYTES = 1 << 16
 
 
 class TopicIds:
-    """The topic ids of a log directory, by topic. The id ``given`` by the user comes first, then that of the cluster
-    metadata (``by_metadata``), then that of other partitions of the topic."""
+    """The topic ids of a node, by topic. The id ``given`` by the user comes first, then that of the cluster metadata,
+    then that of other partitions of the topic, also in ``root``."""
 
-    def __init__(self, root: str, given: Callable[[str], str | None], by_metadata: Callable[[str], str | None]) -> None:
+    def __init__(self, node: Node, root: str, given: Callable[[str], str | None] = lambda _: None) -> None:
         self.given = given
-        self._by_metadata = by_metadata
-        self._root = root
+        self._node, self._root = node, root
         self._found: dict[str, dict[int, str]] = {}
 
-    @cached_property
+    @property
     def is_kraft(self) -> bool:
         """Whether a KRaft node has written the log directory; then each partition has the file."""
-        with suppress(OSError):  # no log directory, or none with readable properties
-            with trees.open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
-                items = text_files.read_meta_properties(stream.read(_MAX_BYTES))
-            if any(isinstance(item, MetaProperties) and item.version == 1 for item in items):
-                return True
-        return trees.isdir(os.path.join(self._root, f"{segment_files.METADATA_TOPIC}-0"))
+        return self._node.is_kraft
 
     @cached_property
     def _paths(self) -> dict[TopicPartition, str]:
-        return dict(partitions_in(self._root))
+        roots = [one.path for one in self._node.directories] or [self._root]
+        return {place: path for root in roots for place, path in partitions_in(root)}
 
     def find(self, topic: str) -> tuple[str, str] | None:
         """Returns an id and its source; None if no partition has one, or if they disagree."""
         if (given := self.given(topic)) is not None:
             return given, "as it is given"
-        if (known := self._by_metadata(topic)) is not None:
+        if (known := self._node.topic_id(topic)) is not None:
             return known, f"as in {segment_files.METADATA_TOPIC}-0"
         if topic not in self._found:
             read = {place[1]: topic_id_at(path) for place, path in self._paths.items() if place[0] == topic}
@@ -139,7 +134,7 @@ class Destination:
     """The topic and the cluster that the options name for recovered partitions."""
 
     options: "RecoverOptions"
-    _topics: Topics = field(default_factory=Topics)
+    _nodes: Nodes = field(default_factory=Nodes)
 
     def rename(self, topic: str, partition: int, is_single: bool) -> TopicPartition:
         """Returns the new topic and number. ``is_single``: no other partition is recovered in the run."""
@@ -152,7 +147,7 @@ class Destination:
         """Returns the id that a topic must get, None for any. Raises PathError."""
         if self.options.topic_id is not None or self.options.new_cluster is None:
             return self.options.topic_id
-        settings = self._topics.settings(self.options.new_cluster)
+        settings = self._nodes.at(self.options.new_cluster).topics
         if settings is None:
             raise PathError(f"{self.options.new_cluster}: holds no readable cluster metadata: give --topic-id")
         if topic not in settings.ids:
@@ -302,7 +297,7 @@ EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
-    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.logdir.topics`);
+    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.node.topics`);
     ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
     EPOCHS_KEPT, EPOCHS_REPAIRED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
     partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments to

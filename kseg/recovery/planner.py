@@ -17,11 +17,12 @@ from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import LOG, LOGS
-from kseg.logdir.belonging import foreign_segments
-from kseg.logdir.cluster_metadata import properties_of
-from kseg.logdir.coordinators import topic_id_at
-from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.topics import Interval, TopicIntervals, Topics, interval_of
+from kseg.node.belonging import foreign_segments
+from kseg.node.coordinators import topic_id_at
+from kseg.node.index_interval import Interval, TopicIntervals, interval_of
+from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.node import Nodes
+from kseg.node.topics import Topics
 from kseg.quantities import plural, shown_time
 from kseg.recovery import options as recovery_options
 from kseg.recovery.broker.loading import Recovery, plan_partition
@@ -315,7 +316,7 @@ class RecoveryPlanner(Planner):
         write_records: WriteRecords | None = None,
         make_checks: Callable[[], Checks] | None = None,
     ) -> None:
-        super().__init__(reporter)
+        super().__init__(reporter, options.server)
         self.command = f"recover --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
@@ -330,9 +331,8 @@ class RecoveryPlanner(Planner):
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=era, jobs=options.jobs or usable_cores()
         )
         self._messages = RecoveryMessages(reporter, options.from_replica is None, self._who_has)
-        self._topics = Topics(server=options.server)
-        self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
-        self._globs = Topics(options.topics)
+        self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
+        self._topics = Topics(options.topics, self.nodes)
         self._is_copy = change.output is not None
         """Whether partitions are written to an output."""
         self._destination = Destination(options)
@@ -390,7 +390,7 @@ class RecoveryPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
         root = self._root_of(known)
-        paths = self._begin(self._globs.named(directory, segment_files.own_partitions(directory)), False)
+        paths = self._begin(self._topics.named(directory, segment_files.own_partitions(directory)), False)
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
@@ -442,7 +442,7 @@ class RecoveryPlanner(Planner):
                 plan.move_directory(name, displaced, "is an empty log")
             plan.move_directory(os.path.basename(path), name, "takes the partition back")
             place, (topic, _) = os.path.abspath(directory), partition_of(path) or ("", 0)
-            cluster = self._topics.settings(place)
+            cluster = self.nodes.at(place).topics
             if topic and cluster is not None and not cluster.lacking and topic not in cluster.ids:
                 self.reporter.warning(
                     f"{os.path.join(place, name)}: the cluster has no topic {topic}: create it, stop the broker, and "
@@ -495,7 +495,7 @@ class RecoveryPlanner(Planner):
             self._write_records(directories, self._is_dry, self.reporter)
 
     def _topic_ids(self, root: str) -> TopicIds:
-        return TopicIds(root, self._destination.given_id, lambda topic: self._topics.topic_id(root, topic))
+        return TopicIds(self.nodes.at(root), root, self._destination.given_id)
 
     def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> BrokerStart:
         """Returns the start of a partition, with its new name, log start, and restored segments. Raises PathError."""
@@ -505,7 +505,7 @@ class RecoveryPlanner(Planner):
             return start
         name = self.name_of_copy(directory, self._is_single)
         start = replace(
-            with_known_interval(start, self._topics, directory),
+            with_known_interval(start, self.nodes, directory),
             was_clean=root.was_clean and not options.scans_all,
             recovery_point=0 if options.scans_all else root.offsets[checkpoints.RECOVERY_POINTS].get(key, 0),
             log_start_offset=root.offsets[checkpoints.LOG_STARTS].get(key, 0),
@@ -587,13 +587,10 @@ class RecoveryPlanner(Planner):
         return None if self._make_checks is None else self._make_checks()
 
     def _who_has(self, directory: str) -> str:
-        root, place = os.path.dirname(os.path.abspath(directory)), partition_of(directory)
-        metadata, meta = self._topics.settings(root), None
-        if place is None or metadata is None or place[0] == METADATA_TOPIC:
+        place, node = partition_of(directory), self.nodes.partition(directory).node
+        if place is None or node.topics is None or place[0] == METADATA_TOPIC:
             return ""
-        with suppress(PathError):
-            meta = properties_of(root)
-        others = metadata.others_in_sync(place, topic_id_at(directory), meta.number if meta is not None else None)
+        others = node.topics.others_in_sync(place, topic_id_at(directory), node.number)
         if others is None:
             return ""
         named = f"also broker {some(sorted(map(str, others)))}" if others else "no other broker"
@@ -617,7 +614,7 @@ class RecoveryPlanner(Planner):
         """Returns the plan, after reporting why it was made; none for a partition that is left alone."""
         if not isinstance(found, Recovery) and self._leaves_alone(found):
             found.plan = Plan(found.directory)
-        if any(one.missing for one in found.remains) and self._topics.is_compacted(found.directory):
+        if any(one.missing for one in found.remains) and self.nodes.partition(found.directory).is_compacted:
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
         self._messages.report(found)
         self.damage_remains |= bool(found.remains or found.unrepaired)
@@ -637,15 +634,15 @@ class RecoveryPlanner(Planner):
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
         from kseg.recovery.salvage.segment_scan import BatchFilter
 
-        replica, is_compacted = self._options.from_replica, partial(self._topics.is_compacted, directory)
+        replica, partition = self._options.from_replica, self.nodes.partition(directory)
         batch_filter = BatchFilter(self._options.drops_undecodable, self._options.drop_batches)
         if replica is not None:
             from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
 
             if (found := replica_of(directory, replica)) is not None:
-                return plan_from_replica(directory, found, start, is_compacted(), batch_filter)
+                return plan_from_replica(directory, found, start, partition.is_compacted, batch_filter)
             self.reporter.warning(f"{directory}: {replica} has no replica of it")
-        return plan_salvage(directory, start, is_compacted, batch_filter)
+        return plan_salvage(directory, start, lambda: partition.is_compacted, batch_filter)
 
 
 def check_one_topic(paths: Iterable[str], problem: str) -> None:
@@ -654,11 +651,11 @@ def check_one_topic(paths: Iterable[str], problem: str) -> None:
         raise RequestError(f"--topic-id and --as: {problem}")
 
 
-def with_known_interval(start: BrokerStart, topics: Topics, partition: str) -> BrokerStart:
+def with_known_interval(start: BrokerStart, nodes: Nodes, partition: str) -> BrokerStart:
     """Returns the start with the index.interval.bytes of the partition's topic, if it has none and that is known."""
     if start.interval_bytes is not None:
         return start
-    known, source = topics.interval_bytes(partition)
+    known, source = nodes.partition(partition).interval_bytes
     return start if known is None else replace(start, interval_bytes=known, interval_source=source)
 
 
@@ -825,14 +822,13 @@ class ReindexPlanner(Planner):
         self._start = BrokerStart(
             interval_bytes=options.interval_bytes, era=options.era, jobs=options.jobs or usable_cores()
         )
-        self._with_snapshots, self._chosen = options.with_snapshots, Topics(options.topics)
-        self._topics = Topics()
-        self._intervals = TopicIntervals(options.interval_bytes, self._topics, reporter.warning, reporter.detail)
+        self._with_snapshots, self._chosen = options.with_snapshots, Topics(options.topics, self.nodes)
+        self._intervals = TopicIntervals(options.interval_bytes, self.nodes, reporter.warning, reporter.detail)
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         workspace = Workspace(directory, self._start.jobs)
         start = replace(self._start, was_clean=known.get(segment_files.CLEAN_SHUTDOWN) is not None)
-        interval = reindex(workspace, with_known_interval(start, self._topics, directory), self._with_snapshots)
+        interval = reindex(workspace, with_known_interval(start, self.nodes, directory), self._with_snapshots)
         plan = self.chosen(workspace.plan())
         replaces = any(step.is_kept for step in plan.steps)
         if replaces and (foreign := foreign_segments(directory)):

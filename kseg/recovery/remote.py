@@ -16,8 +16,8 @@ from kseg.changes.new_directories import ResumableOutput
 from kseg.changes.plan import DELETE, Pieces
 from kseg.errors import KsegError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
-from kseg.logdir import remote_partitions
-from kseg.logdir.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
+from kseg.node import remote_partitions
+from kseg.node.remote_partitions import Candidate, LocalLogs, LocalPartition, SegmentOffsets
 from kseg.recovery.broker.loading import epoch_positions
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, SegmentSpan, span_of
 from kseg.recovery.planner import DamagedLogError, reindex

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
-from kseg.logdir.topics import FilesOnDisk
+from kseg.node.index_interval import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.stores.source import is_disk_error
 from kseg.stores.trees import open_regular

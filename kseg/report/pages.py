@@ -26,7 +26,7 @@ from kseg.findings.table import ERROR, INFO, SEVERITIES, WARNING, texts_of
 from kseg.formats.json_values import fields_of, name_value
 from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout import headers
-from kseg.logdir.log_directory import BrokerState, LogDirectory, directory_around
+from kseg.node.node import Nodes
 from kseg.output.findings import NEEDED, FindingsPrinter, comparison_row, finding_row, show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress import Progress
@@ -282,9 +282,8 @@ MAX_TXNINDEX_BYTES = 1 << 20
 _INT64 = Struct(">q")
 
 
-def strip_of(directory: str, roots: dict[str, LogDirectory | None]) -> dict[str, Any] | None:
-    """Returns the strip of a partition directory; None if it cannot be listed or has no segment. ``roots``: the log
-    directories that were read so far, by path."""
+def strip_of(directory: str, nodes: Nodes) -> dict[str, Any] | None:
+    """Returns the strip of a partition directory; None if it cannot be listed or has no segment."""
     try:
         found = [file for file in list_segments(directory) if file.is_segment and not file.leftover]
     except (KsegError, OSError):
@@ -292,11 +291,7 @@ def strip_of(directory: str, roots: dict[str, LogDirectory | None]) -> dict[str,
     drawn = found[:MAX_SEGMENTS]
     if not drawn:
         return None
-    root, name = os.path.split(os.path.abspath(directory))
-    if root not in roots:
-        roots[root] = directory_around(directory)
-    around = roots[root]
-    state = BrokerState() if around is None else around.broker_state(name)
+    state = nodes.partition(directory).state
     max_anchors, segments = max(2, MAX_ANCHORS // len(drawn)), []
     for file in drawn:
         with suppress(KsegError, OSError), open_regular(file.path) as stream:
@@ -461,14 +456,14 @@ class FindingsPage(FindingsPrinter):
 
     def _partitions(self, census: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """``census``: the objects of `Census`, which tell what the log cleaner waits for."""
-        roots, found = dict[str, LogDirectory | None](), []
+        nodes, found = Nodes(), []
         cleaners = {str(row["path"]): row["cleaner"]["state"] for row in census if row["cleaner"] is not None}
         for directory, place in self._places.items():
             counts = self._counts[place]
             row: dict[str, Any] = {
                 "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
                 "counts": [counts[severity] for severity in SEVERITIES],
-                "strip": strip_of(directory, roots) if os.path.isdir(directory) else None,
+                "strip": strip_of(directory, nodes) if os.path.isdir(directory) else None,
                 "cleaner": cleaners.get(directory),
             }  # fmt: skip
             if row["strip"] is None:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,8 +15,9 @@ from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.json_values import fields_of
 from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
-from kseg.logdir.server_properties import DEFAULTS, ServerProperties
-from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
+from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, SERVER, TOPIC, UNKNOWN, Partition, Policy
+from kseg.node.server_properties import DEFAULTS, ServerProperties
+from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
 from kseg.options import declaration
 from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
 from kseg.quantities import plural, show_span, shown_bytes, shown_time
@@ -28,7 +29,7 @@ from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.survey import record_count
 from kseg.sidefiles import checkpoints
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
@@ -159,11 +160,8 @@ def _deletable(
 
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 TIERED = "remote.storage.enable"
-OPTION, TOPIC, SERVER, DEFAULT, UNKNOWN = "option", "topic", "server", "default", "unknown"
+OPTION = "option"
 _LARGEST = (1 << 63) - 1
-
-Lookup = Callable[[str], str | None]
-"""Returns a topic's setting in the cluster metadata, None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +211,9 @@ class RetainOptions:
 class PartitionLimits:
     """The limits. ``refusal``: why the partition is skipped, "" if it is not.
 
-    ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), SERVER (the broker's own
-    file), DEFAULT (Kafka's), or UNKNOWN, which means no limit because that file may set one.
+    ``policy`` is UNKNOWN if no metadata tell it; then nothing is deleted by age or size. ``sources``: the source of
+    each setting: OPTION, or as those of `kseg.node.node.Policy`; UNKNOWN means no limit because the broker's own file
+    may set one.
     """
 
     limits: Limits
@@ -223,34 +222,52 @@ class PartitionLimits:
     refusal: str = ""
 
 
-def settings_of(topic: str | None, lookup: Lookup, options: RetainOptions) -> PartitionLimits:
-    """Returns the settings. Raises KsegError for a malformed one."""
-    server, sources = options.server, dict[str, str]()
-    policy, sources[POLICY] = _chosen(POLICY, options.policy, lookup, server)
-    if policy is None:
-        policy, sources[POLICY] = "delete", DEFAULT
+def settings_of(partition: Partition, options: RetainOptions) -> PartitionLimits:
+    """Returns the settings. Raises KsegError for a malformed one.
+
+    A policy that is unknown is asked for, as ``--policy`` or by naming the topic; but not of a partition without a
+    log directory, which nobody but the user knows.
+    """
+    policy, sources = partition.policy, dict[str, str]()
+    if options.policy is not None:
+        policy, decides = Policy(options.policy, OPTION), policy.source != CHECKPOINT
+    else:
+        decides = policy.is_known or bool(options.topics) or not partition.is_of_broker
+        if decides and policy.text is None:
+            policy = Policy(DEFAULTS[POLICY], DEFAULT)
+    sources[POLICY] = policy.source
     found = []
     for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
-        text, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
-        text = "-1" if text is None else text
-        digits = text.strip().removeprefix("-")
+        limit, sources[name] = _limit(name, partition) if given is None else (str(given), OPTION)
+        limit = "-1" if limit is None else limit
+        digits = limit.strip().removeprefix("-")
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
-            raise KsegError(f"{name} is {text!r}, not a number")
-        found.append(int(text))
-    limits, refusal = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")]), ""
-    if topic == segment_files.METADATA_TOPIC:
+            raise KsegError(f"{name} is {limit!r}, not a number")
+        found.append(int(limit))
+    deletes = policy.text is not None and "delete" in [word.strip() for word in policy.text.split(",")]
+    if partition.topic == segment_files.METADATA_TOPIC:
         refusal = "the cluster metadata log is truncated by snapshots, not by retention"
-    elif (lookup(TIERED) or "").lower() == "true":
+    elif (partition.own_setting(TIERED) or "").lower() == "true":
         refusal = "its topic is tiered, and the segments in remote storage are unknown"
-    return PartitionLimits(limits, policy, sources, refusal)
+    else:
+        is_asked = options.retention_ms is not None or options.retention_bytes is not None
+        refusal = _undecided(partition) if not decides and is_asked and not options.explains else ""
+    limits = Limits(found[0], found[1], deletes and decides)
+    return PartitionLimits(limits, UNKNOWN if policy.text is None else policy.text, sources, refusal)
 
 
-def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperties | None) -> tuple[str | None, str]:
-    """Returns a setting and its source."""
-    if given is not None:
-        return given, OPTION
-    if (text := lookup(name)) is not None:
+def _undecided(partition: Partition) -> str:
+    """Returns why nothing is deleted by age or size from a partition whose policy is not known."""
+    if partition.policy.source == CHECKPOINT:
+        return f"its topic is compacted, as {CLEANER_OFFSETS} has it: age and size delete none of its records"
+    return f"{partition.why_unknown()}; --policy or --topic decides"
+
+
+def _limit(name: str, partition: Partition) -> tuple[str | None, str]:
+    """Returns a limit and its source."""
+    if (text := partition.own_setting(name)) is not None:
         return text, TOPIC
+    server = partition.node.server
     if server is None:
         return None, UNKNOWN
     if (text := server.setting(name)) is not None:
@@ -571,9 +588,9 @@ class RetentionPlanner(Planner):
     with_root = True
 
     def __init__(self, options: RetainOptions, change: ChangeOptions, reporter: Reporter) -> None:
-        super().__init__(reporter)
+        super().__init__(reporter, options.server)
         self._options, self._change = options, change
-        self._topics = Topics(options.topics, options.explains, options.server)
+        self._topics = Topics(options.topics, self.nodes, options.explains)
         self._rules = RetentionRules(options.era.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._starts: dict[TopicPartition, tuple[int, int]] = {}
@@ -655,9 +672,8 @@ class RetentionPlanner(Planner):
 
     def _settings(self, directory: str) -> PartitionLimits:
         """Returns the settings of a partition. Warns once in a run about each that deletes nothing."""
-        topic = (topic_partition_of(directory) or (None, 0))[0]
         with errors_at(directory, KsegError, of=KsegError):
-            found = settings_of(topic, self._topics.lookup(directory), self._options)
+            found = settings_of(self.nodes.partition(directory), self._options)
         unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
         options = self._options
         has_limit = (options.retention_ms, options.retention_bytes) != (None, None)

@@ -29,8 +29,8 @@ from kseg.export.decoded import DecodedColumns
 from kseg.export.pushdown import Bounds
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
-from kseg.logdir.log_directory import checkpoint_offsets
-from kseg.logdir.remote_partitions import LiveSegment
+from kseg.node.log_directory import checkpoint_offsets
+from kseg.node.remote_partitions import LiveSegment
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Batch, Damage

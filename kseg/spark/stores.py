@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.export import fs
-from kseg.logdir.remote_partitions import LiveSegment, RemoteTree
+from kseg.node.paths import expanded
+from kseg.node.remote_partitions import LiveSegment, RemoteTree
 from kseg.segment.paths import expand_globs, expand_path
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
@@ -304,7 +305,7 @@ def expanded_paths(paths: Iterable[str]) -> list[str]:
         found += expand_url(path) if is_url(path) else expand_globs([path])
     if not found:
         raise KsegError("format kseg needs a path: load('orders-0'); a table needs one, and no columns of its own")
-    return found
+    return expanded(found)
 
 
 def places(paths: Iterable[str]) -> Iterator[str]:
@@ -313,7 +314,7 @@ def places(paths: Iterable[str]) -> Iterator[str]:
         yield from expand_path(path)
 
 
-# Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.logdir.remote_partitions`).
+# Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.node.remote_partitions`).
 #
 # The driver finds the live segments. A task gets the objects of its own segments, and lists nothing.
 

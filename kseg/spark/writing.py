@@ -28,7 +28,7 @@ from kseg.errors import KsegError, PathError, errors_at, is_system_error, text_o
 from kseg.export import fs, pa
 from kseg.export.arrow import by_partition
 from kseg.formats.suffixes import LOG
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.modes import columns_of
@@ -93,7 +93,7 @@ class LocalOutput:
     def put(self, partitions: Mapping[str, PartitionRange]) -> None:
         """Puts staged segments into place. Raises KsegError; then nothing has changed."""
         with _parents_of(self.root), new_directories(self.root, takes_lock=True) as made:
-            known = Topics().settings(self.root)
+            known = Nodes().at(self.root).topics
             for name, whole in partitions.items():
                 folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
                 moved = ((segment, *each) for segment in whole.segments for each in segment.paths.items())

@@ -18,7 +18,7 @@ from kseg.stores.http_requests import SCHEMES, HttpRequests, take_attempts_and_s
 from kseg.stores.objects import Folder, LocalObjects, Objects
 from kseg.stores.source import FetchedSource
 from kseg.stores.stored_object import StoredObject, credentials_of, is_url, shown, without_credentials
-from kseg.stores.trees import DIRECTORY, FILE, Node, Tree
+from kseg.stores.trees import DIRECTORY, FILE, Tree, TreeNode
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -204,34 +204,34 @@ class UrlTree(Tree):
     def __init__(self, objects: Objects, spool: Spool) -> None:
         super().__init__()
         self._objects, self.spool = objects, spool
-        self._folders: dict[str, dict[str, Node]] = {}
-        self._infos: dict[str, Node | None] = {}
+        self._folders: dict[str, dict[str, TreeNode]] = {}
+        self._infos: dict[str, TreeNode | None] = {}
         self._kept: dict[str, Extent] = {}
         self._threads: ThreadPoolExecutor | None = None
 
-    def node(self, inner: str) -> Node | None:
+    def node(self, inner: str) -> TreeNode | None:
         folder, name = os.path.split(inner)
         if folder in self._folders:
-            return self._folders[folder].get(name) if inner else Node(DIRECTORY)
+            return self._folders[folder].get(name) if inner else TreeNode(DIRECTORY)
         if inner in self._folders:
-            return Node(DIRECTORY)
+            return TreeNode(DIRECTORY)
         if inner not in self._infos:
             try:
                 found = self._objects.info(inner)
-                self._infos[inner] = Node(DIRECTORY) if found is None else _node(found)
+                self._infos[inner] = TreeNode(DIRECTORY) if found is None else _node(found)
             except FileNotFoundError:
                 self._infos[inner] = None
             except PathError as error:
                 raise OSError(errno.EIO, str(error)) from error
         return self._infos[inner]
 
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+    def nodes(self, inner: str) -> Iterable[tuple[str, TreeNode]]:
         if inner not in self._folders:
             try:
                 files, folders = self._objects.folder(inner)
             except PathError as error:
                 raise OSError(errno.EIO, str(error)) from error
-            found = {name: Node(DIRECTORY) for name in folders}
+            found = {name: TreeNode(DIRECTORY) for name in folders}
             found |= {os.path.basename(file.name): _node(file) for file in files}
             self._folders[inner] = found
         return self._folders[inner].items()
@@ -286,8 +286,8 @@ class UrlTree(Tree):
             self._threads = None
 
 
-def _node(found: StoredObject) -> Node:
-    return Node(FILE, found.size, number=hash(found.name))
+def _node(found: StoredObject) -> TreeNode:
+    return TreeNode(FILE, found.size, number=hash(found.name))
 
 
 class ObjectSource(FetchedSource):

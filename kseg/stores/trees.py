@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FILE, DIRECTORY, LINK, OTHER = modes.S_IFREG, modes.S_IFDIR, modes.S_IFLNK, modes.S_IFCHR
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """``kind`` is FILE, DIRECTORY, LINK or OTHER (devices and the like); ``number`` identifies it in its tree."""
 
     kind: int
@@ -63,11 +63,11 @@ class Tree:
         self.owner = this_user if owner is None else owner
         self.problems = [] if problems is None else problems
 
-    def node(self, inner: str) -> Node | None:
+    def node(self, inner: str) -> TreeNode | None:
         """Returns None if the path does not exist."""
         raise NotImplementedError
 
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+    def nodes(self, inner: str) -> Iterable[tuple[str, TreeNode]]:
         """Returns the names and nodes in a directory."""
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), inner)
 
@@ -98,9 +98,9 @@ class VirtualLog(Tree):
         super().__init__()
         self._size, self._make = size, make
 
-    def node(self, inner: str) -> Node | None:
+    def node(self, inner: str) -> TreeNode | None:
         try:
-            return Node(FILE, self._size())
+            return TreeNode(FILE, self._size())
         except PathError as error:
             raise OSError(errno.EIO, str(error)) from error
 
@@ -122,8 +122,8 @@ class VirtualSideFile(Tree):
     def _bytes(self) -> bytes:
         return self._content()
 
-    def node(self, inner: str) -> Node | None:
-        return Node(FILE, len(self._bytes))
+    def node(self, inner: str) -> TreeNode | None:
+        return TreeNode(FILE, len(self._bytes))
 
     def open(self, inner: str) -> Extent:
         import tempfile
@@ -141,7 +141,7 @@ class MountedPath(NamedTuple):
     inner: str
     path: str
 
-    def required(self) -> Node:
+    def required(self) -> TreeNode:
         found = self.tree.node(self.inner)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
@@ -255,7 +255,7 @@ class TreeEntry:
 
     __slots__ = ("_node", "_place", "name", "path")
 
-    def __init__(self, directory: MountedPath, name: str, node: Node) -> None:
+    def __init__(self, directory: MountedPath, name: str, node: TreeNode) -> None:
         self.name = name
         self.path = os.path.join(directory.path, name)
         self._node = node

@@ -14,12 +14,12 @@ from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.scan import headers as chain
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.headers import EVENT_WIDTH
-from kseg.logdir.server_properties import DEFAULTS
+from kseg.node.server_properties import DEFAULTS
 from kseg.quantities import DAY_MS, LAST_TIMESTAMP, in_other_unit, is_in_seconds, plural, show_span, show_time
 from kseg.segment.items import Damage, Message
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, inspect
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps
-from kseg.verification.partition import CheckedSegment, Partition, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
 # Finds the last good offset before a problem and the next one after it, for consumers to seek to.
@@ -184,7 +184,7 @@ class _Found(NamedTuple):
 class BatchRule(Rule):
     """Follows the batches of a partition from its first segment to its last."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
         self._chain = chain.Chain()  # until a segment begins
         self._events = partition.buffers.int64s("chain events", EVENT_LIMIT * EVENT_WIDTH)

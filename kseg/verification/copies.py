@@ -6,25 +6,22 @@ makes the others truncate theirs, too.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import NamedTuple
 
 from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import Plan
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG, LOG_07
-from kseg.logdir.cluster_metadata import Quorum, TopicSettings, quorum_of
-from kseg.logdir.coordinators import topic_id_at
-from kseg.logdir.log_directory import LogDirectory, read_log_directory
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
+from kseg.node.coordinators import topic_id_at
+from kseg.node.node import Node, Nodes
 from kseg.recovery.options import BROKER, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner
 from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, parse_partition_name
-from kseg.segment.paths import is_log_directory, log_directories_in
 from kseg.segment.survey import FULL
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS
 from kseg.stores import trees
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
@@ -34,63 +31,49 @@ Options = Mapping[str, str | None]
 """Options by name; the value of a flag is None."""
 
 
-class GivenPaths:
-    """The log directories and partitions among the PATHs of a check."""
+class GivenCopies:
+    """The nodes and partitions among the PATHs of a check, and of the replica that it compares with."""
 
-    def __init__(self, paths: Collection[str] = ()) -> None:
-        self._paths = paths
-        self._read = dict[str, LogDirectory | None]()
-
-    def directory(self, path: str) -> LogDirectory | None:
-        """Returns a log directory's own files; None if it has none, or they cannot be read."""
-        key = os.path.realpath(path)
-        if key not in self._read:
-            self._read[key] = None
-            with suppress(PathError):
-                self._read[key] = read_log_directory(path)
-        return self._read[key]
+    def __init__(self, *several: Nodes) -> None:
+        self._several = several
 
     @cached_property
-    def _found(self) -> tuple[list[str], list[str]]:
-        """Log directories, also those of partitions, and partitions that are given by themselves."""
-        roots, partitions = dict[str, None](), list[str]()
-        for path in self._paths:
-            with suppress(KsegError, OSError):  # reported by its check
-                if path == "-" or trees.find(path) is not None or not trees.isdir(path):
-                    continue
-                if holds_segments(path):
-                    partitions.append(path)
-                    roots[os.path.dirname(os.path.abspath(path))] = None
-                else:
-                    roots |= dict.fromkeys([path] if is_log_directory(path) else log_directories_in(path))
-        return list(roots), partitions
+    def nodes(self) -> list[Node]:
+        return [node for nodes in self._several for node in nodes.given]
 
-    def metadata(self, of: LogDirectory | None) -> TopicSettings | None:
-        """Returns the newest metadata of the cluster of a log directory, which may be its own; None if there are
-        none."""
-        directories = [of, *map(self.directory, self._found[0])]
-        known = [one.topics for one in directories if one is not None and one.topics and _is_same_cluster(one, of)]
+    @cached_property
+    def _places(self) -> dict[str, Node]:
+        """The log directories, and the partitions that are given by themselves, each with its node."""
+        found = {one.path: node for node in self.nodes for one in node.directories}
+        for nodes in self._several:
+            for path in nodes.paths:
+                with suppress(KsegError, OSError):  # reported by its check
+                    if path != "-" and trees.find(path) is None and trees.isdir(path) and holds_segments(path):
+                        found[path] = nodes.partition(path).node
+        return found
+
+    def metadata(self, of: Node) -> TopicSettings | None:
+        """Returns the newest metadata of the cluster of a node, which may be its own; None if there are none."""
+        known = [node.topics for node in (of, *self.nodes) if node.topics is not None and _is_same_cluster(node, of)]
         return max(known, key=lambda topics: topics.reached, default=None)
 
-    def copies(self, partition: str, of: LogDirectory | None) -> Iterator["Copy"]:
-        """Yields the other copies of a partition in a log directory."""
+    def copies(self, partition: str, of: Node) -> Iterator["Copy"]:
+        """Yields the other copies of a partition of a node."""
         topic_id, name = topic_id_at(partition), os.path.basename(os.path.abspath(partition))
-        roots, partitions = self._found
         seen = {os.path.realpath(partition)}
-        for path in (*partitions, *(os.path.join(root, name) for root in roots)):
+        for place, node in self._places.items():
+            path = place if holds_segments(place) else os.path.join(place, name)
             is_named = parse_partition_name(os.path.basename(os.path.abspath(path))) == parse_partition_name(name)
             if not is_named or os.path.realpath(path) in seen or not trees.isdir(path) or not holds_segments(path):
                 continue
             seen.add(os.path.realpath(path))
-            around = self.directory(os.path.dirname(os.path.abspath(path)))
-            if _is_same_cluster(around, of) and len({topic_id, topic_id_at(path)} - {None}) < 2:
-                yield Copy(path, around.meta.number if around is not None and around.meta is not None else None)
+            if _is_same_cluster(node, of) and len({topic_id, topic_id_at(path)} - {None}) < 2:
+                yield Copy(path, node.number)
 
 
-def _is_same_cluster(one: LogDirectory | None, other: LogDirectory | None) -> bool:
-    """Whether two log directories may be of one cluster."""
-    ids = {each.meta.cluster_id for each in (one, other) if each is not None and each.meta is not None} - {None}
-    return len(ids) < 2
+def _is_same_cluster(one: Node, other: Node) -> bool:
+    """Whether two nodes may be of one cluster."""
+    return len({one.cluster_id, other.cluster_id} - {None}) < 2
 
 
 class Copy(NamedTuple):
@@ -113,17 +96,11 @@ class DryRun(NamedTuple):
 
 
 class PartitionCopies:
-    """A damaged partition at a path in the log directory ``root``, and its other copies among the PATHs ``given``.
+    """A damaged partition of a node, and its other copies among the ``given`` ones; ``make_checks``: as for
+    `RecoveryPlanner`."""
 
-    ``server``: the settings of its node; ``make_checks``: as for `RecoveryPlanner`.
-    """
-
-    def __init__(
-        self, path: str, root: LogDirectory | None, given: GivenPaths, server: ServerProperties | None,
-        make_checks: Callable[[], Checks],
-    ) -> None:  # fmt: skip
-        self.path, self._root, self._given, self._server = path, root, given, server
-        self._make_checks = make_checks
+    def __init__(self, path: str, node: Node, given: GivenCopies, make_checks: Callable[[], Checks]) -> None:
+        self.path, self._node, self._given, self._make_checks = path, node, given, make_checks
         self._place = parse_partition_name(os.path.basename(os.path.abspath(path)))
         self._outcomes: dict[tuple[tuple[str, str | None], ...], DryRun] = {}
         self._compared: dict[str, tuple[int, bool]] = {}
@@ -153,12 +130,12 @@ class PartitionCopies:
         if self._place is None or self._place[0] != METADATA_TOPIC:
             return None
         with suppress(KsegError, OSError):
-            return quorum_of(self.path, self._server)
+            return quorum_of(self.path, self._node.server)
         return None
 
     @cached_property
     def _others(self) -> list[Copy]:
-        return list(self._given.copies(self.path, self._root))
+        return list(self._given.copies(self.path, self._node))
 
     @cached_property
     def may_be_cut(self) -> bool:
@@ -166,10 +143,10 @@ class PartitionCopies:
         return self._is_kept_by_replicas() if self.quorum is None else self._is_kept_by_voters(self.quorum)
 
     def _is_kept_by_replicas(self) -> bool:
-        metadata, meta = self._given.metadata(self._root), self._root.meta if self._root is not None else None
-        if metadata is None or meta is None or self._place is None:
+        metadata, number = self._given.metadata(self._node), self._node.number
+        if metadata is None or number is None or self._place is None:
             return False
-        others = metadata.others_in_sync(self._place, topic_id_at(self.path), meta.number) or frozenset()
+        others = metadata.others_in_sync(self._place, topic_id_at(self.path), number) or frozenset()
         return bool(others) and all(self._has_all(copy) for copy in self._others if copy.node in others)
 
     def _is_kept_by_voters(self, quorum: Quorum) -> bool:
@@ -210,8 +187,7 @@ class PartitionCopies:
     def _has_all(self, copy: Copy) -> bool:
         """Whether a copy has the damaged range and all behind it, with the same leader epochs, and undamaged."""
         end, (reach, is_whole) = self.outcome({"--full": None}).end or 0, self._compared_with(copy)
-        marks = self._root.offsets.get(HIGH_WATERMARKS, {}) if self._root is not None else {}
-        if not is_whole or reach <= end or (self._place is not None and reach < marks.get(self._place, 0)):
+        if not is_whole or reach <= end or reach < (self._node.partition(self.path).state.high_watermark or 0):
             return False
         filled = self.outcome({"--from-replica": copy.path})
         return filled.is_known and not any(last >= end for _, last in filled.missing)

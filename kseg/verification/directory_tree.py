@@ -4,7 +4,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from kseg.formats.compression import codec_name
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES, LOG, LOG_07, SWAP
-from kseg.logdir import log_directory
-from kseg.logdir.log_directory import BrokerState, LogDirectory
+from kseg.node import log_directory
+from kseg.node.log_directory import BrokerState
+from kseg.node.node import Node, Nodes
 from kseg.runtime.process_pool import Put, Work, in_processes, shared_numbers
 from kseg.segment import files as segment_files
 from kseg.segment import paths
@@ -30,7 +31,7 @@ from kseg.stores.windows import Buffers
 from kseg.verification import log_directories
 from kseg.verification import partition as partition_check
 from kseg.verification.batches import BatchRule
-from kseg.verification.partition import CheckedSegment, CheckSettings, Partition, Rule
+from kseg.verification.partition import CheckedSegment, CheckSettings, PartitionCheck, Rule
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file, rules_of
 from kseg.verification.side_files import misnamed_files
@@ -83,6 +84,7 @@ class DirectoryCheck:
     report: Report
     checker: PartitionChecker | None = None
     uses_processes: bool = False
+    nodes: Nodes = field(default_factory=Nodes)
 
     def judge(self, path: str) -> None:
         """Checks a directory; see `judge_path`. Raises PathError if it has no files of Kafka."""
@@ -110,10 +112,7 @@ class DirectoryCheck:
         below = [os.path.join(path, name) for name in sorted(others) if _is_directory_of_others(path, name)]
         is_partition = parse_partition_name(name) is not None and not below and (is_named or _has_names_of_kafka(files))
         if segment_files.holds_segments(path) or is_partition:
-            directory = log_directory.directory_around(path)
-            if directory is not None:
-                directory.server = self.settings.server
-            for outcome in self._outcomes([Task(path, _state(directory, name))]):
+            for outcome in self._outcomes([Task(path, self.nodes.partition(path).state)]):
                 if outcome.failure is not None:
                     raise PathError(outcome.failure)
             return True
@@ -135,9 +134,9 @@ class DirectoryCheck:
         if not (LOG_DIRECTORY_FILES & set(files)) and not any(map(parse_partition_name, others)):
             return False
         report, settings, wanted = self.report, self.settings, self.settings.remote
-        partitions, directory = segment_files.own_partitions(path), log_directory.read_log_directory(path)
-        if directory is not None:
-            directory.server = settings.server
+        partitions, node = segment_files.own_partitions(path), self.nodes.at(path)
+        directory = node.directory_at(path)
+        directory = directory if directory is not None and directory.is_marked else None
         if not partitions and (directory is None or segment_files.holds_segments(path)):
             return False
         if wanted.topics:
@@ -146,10 +145,10 @@ class DirectoryCheck:
             if not partitions:
                 raise PathError(f"{path}: no partition of a topic that --topic names")
         if directory is not None and not wanted.topics:
-            log_directories.judge_entries(directory, report, settings.level)
+            log_directories.judge_entries(directory, node, report, settings.level)
         topic_ids: dict[str, str | None] = {}
         extents: dict[str, tuple[int, int]] = {}
-        for outcome in self._partitions(tasks_of(directory, partitions)):
+        for outcome in self._partitions(tasks_of(node, partitions)):
             if outcome.failure is not None:
                 report.failures.append(outcome.failure)
             name = os.path.basename(outcome.directory)
@@ -163,7 +162,7 @@ class DirectoryCheck:
         if directory is not None:
             report.directories.append(log_directories.CheckedDirectory(directory, topic_ids, extents))
             known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
-            log_directories.judge_topic_ids(directory, known, report)
+            log_directories.judge_topic_ids(directory, node, known, report)
             if segment_files.REMOTE_INDEX_CACHE in directory.directories:
                 self._side_files(os.path.join(directory.path, segment_files.REMOTE_INDEX_CACHE))
         self._other_entries(path, files, others)
@@ -202,7 +201,7 @@ class DirectoryCheck:
     def _loose_files(self, directory: str, names: Iterable[str]) -> list[str]:
         """Like `judge_misnamed_files`, outside of a partition."""
         settings, buffers = replace(self.settings, is_live=False), Buffers(self.settings.max_batch_bytes)
-        no_partition = Partition(directory, None, None, False, settings, self.report, BrokerState(), buffers)
+        no_partition = PartitionCheck(directory, None, None, False, settings, self.report, BrokerState(), buffers)
         return judge_misnamed_files(no_partition, names)
 
     def _side_files(self, directory: str, judged: Collection[str] = ()) -> bool:
@@ -232,7 +231,7 @@ def _has_names_of_kafka(files: list[str]) -> bool:
 
 def judge_partition(
     directory: str, settings: CheckSettings, report: Report, broker: BrokerState, buffers: Buffers
-) -> Partition:
+) -> PartitionCheck:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     files_in, others = segment_files.regular_and_other_names(directory)
     names = frozenset(files_in)
@@ -242,7 +241,7 @@ def judge_partition(
     listed = segment_files.segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
     files = [file for file in listed if file.kind != CHECKPOINT]
     topic, number = parse_partition_name(own_name) or (None, None)
-    partition = Partition(
+    partition = PartitionCheck(
         directory, topic, number, True, settings, report, broker, buffers, names, others, own_name=own_name
     )
     inside = DirectoryCheck(settings, report)
@@ -271,7 +270,7 @@ class Census(Rule):
     `as_object` returns them for JSON, with those fields of ``dump --summary`` that verification knows.
     """
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         from kseg.kernel.state.tally import FORMS_WIDTH, count_forms  # few checks take a census
 
         super().__init__(partition)
@@ -336,7 +335,7 @@ class Census(Rule):
 # is checked as a single segment, not as a part of its partition. An archive is reported, but not checked.
 
 
-def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
+def _judge_misnamed(partition: PartitionCheck, inside: DirectoryCheck) -> None:
     """Checks files of a partition that are not part of its log, and with ``inside`` its directories; reports a
     partition without segments."""
     directory = partition.directory or ""
@@ -372,7 +371,7 @@ def _judge_misnamed(partition: Partition, inside: DirectoryCheck) -> None:
     partition.report.add("segments-missing", partition.name, text, offset=partition.broker.high_watermark)
 
 
-def judge_misnamed_files(around: Partition, names: Iterable[str]) -> list[str]:
+def judge_misnamed_files(around: PartitionCheck, names: Iterable[str]) -> list[str]:
     """Checks files with batches, and reports compressed ones. Returns the names of both."""
     by_stem: dict[str, set[str]] = defaultdict(set)
     for name in names:
@@ -400,13 +399,13 @@ def judge_misnamed_files(around: Partition, names: Iterable[str]) -> list[str]:
     return found
 
 
-def _judge_as_segment(partition: Partition, file: SegmentFile) -> None:
+def _judge_as_segment(partition: PartitionCheck, file: SegmentFile) -> None:
     # A .swap that will replace segments is no log of its own.
     rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(SWAP) else rules_of(partition)
     partition_check.judge_segments(partition, [file], rules)
 
 
-def _judge_packed(partition: Partition, file: SegmentFile) -> None:
+def _judge_packed(partition: PartitionCheck, file: SegmentFile) -> None:
     """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
     path, report = file.path, partition.report
     try:
@@ -499,17 +498,10 @@ def _is_worth_more(seconds: float, done: int, left: int) -> bool:
     return done > 0 and seconds > SINGLE_PROCESS_SECONDS and seconds / done * left > SHARED_SECONDS
 
 
-def _state(directory: LogDirectory | None, name: str) -> BrokerState:
-    if directory is not None:
-        return log_directory.assigned_state(directory, name)
-    parsed = parse_partition_name(name)
-    return log_directory.state_by_name(parsed[0] if parsed else None)
-
-
-def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
-    """Returns the partitions of a log directory with their broker state."""
-    tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
-    if directory is None or not log_directories.lacks_topics(directory):
+def tasks_of(node: Node, partitions: Iterable[str]) -> list[Task]:
+    """Returns partitions of a node with their broker state."""
+    tasks = [Task(path, node.partition(path).state) for path in partitions]
+    if not log_directories.lacks_topics(node):
         return tasks
     return [task._replace(broker=task.broker._replace(topic_id=task.broker.topic_id or None)) for task in tasks]
 

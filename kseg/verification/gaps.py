@@ -20,7 +20,7 @@ from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, cleane
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
-from kseg.verification.partition import CheckedSegment, Partition, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
 # Finds batches of a compacted partition that stop the log cleaner, or make it remove too much.
 #
@@ -36,7 +36,7 @@ _FIRST_OF_SEGMENT = {
 class CleanerRule(Rule):
     """Checks a partition if the topic's policy, its name or the cleaner's checkpoint shows that it is compacted."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
         self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
         self._reported: set[str] = set()
@@ -88,7 +88,7 @@ _ENTRY_BYTES = 12
 """The size of the largest entry of an index."""
 
 
-def shows_cleaning(partition: Partition) -> bool:
+def shows_cleaning(partition: PartitionCheck) -> bool:
     """Whether there are segments that only the cleaner leaves: next to their older version, or empty."""
     if _was_replaced(partition):
         return True
@@ -100,12 +100,12 @@ def shows_cleaning(partition: Partition) -> bool:
     return False
 
 
-def _was_replaced(partition: Partition) -> bool:
+def _was_replaced(partition: PartitionCheck) -> bool:
     """Whether a segment has an older version, with the same base offset, that was marked as deleted."""
     return any(f"{segment.file.name}.deleted" in partition.names for segment in partition.segments)
 
 
-def lost_segments(partition: Partition) -> list[CheckedSegment]:
+def lost_segments(partition: PartitionCheck) -> list[CheckedSegment]:
     """Returns the closed segments that are empty although an index has entries: it was not the cleaner that emptied
     them, because it writes new indexes."""
     found = []
@@ -118,7 +118,7 @@ def lost_segments(partition: Partition) -> list[CheckedSegment]:
     return found
 
 
-def _batches(partition: Partition, before: int) -> Iterator[Batch]:
+def _batches(partition: PartitionCheck, before: int) -> Iterator[Batch]:
     """Yields the batches of segments that begin before an offset."""
     scratch = partition.buffers.scratch
     for segment in partition.segments:
@@ -158,7 +158,7 @@ class Outlook(NamedTuple):
 NOTHING_RESTORED = Outlook(0, [], True)
 
 
-def outlook_of(partition: Partition) -> Outlook:
+def outlook_of(partition: PartitionCheck) -> Outlook:
     """Returns the outlook for a partition, or for a single file of one. It is computed once."""
     if partition.outlook is None:
         try:
@@ -168,7 +168,7 @@ def outlook_of(partition: Partition) -> Outlook:
     return partition.outlook
 
 
-def _outlook(partition: Partition) -> Outlook:
+def _outlook(partition: PartitionCheck) -> Outlook:
     from kseg.recovery.options import BrokerStart
     from kseg.recovery.salvage.salvage import forecast_salvage  # few partitions are damaged
     from kseg.recovery.salvage.segment_scan import scan_segment
@@ -222,7 +222,7 @@ class Gaps:
     ``misplaced``: ranges of offsets whose records were found in a wrong place.
     """
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         self._partition = partition
         self._report = partition.report
         self.found: list[Gap] = []

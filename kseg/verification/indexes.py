@@ -17,7 +17,7 @@ from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
-from kseg.verification.partition import CheckedSegment, Partition, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
 
@@ -141,7 +141,7 @@ _CODES = {
 class IndexRule(Rule):
     """Checks the .index and .timeindex of each segment; with ``paths`` only these files, by suffix."""
 
-    def __init__(self, partition: Partition, paths: dict[str, str] | None = None) -> None:
+    def __init__(self, partition: PartitionCheck, paths: dict[str, str] | None = None) -> None:
         super().__init__(partition)
         self._paths = paths
         self._walks: dict[str, IndexWalk] = partition.buffers.kept(

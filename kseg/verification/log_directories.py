@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
-from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
+from kseg.node.node import Node, Nodes
 from kseg.segment.files import (
     BOOTSTRAP,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
-    OFFSETS_TOPIC,
     OWN_PREFIX,
     QUORUM_STATE,
     REMOTE_INDEX_CACHE,
@@ -35,12 +34,12 @@ from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
-from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
+from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import AssignedPartition, Finding, NodeStart, Report, effect_of
 
 if TYPE_CHECKING:
-    from kseg.logdir.cluster_metadata import TopicSettings
+    from kseg.node.cluster_metadata import TopicSettings
 
 # Checks a log directory itself: its own files, names in it, and partitions that contradict each other.
 #
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 KNOWN_FILES = LOG_DIRECTORY_FILES | {".lock", BOOTSTRAP}
 
 
-def judge_entries(directory: LogDirectory, report: Report, level: int) -> None:
+def judge_entries(directory: LogDirectory, node: Node, report: Report, level: int) -> None:
     """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
     _own_files(directory, report, level)
     _directory_names(directory, report)
@@ -58,27 +57,26 @@ def judge_entries(directory: LogDirectory, report: Report, level: int) -> None:
     if absent := sorted(name for name in acknowledged if name not in here):
         text = f"in the checkpoint, but without a directory: {some(absent)}"
         report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
-    if lacks_topics(directory):
-        lacking, topics = _lacking_topics(directory)
+    if node.metadata is directory and lacks_topics(node):
+        lacking, topics = _lacking_topics(node)
         text = f"it lacks {len(lacking)} of the {len(topics)} topics with partitions here: {some(sorted(lacking))}"
         report.add("metadata-lost", os.path.join(directory.path, METADATA_PARTITION), text)
     if not directory.was_clean and not _is_output(directory):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
 
 
-def lacks_topics(directory: LogDirectory) -> bool:
+def lacks_topics(node: Node) -> bool:
     """Whether the cluster's metadata lack most topics of the partitions, and more than one: records are missing there,
     or the metadata are another cluster's."""
-    lacking, topics = _lacking_topics(directory)
+    lacking, topics = _lacking_topics(node)
     return len(lacking) > max(1, len(topics) // 2)
 
 
-def _lacking_topics(directory: LogDirectory) -> tuple[set[str], set[str]]:
+def _lacking_topics(node: Node) -> tuple[set[str], set[str]]:
     """Returns the topics of partitions that __cluster_metadata lacks, and all topics of partitions."""
-    topics = {
-        parsed[0] for name in directory.directories if not is_moved(name) and (parsed := topic_partition(name))
-    } - {METADATA_TOPIC}  # fmt: skip
-    known = directory.topics
+    names = (name for one in node.directories for name in one.directories if not is_moved(name))
+    topics = {parsed[0] for name in names if (parsed := topic_partition(name))} - {METADATA_TOPIC}
+    known = node.topics
     return (set() if known is None or known.lacking else topics - known.ids.keys()), topics
 
 
@@ -179,12 +177,12 @@ def topic_partition(name: str) -> tuple[str, int] | None:
     return (rest, partition) if dash and rest and partition is not None else None
 
 
-def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Report) -> None:
+def judge_topic_ids(directory: LogDirectory, node: Node, ids: Mapping[str, str], report: Report) -> None:
     """Compares the topic ids of partitions (``ids``: topic id by directory name) with each other.
 
     Topics in __cluster_metadata are skipped: the check of each partition compares them.
     """
-    known = directory.topics.ids if directory.topics is not None else {}
+    known = node.topics.ids if node.topics is not None else {}
     of_topic: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     of_id: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for name, topic_id in sorted(ids.items()):
@@ -223,42 +221,34 @@ class CheckedDirectory(NamedTuple):
     topic_ids: dict[str, str | None]
     extents: dict[str, tuple[int, int]]
 
-    @property
-    def ids(self) -> tuple[str | None, int | None]:
-        """The ids of cluster and node."""
-        meta = self.directory.meta
-        return (None, None) if meta is None else (meta.cluster_id, meta.number)
 
-
-def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report) -> None:
+def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
     """Checks the log directories in ``report.directories`` by node, and adds the start of each node to
-    ``report.starts``; ``paths``: those that the user named."""
-    named = {os.path.realpath(path) for path in paths}
-    found = {os.path.realpath(one.directory.path): one for one in report.directories}
-    together = [one for path, one in found.items() if path in named]
-    nodes = [_Node([one]) for path, one in found.items() if path not in named]
-    if settings.server is not None:
-        nodes += [_Node(together, settings.server, report.absent)] if together or report.absent else []
-    else:
-        nodes += map(_Node, _groups(together))
-    for node in nodes:
-        contradictions = list(node.contradictions())
+    ``report.starts``."""
+    of_node: dict[Node, list[CheckedDirectory]] = {}
+    for one in {os.path.realpath(one.directory.path): one for one in report.directories}.values():
+        of_node.setdefault(nodes.at(one.directory.path), []).append(one)
+    for path in report.absent:
+        for node in nodes.given:
+            if node.server is not None and path in node.server.directories:
+                of_node.setdefault(node, [])
+    for node, found in of_node.items():
+        check = NodeCheck(node, found, report.absent)
+        contradictions = list(check.contradictions())
         if settings.level != QUICK:
-            contradictions += node.quorum()
+            contradictions += check.quorum()
         for code, path, text in contradictions:
             report.add(code, path, text)
-        node.judge_topics(report)
         if not settings.is_live:
             if settings.level == DEEP:
-                node.judge_commits(report)
-            report.starts.append(_start_of(node, settings, report))
+                check.judge_commits(report)
+            report.starts.append(_start_of(check, settings, report))
 
 
-def judge_absent(path: str, settings: CheckSettings, report: Report) -> bool:
-    """Reports a log directory of server.properties that is missing or empty. Returns whether it is."""
-    server = settings.server
+def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
+    """Reports a log directory of a configuration that is missing or empty. Returns whether it is."""
     try:
-        if server is None or path not in server.log_dirs or (trees.isdir(path) and trees.listdir(path)):
+        if not any(path in server.log_dirs for server in nodes.servers) or (trees.isdir(path) and trees.listdir(path)):
             return False
     except (KsegError, OSError):
         return False  # reported by its check
@@ -271,71 +261,40 @@ def judge_absent(path: str, settings: CheckSettings, report: Report) -> bool:
     return True
 
 
-def _groups(together: list[CheckedDirectory]) -> list[list[CheckedDirectory]]:
-    """Returns the directories of each node among those that the user named.
+class NodeCheck:
+    """The checks of one node's log directories against each other. ``found``: those that were checked; ``absent``: log
+    directories that a configuration names and that could not be checked."""
 
-    They are one node's, unless several have a metadata log or are replicas of each other: then each node has the
-    directories with its ids.
-    """
-    heads = [one for one in together if one.directory.holds_metadata]
-    seen: dict[str, tuple[str | None, int | None]] = {}
-    are_replicas = any(seen.setdefault(name, one.ids) != one.ids for one in together for name in one.topic_ids)
-    if len(heads) < 2 and not are_replicas:
-        return [together] if together else []
-    groups = {id(one): [one] for one in heads}
-    for one in together:
-        if not one.directory.holds_metadata:
-            same = [head for head in heads if head.ids == one.ids]
-            groups.setdefault(id(same[0] if len(same) == 1 else one), []).append(one)
-    return list(groups.values())
-
-
-class _Node:
-    """The log directories of one node. ``server``: its settings, None if unknown; ``absent``: log directories that it
-    names and that could not be checked."""
-
-    def __init__(
-        self, found: list[CheckedDirectory], server: ServerProperties | None = None, absent: Collection[str] = ()
-    ) -> None:
-        self.found, self.server = found, server
+    def __init__(self, node: Node, found: list[CheckedDirectory], absent: Collection[str] = ()) -> None:
+        self.node, self.found = node, found
         self.directories = [one.directory for one in found]
+        if node.server is None:
+            absent = ()
         self.roots = [*(one.path for one in self.directories), *absent]
-        self.metadata = next((one for one in self.directories if one.holds_metadata), None)
-
-    @property
-    def is_kraft(self) -> bool:
-        return any(directory.is_kraft for directory in self.directories)
-
-    @property
-    def number(self) -> int | None:
-        """The id of the node."""
-        if self.server is not None and self.server.node_id is not None:
-            return self.server.node_id
-        first = self.metadata or next(iter(self.directories), None)
-        return None if first is None or first.meta is None else first.meta.number
 
     def contradictions(self) -> Iterator[tuple[str, str, str]]:
         """Yields (code, path, sentence) for what keeps the node from starting on all these directories, and for a
         controller that has lost its metadata."""
         yield from self._ids("cluster.id", None, lambda meta: meta.cluster_id)
-        yield from self._ids("node.id", None if self.server is None else self.server.node_id, lambda meta: meta.number)
+        server = self.node.server
+        yield from self._ids("node.id", None if server is None else server.node_id, lambda meta: meta.number)
         yield from self._directory_ids()
         yield from self._metadata_places()
         yield from self._twice()
         count = sum(len(one.topic_ids) for one in self.found)
-        metadata = self.metadata.topics if self.metadata is not None else None
-        if metadata is not None and metadata.image.brokers and self.number is not None and count:
-            if self.number not in {*metadata.image.brokers, *metadata.image.controllers}:
+        metadata = self.node.topics
+        if metadata is not None and metadata.image.brokers and self.node.number is not None and count:
+            if self.node.number not in {*metadata.image.brokers, *metadata.image.controllers}:
                 known = some(sorted(map(str, metadata.image.brokers)))
-                text = f"node.id is {self.number}; __cluster_metadata has {known}"
+                text = f"node.id is {self.node.number}; __cluster_metadata has {known}"
                 yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
-        if self.metadata is None and self.server is not None and "controller" in self.server.roles:
-            if count and {os.path.realpath(path) for path in self.server.log_dirs} <= self._real_paths():
+        if self.node.metadata is None and self.node.server is not None and "controller" in self.node.server.roles:
+            if count and {os.path.realpath(path) for path in self.node.server.log_dirs} <= self._real_paths():
                 text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
                 yield "metadata-lost", self.directories[0].path, text
 
     def _ids(self, name: str, wanted: object, of: Callable[[MetaProperties], object]) -> Iterator[tuple[str, str, str]]:
-        source = "" if self.server is None else self.server.path
+        source = "" if self.node.server is None else self.node.server.path
         for directory in self.directories:
             value = None if directory.meta is None else of(directory.meta)
             if value is None or META_PROPERTIES in directory.problems:
@@ -358,7 +317,7 @@ class _Node:
                 yield "node-identity-mismatch", path, f"directory.id {own} is also that of {before}"
 
     def _metadata_places(self) -> Iterator[tuple[str, str, str]]:
-        wanted = self.server.metadata_log_dir if self.server is not None else None
+        wanted = self.node.server.metadata_log_dir if self.node.server is not None else None
         places = [one.path for one in self.directories if one.holds_metadata]
         if wanted is None or os.path.realpath(wanted) not in self._real_paths():
             wanted = places[0] if places else None  # a copy of the directories
@@ -385,19 +344,19 @@ class _Node:
     def quorum(self) -> Iterator[tuple[str, str, str]]:
         """Yields (code, path, sentence) for what contradicts the voters of the metadata log: those of the newest
         KRAFT_VOTERS, of controller.quorum.voters, or of quorum-state."""
-        if self.metadata is None or (self.metadata.topics is not None and self.metadata.topics.lacking):
+        if self.node.metadata is None or (self.node.topics is not None and self.node.topics.lacking):
             return  # the newest voters may be in what is lacking
-        from kseg.logdir.cluster_metadata import quorum_state_in, read_raft  # few nodes' directories are checked
+        from kseg.node.cluster_metadata import quorum_state_in, read_raft  # few nodes' directories are checked
 
-        directory = os.path.join(self.metadata.path, METADATA_PARTITION)
+        directory = os.path.join(self.node.metadata.path, METADATA_PARTITION)
         path, state = os.path.join(directory, QUORUM_STATE), quorum_state_in(directory)
         try:
             dynamic = read_raft(directory, list_segments(directory)).voter_directories
         except KsegError:
             return  # reported for the segment
         if dynamic:
-            yield from self._own_voter(self.metadata, dynamic)
-        configured = self.server.quorum_voters if self.server is not None and not dynamic else frozenset()
+            yield from self._own_voter(self.node.metadata, dynamic)
+        configured = self.node.server.quorum_voters if self.node.server is not None and not dynamic else frozenset()
         before = frozenset(state.current_voters or ())
         if configured and before and configured != before:
             text = f"its voters are {_ids(before)}, those of controller.quorum.voters {_ids(configured)}"
@@ -409,8 +368,8 @@ class _Node:
 
     def _own_voter(self, directory: LogDirectory, voters: Mapping[int, str | None]) -> Iterator[tuple[str, str, str]]:
         own = directory.meta and directory.meta.directory_id
-        wanted = voters.get(-1 if self.number is None else self.number)
-        is_broker = self.server is not None and not self.server.may_be_controller
+        wanted = voters.get(-1 if self.node.number is None else self.node.number)
+        is_broker = self.node.server is not None and not self.node.server.may_be_controller
         if not own or not wanted or own == wanted or is_broker:
             return
         path = os.path.join(directory.path, META_PROPERTIES)
@@ -420,41 +379,26 @@ class _Node:
         else:
             yield "node-identity-mismatch", path, f"{text}, which is the only one: the node waits for it for ever"
 
-    def judge_topics(self, report: Report) -> None:
-        """Compares topic ids in directories without metadata with the metadata in another directory."""
-        for one in self.found:
-            if self.metadata is None or one.directory is self.metadata:
-                continue
-            for name, topic_id in one.topic_ids.items():
-                state, place = assigned_state(self.metadata, name, self.number), topic_partition(name)
-                if topic_id is not None and place is not None:
-                    path = os.path.join(one.directory.path, name, PARTITION_METADATA)
-                    judge_topic_id(path, place[0], topic_id, state, report)
-
     def judge_commits(self, report: Report) -> None:
         """Compares committed offsets with the logs, which no broker may extend meanwhile."""
-        from kseg.logdir.coordinators import group_offsets
-
         extents = {
             place: LogExtent(os.path.join(one.directory.path, name), one.topic_ids[name], *extent)
             for one in self.found for name, extent in one.extents.items()
             if (place := topic_partition(name)) is not None
         }  # fmt: skip
-        for one in self.found:
-            if any(name.startswith(f"{OFFSETS_TOPIC}-") for name in one.topic_ids):
-                judge_commits(group_offsets(one.directory.path) or {}, extents, report)
+        judge_commits(self.node.group_offsets or {}, extents, report)
 
     @cached_property
     def _at_start(self) -> "TopicSettings | None":
         """The metadata that the start finds, from which it learns its partitions; None if they are not known."""
-        topics = None if self.metadata is None else self.metadata.topics
-        if self.metadata is None or topics is None:
+        topics = self.node.topics
+        if self.node.metadata is None or topics is None:
             return None
         if not topics.knows_partitions:
-            from kseg.logdir.cluster_metadata import is_only_voter  # few metadata logs are damaged
+            from kseg.node.cluster_metadata import is_only_voter  # few metadata logs are damaged
 
             with suppress(KsegError, OSError):
-                is_alone = is_only_voter(os.path.join(self.metadata.path, METADATA_PARTITION), self.server)
+                is_alone = is_only_voter(os.path.join(self.node.metadata.path, METADATA_PARTITION), self.node.server)
                 topics = topics.at_start() if is_alone else None
         return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
 
@@ -462,12 +406,12 @@ class _Node:
         """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
         metadata = self._at_start
         if metadata is None:
-            return None if self.is_kraft else []
+            return None if self.node.is_kraft else []
 
         def is_assigned(name: str, topic_id: str | None) -> bool:
             place = topic_partition(name)  # brokers look a partition up by its topic id
             partition = None if topic_id is None or place is None else metadata.partitions.get((topic_id, place[1]))
-            return partition is not None and self.number in partition.replicas
+            return partition is not None and self.node.number in partition.replicas
 
         return [
             os.path.join(one.directory.path, name)
@@ -481,31 +425,31 @@ class _Node:
         known), and those that it does not create because their directory may be among the ``offline`` ones, or that a
         directory lacks while others are not here."""
         topics = self._at_start
-        if topics is None or self.number is None:
+        if topics is None or self.node.number is None:
             return None, []
         held: set[tuple[str | None, int]] = set()
         unread = {name for directory in self.directories for name in directory.directories}
         for name, topic_id in (item for one in self.found for item in one.topic_ids.items()):
             held.add((topic_id, place[1] if (place := topic_partition(name)) else -1))
             unread.discard(name)
-        ids = {one.meta.directory_id: one.path for one in self.directories if one.meta and one.meta.directory_id}
+        ids = {number: one.path for number, one in self.node.directory_ids.items()}
         # Whether all log directories of the node are here, or known to be offline.
-        if self.server is not None and self.server.log_dirs:
-            is_whole = set(map(os.path.realpath, self.server.log_dirs)) <= set(map(os.path.realpath, self.roots))
+        if self.node.server is not None and self.node.server.log_dirs:
+            is_whole = set(map(os.path.realpath, self.node.server.log_dirs)) <= set(map(os.path.realpath, self.roots))
         else:
-            registered = topics.image.brokers.get(self.number, {}).get("logDirs", ())
-            is_whole = bool(registered) and set(registered) <= set(ids)
+            registered = self.node.registered_directories
+            is_whole = bool(registered) and registered <= ids.keys()
         creates, lacks = list[AssignedPartition](), list[AssignedPartition]()
         for (topic_id, number), partition in topics.partitions.items():
-            if self.number not in partition.replicas or (topic_id, number) in held:
+            if self.node.number not in partition.replicas or (topic_id, number) in held:
                 continue
-            assigned = partition.directories[partition.replicas.index(self.number)]
+            assigned = partition.directories[partition.replicas.index(self.node.number)]
             here = ids.get(assigned)
             found = AssignedPartition(f"{topics.image.topics[topic_id].name}-{number}", here)
             is_created = not offline or assigned == _UNASSIGNED or (here is not None and here not in offline)
             if found.name not in unread and (is_whole or here is not None):
                 (creates if is_whole and is_created else lacks).append(found)
-        is_known = is_whole or not any(self.number in each.replicas for each in topics.partitions.values())
+        is_known = is_whole or not any(self.node.number in each.replicas for each in topics.partitions.values())
         in_order = partial(sorted, key=itemgetter(0))
         return in_order(creates) if is_known else None, in_order(lacks)
 
@@ -513,7 +457,7 @@ class _Node:
         return {os.path.realpath(one.path) for one in self.directories}
 
 
-def _start_of(node: _Node, settings: CheckSettings, report: Report) -> NodeStart:
+def _start_of(node: NodeCheck, settings: CheckSettings, report: Report) -> NodeStart:
     """Predicts a node's start from what was found in its directories."""
     of: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.effects.values():
@@ -523,7 +467,7 @@ def _start_of(node: _Node, settings: CheckSettings, report: Report) -> NodeStart
     offline = {_root_of(finding.file, node) or "": finding for finding in of[OFFLINE]}
     for root, finding in offline.items():
         is_missing = finding.code == "bad-meta-properties" and finding.file == root
-        is_vital = node.metadata is not None and node.metadata.path == root
+        is_vital = node.node.metadata is not None and node.node.metadata.path == root
         if is_missing or is_vital or len(offline) == len(node.roots):
             because.append(_sentence(finding))
     because = list(dict.fromkeys(because))
@@ -556,7 +500,7 @@ def _is_met(finding: Finding) -> bool:
     return finding.code != "metadata-record-refused" or "reason" in finding.details
 
 
-def _doubts(node: _Node, doubtful: list[Finding], settings: CheckSettings, report: Report) -> Iterator[str]:
+def _doubts(node: NodeCheck, doubtful: list[Finding], settings: CheckSettings, report: Report) -> Iterator[str]:
     """Yields the reasons why it is not known whether the node starts."""
     yield from (_sentence(finding) for finding in doubtful if _is_met(finding))
     if settings.level == QUICK:
@@ -567,7 +511,7 @@ def _doubts(node: _Node, doubtful: list[Finding], settings: CheckSettings, repor
     roots = [re.escape(root.rstrip("/")) + r"(?![\w.-])" for root in node.roots]
     if any(re.search(root, failure) for failure in report.failures for root in roots):
         yield "not everything could be read"
-    if node.is_kraft and node.metadata is None:
+    if node.node.is_kraft and node.node.metadata is None:
         yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
 
 
@@ -580,7 +524,7 @@ def _ids(nodes: Iterable[int]) -> str:
     return some([*map(str, sorted(nodes))])
 
 
-def _root_of(file: str, node: _Node) -> str | None:
+def _root_of(file: str, node: NodeCheck) -> str | None:
     """Returns the directory of the node that holds a file."""
     return next((root for root in node.roots if file == root or file.startswith(root.rstrip("/") + "/")), None)
 

@@ -13,7 +13,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.logdir.log_directory import BrokerState, is_moved
+from kseg.node.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
 from kseg.segment import files as segment_files
 from kseg.segment.files import BOOTSTRAP, SegmentFile
@@ -28,7 +28,7 @@ from kseg.verification.partition import CheckedSegment, Rule
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
-    from kseg.logdir.coordinators import GroupOffsets
+    from kseg.node.coordinators import GroupOffsets
 
 # Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
 #
@@ -93,7 +93,7 @@ def is_newest(snapshot: str) -> bool:
 def start_without(snapshot: str) -> str:
     """Returns what a node starts from if a snapshot were not there: another one, or its log; "" if they do not reach
     far enough."""
-    from kseg.logdir.cluster_metadata import load_snapshot, snapshots_among
+    from kseg.node.cluster_metadata import load_snapshot, snapshots_among
 
     files = segment_files.list_segments(os.path.dirname(snapshot) or ".")
     start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
@@ -154,7 +154,7 @@ class RemoteMetadataRule(Rule):
         from kseg.decoders.framed import read_framed
         from kseg.decoders.schemas import REMOTE_LOG_METADATA
         from kseg.formats.schema import MessageError
-        from kseg.logdir.remote_partitions import record_values
+        from kseg.node.remote_partitions import record_values
 
         begun: set[str] = set()
         updated: dict[str, int] = {}
@@ -266,7 +266,7 @@ class MetadataLogRule(Rule):
         from kseg.decoders.framed import redact, type_name
         from kseg.decoders.schemas import CLUSTER_METADATA
         from kseg.formats.schema import json_text
-        from kseg.logdir.cluster_metadata import replay_log
+        from kseg.node.cluster_metadata import replay_log
 
         whole = {file.name for file in snapshots}
         try:

@@ -1,6 +1,6 @@
 """Checks one partition, or some of its files: each segment is read once for all rules.
 
-`Partition` and `CheckedSegment` are the context of the rules.
+`PartitionCheck` and `CheckedSegment` are the context of the rules.
 """
 
 import stat
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kseg.errors import PathError, text_of
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
-from kseg.logdir.log_directory import BrokerState
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node.log_directory import BrokerState
+from kseg.node.server_properties import ServerProperties
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.paths import packing_of, read_head
@@ -58,7 +58,7 @@ class Rule:
     `kseg.verification.rules` tells which rules are only for whole partitions: these have a ``directory``.
     """
 
-    def __init__(self, partition: "Partition") -> None:
+    def __init__(self, partition: "PartitionCheck") -> None:
         self.partition = partition
         self.report = partition.report
 
@@ -178,7 +178,7 @@ class CheckedSegment:
 
 
 @dataclass
-class Partition:
+class PartitionCheck:
     """The context of the rules for files of a partition. ``directory`` is None for a stream; ``is_whole`` is false if
     only some files were named. ``broker``: the state recorded in the log directory; all unknown if there is none.
     """
@@ -267,17 +267,17 @@ class Partition:
 
 
 def partition_for_file(
-    partition: Partition, listed: frozenset[str] | None = None, counts_bytes: bool = False
-) -> Partition:
+    partition: PartitionCheck, listed: frozenset[str] | None = None, counts_bytes: bool = False
+) -> PartitionCheck:
     """Returns a context for one file of a partition. ``listed``: the names of other files to consider."""
-    return Partition(
+    return PartitionCheck(
         partition.directory, partition.topic, partition.number, False, replace(partition.settings, is_live=False),
         partition.report, partition.broker, partition.buffers, listed, holds_gaps=partition.holds_gaps,
         counts_bytes=counts_bytes,
     )  # fmt: skip
 
 
-def judge_segments(partition: Partition, files: Iterable[SegmentFile], rules: list[Rule]) -> None:
+def judge_segments(partition: PartitionCheck, files: Iterable[SegmentFile], rules: list[Rule]) -> None:
     """Applies the rules to the segments. A segment that cannot be opened is reported for a whole partition; otherwise
     PathError is raised."""
     files = list(files)
@@ -307,7 +307,7 @@ def judge_segments(partition: Partition, files: Iterable[SegmentFile], rules: li
         rule.finish()
 
 
-def _judge(partition: Partition, segment: CheckedSegment, source: Source, rules: list[Rule]) -> None:
+def _judge(partition: PartitionCheck, segment: CheckedSegment, source: Source, rules: list[Rule]) -> None:
     settings = partition.settings
     survey = open_survey(
         segment.file, settings.level, partition.buffers, settings.jobs, source=source,

@@ -5,9 +5,9 @@ from functools import partial
 
 from kseg.errors import PathError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SNAPSHOT
-from kseg.logdir import remote_partitions
-from kseg.logdir.log_directory import BrokerState, read_log_directory
-from kseg.logdir.remote_partitions import Candidate, LocalLogs
+from kseg.node import remote_partitions
+from kseg.node.log_directory import BrokerState, read_log_directory
+from kseg.node.remote_partitions import Candidate, LocalLogs
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
@@ -24,7 +24,7 @@ from kseg.stores.remote.segment import (
 )
 from kseg.stores.trees import VirtualLog, VirtualSideFile
 from kseg.stores.windows import Buffers
-from kseg.verification.partition import CheckSettings, Partition, judge_segments, partition_for_file
+from kseg.verification.partition import CheckSettings, PartitionCheck, judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
 from kseg.verification.side_files import judge_side_file
@@ -78,7 +78,7 @@ def judge_segment(
     files |= {stem + suffix: VirtualSideFile(partial(bytes, content)) for suffix, content in contents.items()}
     names = frozenset(map(os.path.basename, files))
     with trees.given(files):
-        partition = Partition(
+        partition = PartitionCheck(
             os.path.dirname(path), remote.topic, remote.number, False, settings, report, BrokerState(), buffers, names
         )
         partition.are_closed = True
@@ -124,7 +124,7 @@ def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
     """
     storage = open_storage(path, settings.remote.keys)
     others = [other for other in settings.remote.log_directories if os.path.isdir(other)]
-    logs = [LocalLogs(other) for other in others if read_log_directory(other) is not None]
+    logs = [LocalLogs(other) for other in others if read_log_directory(other).is_marked]
     buffers = Buffers(settings.max_batch_bytes)
     unreadable: dict[str, list[str]] = {}  # messages by the key or object that cannot be used
     for partition in storage.partitions:

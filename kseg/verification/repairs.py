@@ -8,7 +8,7 @@ partition are merged. A command is for a log directory only if files of the log 
 import os
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
@@ -17,10 +17,11 @@ from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import DECISION, ERROR, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, WARNING, texts_of
 from kseg.formats.suffixes import DELETED, LOG_07, SWAP, TIME_INDEX
-from kseg.logdir import coordinators
-from kseg.logdir.coordinators import HANGING, TransactionState
-from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node import coordinators
+from kseg.node.coordinators import HANGING
+from kseg.node.log_directory import METADATA_PARTITION
+from kseg.node.node import Nodes
+from kseg.node.server_properties import ServerProperties
 from kseg.quantities import named_path, plural, show_span
 from kseg.recovery.options import TopicIds
 from kseg.recovery.planner import ReindexPlanner
@@ -29,7 +30,7 @@ from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
 from kseg.segment.survey import FULL, QUICK
 from kseg.stores import trees
 from kseg.stores.windows import Buffers
-from kseg.verification.copies import GivenPaths, PartitionCopies
+from kseg.verification.copies import GivenCopies, PartitionCopies
 from kseg.verification.directory_tree import DirectoryCheck, judge_task, tasks_of
 from kseg.verification.metadata import is_newest, judge_snapshot, start_without
 from kseg.verification.partition import CheckSettings
@@ -42,7 +43,7 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
     its state, a verdict, and the groups that wait."""
     details, texts = dict(finding.details), [finding.message]
-    state = target.root.transaction_states.get(details["producerId"])
+    state = target.root.node.transaction_states.get(details["producerId"])
     details["transactionalId"] = None if state is None else state.name
     if state is not None:
         texts.append(f"its transactional id is {state.name}")
@@ -63,7 +64,8 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
             texts.append("the coordinator is writing its markers")
     if "lastStableOffset" in details:
         topic_id = coordinators.topic_id_at(target.path)
-        groups = coordinators.waiting_groups(target.root.group_offsets, name, details["lastStableOffset"], topic_id)
+        known, stable = target.root.node.group_offsets, details["lastStableOffset"]
+        groups = coordinators.waiting_groups(known, name, stable, topic_id)
         details["waitingGroups"] = None if groups is None else [group.as_object() for group in groups]
         waiting = plural(details["waitingOffsets"], "offset", "offsets")
         if groups:
@@ -90,7 +92,7 @@ class RepairTarget:
     @cached_property
     def copies(self) -> PartitionCopies:
         """The other copies of the partition among the paths of the check, and what recoveries would do."""
-        return PartitionCopies(self.path, self.root.known, self.root.given, self.root.server, RecoveryChecks)
+        return PartitionCopies(self.path, self.root.node, self.root.given, RecoveryChecks)
 
     @cached_property
     def is_only_voter(self) -> bool | None:
@@ -130,29 +132,13 @@ class RepairTarget:
 class TargetLogDirectory:
     """The log directory of a target. ``path`` has the form of the given paths."""
 
-    def __init__(self, path: str, given: GivenPaths, server: ServerProperties | None = None) -> None:
-        self.path, self.given, self.server = path, given, server
-
-    @property
-    def known(self) -> LogDirectory | None:
-        """Its own files, None if they cannot be read."""
-        return self.given.directory(self.path)
+    def __init__(self, path: str, nodes: Nodes, given: GivenCopies) -> None:
+        self.path, self.node, self.given = path, nodes.at(path), given
 
     @cached_property
     def topic_ids(self) -> TopicIds:
         """The topic ids by the cluster metadata and by the partitions."""
-        known = self.known.topics.ids if self.known is not None and self.known.topics is not None else {}
-        return TopicIds(self.path, lambda _: None, known.get)
-
-    @cached_property
-    def transaction_states(self) -> dict[int, TransactionState]:
-        """The states in the __transaction_state partitions of the log directory, by producer id."""
-        return coordinators.transaction_states(self.path)
-
-    @cached_property
-    def group_offsets(self) -> coordinators.GroupOffsets | None:
-        """The committed offsets in the __consumer_offsets partitions of the log directory."""
-        return coordinators.group_offsets(self.path)
+        return TopicIds(self.node, self.path)
 
 
 def _is_partition(path: str) -> bool:
@@ -214,15 +200,17 @@ class _Wanted:
 class Repairs:
     """Adds the repair to each finding, and collects the commands that repair all findings.
 
-    ``paths``: all that the check is given, and the other replica that it compares with.
+    ``others``: the nodes of the other replica that the check compares with.
     """
 
-    def __init__(self, server: ServerProperties | None = None, paths: Collection[str] = ()) -> None:
-        self._server = server
+    def __init__(self, nodes: Nodes | None = None, others: Nodes | None = None) -> None:
+        nodes = nodes or Nodes()
+        self._server = nodes.server
         self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
         self._directory_of = cache(self._find_directory)
         self._targets: dict[str, RepairTarget] = {}
-        self._root_at = cache(partial(TargetLogDirectory, given=GivenPaths(paths), server=server))
+        given = GivenCopies(nodes, others or Nodes())
+        self._root_at = cache(partial(TargetLogDirectory, nodes=nodes, given=given))
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._foreign: set[str] = set()
@@ -493,10 +481,10 @@ def _argv(verb: str, options: Options, path: str) -> list[str]:
 class RecoveryChecks:
     """Checks of `verify` that decide what a recovery changes."""
 
-    def __init__(self, server: ServerProperties | None = None) -> None:
+    def __init__(self, server: ServerProperties | None = None, nodes: Nodes | None = None) -> None:
         self._settings = CheckSettings(FULL, int(time.time() * 1000), server=server)
         self._buffers = Buffers(self._settings.max_batch_bytes)
-        self._roots: dict[str, LogDirectory | None] = {}
+        self._nodes = nodes or Nodes(server=server)
 
     def is_damaged(self, partition: str) -> bool:
         """Whether a check of a partition finds an error or anything to repair, whatever the command, or fails."""
@@ -521,11 +509,8 @@ class RecoveryChecks:
 
     def _judged(self, partition: str, settings: CheckSettings) -> tuple[list[Finding], str | None]:
         """Returns the findings of a partition, and why it could not be checked."""
-        root = os.path.dirname(os.path.abspath(partition))
-        if root not in self._roots:
-            self._roots[root] = directory_around(partition)
         found: list[Finding] = []
-        (task,) = tasks_of(self._roots[root], [partition])
+        (task,) = tasks_of(self._nodes.partition(partition).node, [partition])
         outcome = judge_task(task, settings, Report(found.append), self._buffers)
         return found, outcome.failure
 

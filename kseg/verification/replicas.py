@@ -20,7 +20,7 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.scan import headers as chain
 from kseg.kernel.state import replicas as kernel
-from kseg.logdir.log_directory import COMPACTED_TOPICS, checkpoint_offsets
+from kseg.node.log_directory import COMPACTED_TOPICS, checkpoint_offsets
 from kseg.quantities import plural
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage, Message, RecordBatch

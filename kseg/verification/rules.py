@@ -3,7 +3,7 @@
 import os
 
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
-from kseg.logdir.log_directory import state_by_name
+from kseg.node.log_directory import state_by_name
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.paths import refuse_empty_pack
 from kseg.stores.trees import expect_named
@@ -11,12 +11,12 @@ from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.gaps import CleanerRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.partition import CheckSettings, Partition, Rule, judge_segments
+from kseg.verification.partition import CheckSettings, PartitionCheck, Rule, judge_segments
 from kseg.verification.report import Report
 from kseg.verification.transactions import ProducerRule
 
 
-def rules_of(partition: Partition) -> list[Rule]:
+def rules_of(partition: PartitionCheck) -> list[Rule]:
     """Returns the rules in the order of their calls: `BatchRule` fills in the fields of `Segment` that others read."""
     if not partition.is_whole:
         return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule)]
@@ -38,7 +38,7 @@ def judge_file(path: str, settings: CheckSettings, report: Report) -> None:
     if settings.is_07 and not file.is_07:
         file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
-    partition = Partition(
+    partition = PartitionCheck(
         directory, file.topic, file.partition, False, settings, report, state_by_name(file.topic),
         Buffers(settings.max_batch_bytes),
     )  # fmt: skip

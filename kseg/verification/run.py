@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.findings.table import ERROR, SEVERITIES, WARNING
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, option
 from kseg.runtime.threads import usable_cores
@@ -27,12 +27,19 @@ from kseg.verification.report import CheckReporter, Comparison, Finding, Report,
 from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
+    from kseg.node.node import Nodes
     from kseg.verification.directory_tree import PartitionChecker
     from kseg.verification.manifest import OpenOutput
     from kseg.verification.repairs import Repairs
 
 
-def judge_path(path: str, settings: CheckSettings, report: Report, checker: "PartitionChecker | None" = None) -> None:
+def judge_path(
+    path: str,
+    settings: CheckSettings,
+    report: Report,
+    checker: "PartitionChecker | None" = None,
+    nodes: "Nodes | None" = None,
+) -> None:
     """Checks a PATH. Raises PathError if there are no files of Kafka.
 
     Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``checker``
@@ -48,11 +55,12 @@ def judge_path(path: str, settings: CheckSettings, report: Report, checker: "Par
         trees.check(path)
         try:
             if trees.isdir(path):
+                from kseg.node.node import Nodes
                 from kseg.verification.directory_tree import DirectoryCheck
 
                 # Trees are mounted in this process; only forked processes have them, too.
                 may_fork = settings.may_fork and trees.are_forkable()
-                DirectoryCheck(settings, report, checker, may_fork).judge(path)
+                DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(path)
             elif path != "-" and not trees.lexists(path):
                 raise PathError(f"{path or repr(path)}: no such file or directory")
             else:
@@ -89,20 +97,28 @@ class Check:
         self._ready: deque[Finding] = deque()
 
     @cached_property
+    def nodes(self) -> "Nodes":
+        """The nodes at the PATHs."""
+        from kseg.node.node import Nodes  # single files need none
+
+        return Nodes(self._paths, self.settings.server)
+
+    @cached_property
     def _repairs(self) -> "Repairs":
+        from kseg.node.node import Nodes
         from kseg.verification.repairs import Repairs  # most checks find nothing to repair
 
-        return Repairs(self.settings.server, [*self._paths, *([self._against] if self._against else [])])
+        return Repairs(self.nodes, Nodes([self._against] if self._against else []))
 
     def judge(self, path: str) -> None:
         """Judges one path."""
         settings, report = self.settings, self.report
-        if settings.server is not None:
+        if self.nodes.servers:
             from kseg.verification.log_directories import judge_absent
 
-            if judge_absent(path, settings, report):
+            if judge_absent(path, self.nodes, report):
                 return
-        self._attempt(path, lambda: judge_path(path, settings, report, self._checker))
+        self._attempt(path, lambda: judge_path(path, settings, report, self._checker, self.nodes))
 
     def compare(self, path: str, other: str) -> None:
         """Compares one path with another replica."""
@@ -144,7 +160,7 @@ class Check:
         if (self.report.directories or self.report.absent) and not self.report.was_interrupted:
             from kseg.verification.log_directories import judge_nodes  # segments need none of this
 
-            self._attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
+            self._attempt("", lambda: judge_nodes(self.nodes, self.settings, self.report))
         self._show_held()
         if self._held_path:  # there are findings
             self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
@@ -270,7 +286,7 @@ def verify(
     """
     check = Check(options.paths, options.settings(may_fork), reporter, options.ignored, checker, options.against)
     try:
-        for path in options.paths:
+        for path in check.nodes.paths:
             reporter.begin(path)
             check.judge(path)
             if options.against:

@@ -26,7 +26,7 @@ from kseg.stores.source import named, open_source
 from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
-from kseg.verification.partition import CheckedSegment, Partition, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
 # Checks files of a partition that are not part of its log, by their effect on a broker's start.
 #
@@ -173,7 +173,7 @@ class LeftoverRule(Rule):
         return _Extent(name, _base(name) or 0, first, last)
 
 
-def misnamed_files(partition: Partition) -> list[str]:
+def misnamed_files(partition: PartitionCheck) -> list[str]:
     """Returns the files of a partition that neither brokers nor kseg read or know, and those that end in .log.swap."""
     names = (name for name in partition.odd_names if not (_is_usual(name) or name.startswith(segment_files.OWN_PREFIX)))
     return [name for name in names if not _is_known(name) or name.endswith(".log.swap")]
@@ -217,7 +217,7 @@ _CODES = {
 }
 
 
-def judge_side_file(partition: Partition, side: SideFile) -> None:
+def judge_side_file(partition: PartitionCheck, side: SideFile) -> None:
     """Checks one side file of any kind. Raises PathError if it cannot be opened."""
     if side.kind in SUFFIXES:
         rule, log = IndexRule(partition, {side.kind: side.path}), side.beside(suffixes.LOG)
@@ -252,13 +252,13 @@ def judge_side_file(partition: Partition, side: SideFile) -> None:
         _count(partition, source.size)
 
 
-def _count(partition: Partition, size: int) -> None:
+def _count(partition: PartitionCheck, size: int) -> None:
     partition.report.totals.files += 1
     partition.report.totals.bytes += size
     partition.advance(size)
 
 
-# Reports segments whose batches belong to another partition (`kseg.logdir.belonging`).
+# Reports segments whose batches belong to another partition (`kseg.node.belonging`).
 #
 # All files of the partition are read again for it, so this is done only after another finding that such batches
 # cause.
@@ -277,7 +277,7 @@ _CAUSED = (
 class ForeignBatchRule(Rule):
     """Weighs the evidence after all other rules."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
         self._before = self._caused()
 
@@ -290,7 +290,7 @@ class ForeignBatchRule(Rule):
         is_log = partition.directory is not None and all(one.file.kind == suffixes.LOG for one in partition.segments)
         if partition.settings.level == QUICK or not is_log or self._caused() == self._before:
             return
-        from kseg.logdir.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
+        from kseg.node.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
 
         for one in foreign_segments(partition.directory or "", partition.broker):
             if partition.settings.is_live and one.path == partition.segments[-1].path:
@@ -388,7 +388,7 @@ class _Run(NamedTuple):
 class EpochRule(Rule):
     """Collects the leader epochs of a partition's batches, and compares its checkpoint with them at the end."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
         directory = partition.directory
         # The epochs of a directory to be deleted are cleared when it is loaded.

@@ -22,7 +22,7 @@ from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionI
 from kseg.sidefiles.producer_state import ENTRY, Abort, ProducerStateEntry, ProducerStates
 from kseg.stores.source import open_source
 from kseg.stores.trees import first_bytes
-from kseg.verification.partition import CheckedSegment, Partition, Rule
+from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
 # Checks .snapshot files: readable by a broker, consistent with the log, and not beyond its end.
@@ -54,7 +54,7 @@ class _Held:
         else:
             self.more += 1
 
-    def add_to(self, partition: Partition) -> None:
+    def add_to(self, partition: PartitionCheck) -> None:
         """Reports the findings, unless the log is compacted."""
         if not partition.is_compacted:
             for finding in self._found:
@@ -99,7 +99,7 @@ _WIDTH = TransactionIndex.LAYOUT.size
 class _IndexCheck:
     """Checks the .txnindex of a segment that was read completely; ``states`` has replayed its batches."""
 
-    def __init__(self, partition: Partition, states: ProducerStates, segment: CheckedSegment) -> None:
+    def __init__(self, partition: PartitionCheck, states: ProducerStates, segment: CheckedSegment) -> None:
         self._partition, self._report = partition, partition.report
         self._segment, self._path = segment, segment.beside(TRANSACTION_INDEX)
         self._severity = WARNING if partition.broker.will_be_scanned(segment.next_offset) else ERROR
@@ -216,7 +216,7 @@ _CODES = {
 class ProducerRule(Rule):
     """Replays the producers of a partition from its first segment to its last. Does nothing at level quick."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: PartitionCheck) -> None:
         super().__init__(partition)
         self._states = ProducerStates((), partition.settings.now_ms, SHOWN_PER_FILE, partition.buffers.int64s)
         self._snapshots: list[int] = []

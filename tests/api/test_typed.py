@@ -112,7 +112,7 @@ def test_errors_are_those_of_python_too(partition: Path) -> None:
 
 def test_every_error_survives_a_pickle() -> None:
     from kseg.cleaner.log import DamagedError
-    from kseg.logdir.cluster_metadata import RefusedRecordError
+    from kseg.node.cluster_metadata import RefusedRecordError
     from kseg.recovery.replica import ReplicasDivergeError
 
     errors: list[kseg.KsegError] = [DamagedError("a", 5), RefusedRecordError("a", 5, "why"), ReplicasDivergeError("x")]

@@ -13,7 +13,7 @@ from broker.loading import LOG_STARTS, MARKER, RECOVERY_POINTS, Loader
 from broker.scenes import TESTDATA
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
 from kseg.recovery.broker.loading import plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.releases.release import era_of
@@ -88,7 +88,7 @@ def record(release: str, folder: Path, count: int) -> dict[str, list[str]]:
 
 
 def _result(loader: Loader, theirs: Path, ours: Path, release: str) -> str:
-    interval_bytes = Topics().interval_bytes(str(theirs))[0] or DEFAULT_INTERVAL_BYTES
+    interval_bytes = Nodes().partition(str(theirs)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES
     answer = loader.load(theirs, NOW_MS, interval_bytes)
     refusal = recovered(ours, interval_bytes, release)
     if answer != "taken":

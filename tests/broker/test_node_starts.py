@@ -8,7 +8,7 @@ import pytest
 
 from broker.client import Client
 from broker.nodes import KraftNode
-from kseg.logdir.server_properties import read_server_properties
+from kseg.node.server_properties import read_server_properties
 from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import CheckReporter, NodeStart

@@ -23,7 +23,7 @@ from broker.nodes import KraftNode
 from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damaged, recovered
 from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put
 from kseg.changes.apply import apply
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 
@@ -61,12 +61,12 @@ def test_kseg_leaves_what_the_loader_leaves(
     loader: Loader, number: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     release = RELEASES[request.node.callspec.params["loader"]]
-    topics, misses = Topics(), []
+    nodes, misses = Nodes(), []
     for partition, what in damaged(tmp_path / "damaged", SEED, number, chosen_kinds()).items():
         theirs, ours = tmp_path / "loader" / partition.name, tmp_path / "kseg" / partition.name
         for copy in (theirs, ours):
             shutil.copytree(partition.parent, copy.parent, dirs_exist_ok=True)
-        interval_bytes = topics.interval_bytes(str(partition))[0] or DEFAULT_INTERVAL_BYTES
+        interval_bytes = nodes.partition(str(partition)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES
         answer = loader.load(theirs, NOW_MS, interval_bytes)
         refusal = recovered(ours, interval_bytes, release)
         if answer == "taken" and refusal:

@@ -7,7 +7,7 @@ from kseg.changes.quarantine import staging
 from kseg.cleaner.planner import Compaction, Compactor, RoundMaker
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 
 NOW, RETENTION = 2_000_000_000, 1000
 

@@ -25,7 +25,7 @@ from kseg.cleaner.log import (
 )
 from kseg.cleaner.settings import CleanerSettings
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 
 SECOND_NS = 1_000_000_000
 

@@ -18,7 +18,7 @@ from kseg.errors import KsegError
 from kseg.kernel.files import system
 from kseg.kernel.records.building import seal
 from kseg.limits import FRAMES_PER_CALL
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 from kseg.segment.items import RecordBatch
 from kseg.segment.survey import HeaderRows
 from kseg.stores.windows import Buffers

@@ -58,9 +58,17 @@ def test_salvage_passes_over_what_it_cannot_read(logs: Path, kseg: Kseg) -> None
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["undo", "--list"]], ids=" ".join)
-def test_a_directory_above_names_the_log_directories(command: list[str], logs: Path, kseg: Kseg) -> None:
-    done = kseg(*command, logs.parent)
-    done.expect(3, f"{logs.parent}: neither a partition nor a log directory; log directories in it: {logs}")
+def test_the_directory_that_holds_log_directories_stands_for_them(command: list[str], logs: Path, kseg: Kseg) -> None:
+    if "--output" in command:
+        command = [*command, "--dry-run"]
+    inside, above = (kseg(*command, path) for path in (logs, logs.parent))
+    assert (inside.status, inside.out, inside.err) == (above.status, above.out, above.err)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ["undo", "--list"]], ids=" ".join)
+def test_a_directory_further_above_names_the_log_directories(command: list[str], logs: Path, kseg: Kseg) -> None:
+    done = kseg(*command, logs.parent.parent)
+    done.expect(3, f"{logs.parent.parent}: neither a partition nor a log directory; log directories in it: {logs}")
 
 
 @pytest.mark.parametrize("command", [["dump"], *COMMANDS[-2:]], ids=" ".join)

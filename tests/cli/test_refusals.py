@@ -10,7 +10,7 @@ import pytest
 from cli.command import TESTDATA, Kseg, unchanged
 from cli.test_compact import everything
 from kseg.cli.main import main
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
 
 INTERNAL = TESTDATA / "kafka-4.3.1/internal"
 RETAINED = TESTDATA / "retention/4.3.1/before"
@@ -70,7 +70,7 @@ def test_a_topic_whose_policy_is_delete_is_not_compacted(kseg: Kseg, logs: Path,
 
 def test_a_known_topic_without_a_policy_has_that_of_the_broker(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(RETAINED, tmp_path / "logs"))
-    assert Topics().lookup(str(logs / "r-time-half-0"))("cleanup.policy") is None
+    assert Nodes().partition(str(logs / "r-time-half-0")).own_setting("cleanup.policy") is None
     with unchanged(logs):
         kseg("compact", *CLEAN_ALL, logs / "r-time-half-0").expect(3, "cleanup.policy delete")
     assert kseg("compact", "-n", *CLEAN_ALL, "--force-policy", logs / "r-time-half-0").status == 1

@@ -115,7 +115,7 @@ def test_a_log_directory_follows_the_settings_of_its_topics(kseg: Kseg, logs: Pa
 def test_without_metadata_topics_have_to_be_named(kseg: Kseg, logs: Path) -> None:
     shutil.rmtree(logs / "__cluster_metadata-0")
     before = files(logs)
-    kseg("retain", *HOUR, logs).expect(3, "name them with --topic")
+    kseg("retain", *HOUR, logs).expect(3, "--server-properties", "name topics with --topic")
     assert files(logs) == before
     explained = kseg("retain", "--explain", "--format", "json", *HOUR, *NOW, logs).expect(0)
     assert len(explained.of_type("retention")) == 2
@@ -132,7 +132,9 @@ def test_the_log_of_the_metadata_is_left_alone(kseg: Kseg, logs: Path) -> None:
 
 def test_nothing_is_deleted_that_nobody_asked_for(kseg: Kseg, logs: Path) -> None:
     shutil.rmtree(logs / "__cluster_metadata-0")
-    kseg("retain", logs / "r-time-half-0").expect(0, "neither options nor a topic's own settings")
+    for decided in (["--topic", "*"], ["--policy", "delete"]):
+        kseg("retain", *decided, logs / "r-time-half-0").expect(0)
+    kseg("retain", *HOUR, logs / "r-time-half-0").expect(3, "its cleanup.policy is unknown", "--policy or --topic")
     assert not list((logs / "r-time-half-0").glob("*.deleted"))
 
 

@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
+from kseg.node.cluster_metadata import TopicSettings
+from kseg.node.log_directory import LogDirectory
+from kseg.node.metadata_image import TOPIC_RESOURCE, MetadataImage
+from kseg.node.node import Node, Partition
 from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
 from kseg.retention import planner
 from kseg.retention.planner import (
@@ -247,16 +251,48 @@ def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
     assert not {path.stem for path in partition.glob("*.index")} - {Path(name).stem for name in (*logs, *names)}
 
 
+def partition_with(settings: dict[str, str]) -> Partition:
+    """A partition whose topic has these settings in the metadata log."""
+    image = MetadataImage()
+    image.configs[TOPIC_RESOURCE, "orders"] = settings
+    image.topic_ids["orders"] = "B" * 22
+    node = Node([LogDirectory("logs", frozenset({"meta.properties"}), ("orders-0",))])
+    node.topics = TopicSettings(image, "", [])
+    return node.partition("logs/orders-0")
+
+
+def test_a_policy_that_nothing_tells_is_asked_for() -> None:
+    partition = Node([LogDirectory("logs", frozenset({"meta.properties"}), ("orders-0",))]).partition("logs/orders-0")
+    by_age = RetainOptions(retention_ms=1)
+    found = settings_of(partition, by_age)
+    assert (found.policy, found.sources["cleanup.policy"], found.limits.deletes) == ("unknown", "unknown", False)
+    assert "--policy or --topic" in found.refusal
+    assert not settings_of(partition, RetainOptions(log_start_offset=1)).refusal
+    for decided in (replace(by_age, policy="delete"), replace(by_age, topics=("orders",))):
+        assert settings_of(partition, decided).limits == Limits(1, -1, True)
+
+
+def test_what_the_cleaner_has_cleaned_is_never_deleted_by_age() -> None:
+    directory = LogDirectory("logs", frozenset({"meta.properties"}), ("orders-0",))
+    directory.offsets["cleaner-offset-checkpoint"] = {("orders", 0): 5}
+    partition = Node([directory]).partition("logs/orders-0")
+    for topics in ((), ("orders",)):
+        for policy in (None, "delete"):
+            found = settings_of(partition, RetainOptions(retention_ms=1, topics=topics, policy=policy))
+            assert not found.limits.deletes
+    assert settings_of(partition, RetainOptions()).policy == "compact"
+
+
 def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
-    told = {"retention.ms": "1000", "cleanup.policy": " compact , delete "}
-    found = settings_of("orders", told.get, RetainOptions(retention_bytes=7))
+    told = partition_with({"retention.ms": "1000", "cleanup.policy": " compact , delete "})
+    found = settings_of(told, RetainOptions(retention_bytes=7))
     assert found.limits == Limits(1000, 7, True)
     assert found.sources == {"cleanup.policy": "topic", "retention.ms": "topic", "retention.bytes": "option"}
-    assert settings_of("orders", told.get, RetainOptions(policy="compact")).limits.deletes is False
-    assert settings_of("orders", {"cleanup.policy": ""}.get, RetainOptions()).limits == Limits(-1, -1, False)
-    assert settings_of("orders", {"remote.storage.enable": "true"}.get, RetainOptions()).refusal
+    assert settings_of(told, RetainOptions(policy="compact")).limits.deletes is False
+    assert settings_of(partition_with({"cleanup.policy": ""}), RetainOptions()).limits == Limits(-1, -1, False)
+    assert settings_of(partition_with({"remote.storage.enable": "true"}), RetainOptions()).refusal
     with pytest.raises(KsegError, match="not a number"):
-        settings_of("orders", {"retention.ms": "soon"}.get, RetainOptions())
+        settings_of(partition_with({"retention.ms": "soon"}), RetainOptions())
 
 
 # Why a segment stays: the clock's limits to the millisecond.

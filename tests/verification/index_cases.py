@@ -3,12 +3,12 @@
 import struct
 from pathlib import Path
 
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 from kseg.segment.survey import FULL
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.partition import CheckSettings, Partition, judge_segments
+from kseg.verification.partition import CheckSettings, PartitionCheck, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from segment.segments import entries as batches_of
@@ -38,7 +38,7 @@ def findings(
         from kseg.segment.files import list_segments
 
         settings = CheckSettings(level, NOW_MS, is_live=live)
-        judged = Partition(str(partition), "t", 0, True, settings, report, broker or BrokerState(), Buffers())
+        judged = PartitionCheck(str(partition), "t", 0, True, settings, report, broker or BrokerState(), Buffers())
         rules = [BatchRule(judged), IndexRule(judged)]
         judge_segments(judged, [file for file in list_segments(str(partition)) if file.kind == ".log"], rules)
     return [finding for finding in found if "index" in finding.code or finding.code == "unreadable-bytes"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node.server_properties import ServerProperties
 from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import CheckReporter, Finding, Report

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kernel import rendering
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
-from kseg.verification.partition import CheckSettings, Partition, judge_segments
+from kseg.verification.partition import CheckSettings, PartitionCheck, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.side_files import EpochRule
 from kseg.verification.transactions import ProducerRule
@@ -35,7 +35,7 @@ def findings(
     """What the rules for producers and epochs find, errors of batches left out; ``names``: of these files alone."""
     found: list[Finding] = []
     files = [file for file in list_segments(str(partition)) if names is None or file.name in names]
-    judged = Partition(
+    judged = PartitionCheck(
         str(partition), files[0].topic, files[0].partition, names is None,
         CheckSettings(level, now_ms, is_live=is_live), Report(lambda _: None), broker or BrokerState(), Buffers(),
     )  # fmt: skip

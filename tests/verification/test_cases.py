@@ -13,6 +13,7 @@ import pytest
 
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
+from kseg.node.node import Nodes
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
 from kseg.verification.log_directories import judge_nodes
@@ -43,7 +44,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
         now, limit = case.get("nowMs", NOW_MS), case.get("maxBatchBytes", 1 << 28)
         settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote)
         judge_path(judged, settings, found.report)
-        judge_nodes([judged], settings, found.report)
+        judge_nodes(Nodes([judged]), settings, found.report)
     return in_order(
         {
             "code": finding.code, "severity": finding.severity, "file": os.path.relpath(finding.file, folder),

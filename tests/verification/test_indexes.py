@@ -13,7 +13,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH
 from kseg.kernel.scan.headers import EVENT_WIDTH
 from kseg.kernel.state import indexing as kernel
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows
 from kseg.sidefiles import indexes
 from kseg.verification.indexes import IndexWalk

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kseg.errors import PathError
-from kseg.logdir.cluster_metadata import is_only_voter
+from kseg.node.cluster_metadata import is_only_voter
 from kseg.output.findings import node_row, start_text
 from kseg.segment.survey import DEEP, QUICK
 from kseg.verification import directory_tree

@@ -17,7 +17,7 @@ import pytest
 
 from cli.command import flip
 from kseg.errors import KsegError
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 from kseg.runtime import process_pool
 from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
-from kseg.logdir.log_directory import BrokerState
+from kseg.node.log_directory import BrokerState
 from kseg.segment.survey import QUICK
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, build_transaction_index
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry, build_producer_snapshot

@@ -20,7 +20,10 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
+from kseg.node.paths import expanded
+from kseg.node.server_properties import ServerProperties
+from kseg.node.topics import Topics
 from kseg.quantities import plural
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
@@ -224,8 +227,10 @@ class Planner:
     damage_remains = False
     """Whether damage was found that the plans do not repair."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, server: ServerProperties | None = None) -> None:
         self.reporter = reporter
+        self.nodes = Nodes(server=server)
+        """The nodes of the PATHs."""
         self.failures = Failures(reporter)
         """Partitions of a log directory that could not be planned or changed: `plan_root` must leave them out."""
         self.left_alone: list[str] | None = None
@@ -319,7 +324,7 @@ def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Fail
     """Returns the paths; with ``globs`` each log directory is replaced by its partitions of such topics. Paths without
     any are reported."""
     found: list[str] = []
-    for path in paths:
+    for path in expanded(paths):
         with failures.of(path):
             found += partitions_of_topics(path, globs) if globs and not is_partition(path) else [path]
     return found
@@ -615,6 +620,8 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
     check_local(options.output or "")
     planner, state = make_planner(options, reporter), RunState(reporter, options.is_dry)
     failures = planner.failures
+    planner.nodes.give(paths)
+    paths = planner.nodes.paths
     reporter.begin(planner.at_once, partition_count(paths))
     for path in without_same_outputs(paths, options.output, failures):
         with failures.of(path):

@@ -34,7 +34,7 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.kernel.state.indexing import EpochState
-from kseg.logdir.topics import Interval, interval_of
+from kseg.node.index_interval import Interval, interval_of
 from kseg.quantities import show_time
 from kseg.recovery.broker import segments
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager

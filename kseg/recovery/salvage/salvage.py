@@ -20,7 +20,7 @@ from kseg.formats.suffixes import CLEANED, DELETED, INDEX_SUFFIXES, LOG, LOG_07,
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.kernel.scan.frames import WALK_RECORDS
-from kseg.logdir.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
+from kseg.node.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import CHECKPOINT_DELETED, PartitionLoad
 from kseg.recovery.broker.producer_state import produced
 from kseg.recovery.broker.segments import BrokerSegment, Loss, Remaining, intact_in, remaining

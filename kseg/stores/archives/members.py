@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kseg.stores.archives import forms, unpack
 from kseg.stores.extent import Extent, ExtentStream
-from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, Node
+from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, TreeNode
 
 MAX_MEMBERS = 1 << 20
 """Largest number of members: a broker with 4,000 partitions of 50 segments has as many files."""
@@ -25,8 +25,8 @@ DAMAGED, SKIPPED = "damaged-archive", "archive-member-skipped"
 
 
 class Member(NamedTuple):
-    """``kind`` as in `Node`. ``position``: start of the header; ``start``: start of a file's bytes; ``data``: how they
-    are stored, as the archive's format defines; ``target``: the name to which a link refers.
+    """``kind`` as in `TreeNode`. ``position``: start of the header; ``start``: start of a file's bytes; ``data``: how
+    they are stored, as the archive's format defines; ``target``: the name to which a link refers.
     """
 
     kind: int
@@ -130,10 +130,10 @@ class Members:
         return found
 
 
-def node_of(found: "Member | _Folder") -> Node:
+def node_of(found: "Member | _Folder") -> TreeNode:
     if isinstance(found, dict):
-        return Node(DIRECTORY, number=id(found))
-    return Node(found.kind, found.size, found.modified_ns, found.position + 1)
+        return TreeNode(DIRECTORY, number=id(found))
+    return TreeNode(found.kind, found.size, found.modified_ns, found.position + 1)
 
 
 def _shown(name: str) -> str:

@@ -24,7 +24,7 @@ from kseg.stores.archives.unpack import unpacked
 from kseg.stores.extent import Extent
 from kseg.stores.redpanda import as_kafka_segment
 from kseg.stores.source import FileBytes, Source, read_around
-from kseg.stores.trees import FILE, ArchiveProblem, Node, Tree
+from kseg.stores.trees import FILE, ArchiveProblem, Tree, TreeNode
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, ROW_BYTES, ProvenBatches, claimed_bytes
 
 # Unpacks a file and checks segments on the way: batches that are proven intact are not written to the spool.
@@ -255,7 +255,7 @@ class MemberTree(Tree):
         self._extent, self._members, self._spool, self._omitted = extent, listed, spool, omitted
         self._unpacked: dict[str, Extent] = {}
 
-    def node(self, inner: str) -> Node | None:
+    def node(self, inner: str) -> TreeNode | None:
         found = self._members.at(inner)
         if found is None:
             return None
@@ -263,7 +263,7 @@ class MemberTree(Tree):
         # A damaged member has less than its header says.
         return node if made is None else node._replace(size=made.size or 0)
 
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+    def nodes(self, inner: str) -> Iterable[tuple[str, TreeNode]]:
         found = self._members.at(inner)
         return [(name, members.node_of(member)) for name, member in found.items()] if isinstance(found, dict) else []
 

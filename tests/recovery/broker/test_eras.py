@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.rounds import DEFAULT_INTERVAL_BYTES, RECORDED, RECORDED_SEED, REFUSED, damaged, digest, recovered
-from kseg.logdir.topics import Topics
+from kseg.node.node import Nodes
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError
 from kseg.releases.release import NEWEST, Era, era_of
@@ -27,7 +27,7 @@ ROUNDS = sorted({int(name.partition("/")[0]) for results in RESULTS.values() for
 def test_the_files_are_those_of_the_loader(number: int, tmp_path: Path) -> None:
     done = damaged(tmp_path / "damaged", RECORDED_SEED, number)
     for release, results in RESULTS.items():
-        root, topics, misses = tmp_path / release, Topics(), []
+        root, nodes, misses = tmp_path / release, Nodes(), []
         shutil.copytree(tmp_path / "damaged", root)
         for path, damage in done.items():
             name = f"{number}/{path.name}"
@@ -35,7 +35,9 @@ def test_the_files_are_those_of_the_loader(number: int, tmp_path: Path) -> None:
                 continue
             assert results[name][0] == damage
             partition = root / path.name
-            refusal = recovered(partition, topics.interval_bytes(str(path))[0] or DEFAULT_INTERVAL_BYTES, release)
+            refusal = recovered(
+                partition, nodes.partition(str(path)).interval_bytes[0] or DEFAULT_INTERVAL_BYTES, release
+            )
             if (REFUSED if refusal else digest(partition)) != results[name][1]:
                 misses.append(f"{name} [{damage}]: {refusal or 'other files'}")
         assert misses == []

@@ -52,7 +52,7 @@ from kseg.stores.remote.segment import (
     SegmentObjects,
 )
 from kseg.stores.source import Source
-from kseg.stores.trees import DIRECTORY, FILE, Node, Tree, VirtualSideFile
+from kseg.stores.trees import DIRECTORY, FILE, Tree, TreeNode, VirtualSideFile
 
 # Selects the live remote segments of a partition, and the offsets to take from each.
 #
@@ -378,26 +378,26 @@ class RemoteTree(Tree):
         self._files: dict[str, Tree] = {}
         self._live: dict[str, LiveSegment] = {}
 
-    def node(self, inner: str) -> Node | None:
+    def node(self, inner: str) -> TreeNode | None:
         if inner in self._files:
             return self._files[inner].node("")
         if not inner:
-            return Node(DIRECTORY)
+            return TreeNode(DIRECTORY)
         partition, slash, _ = inner.partition("/")
         if partition not in self._names():
             return None
         if not slash:
-            return Node(DIRECTORY)
+            return TreeNode(DIRECTORY)
         self._list(partition)
         return self._files[inner].node("") if inner in self._files else None
 
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+    def nodes(self, inner: str) -> Iterable[tuple[str, TreeNode]]:
         """Returns nodes without sizes: those of side files are known when they are read."""
         if not inner:
-            return [(name, Node(DIRECTORY)) for name in self._names()]
+            return [(name, TreeNode(DIRECTORY)) for name in self._names()]
         if inner not in self._names():
             raise self._missing(inner)
-        return [(name, Node(FILE)) for name in self._list(inner)]
+        return [(name, TreeNode(FILE)) for name in self._list(inner)]
 
     def open(self, inner: str) -> Extent:
         return self._file(inner).open("")
@@ -490,8 +490,8 @@ class _CutLog(Tree):
         self._segment, self._live_offsets = segment, live
         self._extent: Extent | None = None
 
-    def node(self, inner: str) -> Node | None:
-        return Node(FILE, self._segment.size if self._extent is None else self._extent.current_size())
+    def node(self, inner: str) -> TreeNode | None:
+        return TreeNode(FILE, self._segment.size if self._extent is None else self._extent.current_size())
 
     def open(self, inner: str) -> Extent:
         if self._extent is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.logdir.coordinators import CommittedOffsets
+from kseg.node.coordinators import CommittedOffsets
 from segment.reading import items_at
 
 LOG = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import Kseg, caller
-from kseg.logdir.belonging import COPIES, foreign_segments
+from kseg.node.belonging import COPIES, foreign_segments
 from recovery.partitions import TESTDATA
 from segment.segments import spans
 from verification.partitions import changed
@@ -129,5 +129,5 @@ def test_healthy_partitions_are_not_weighed(kseg: Kseg, tmp_path: Path, monkeypa
     root = copied(tmp_path / "logs", *PARTITIONS)
     log = logs(root / "txn-5")[0]
     changed(log, 100, b"\xff\xff")
-    monkeypatch.setattr("kseg.logdir.belonging.foreign_segments", lambda *_: pytest.fail("nothing contradicts"))
+    monkeypatch.setattr("kseg.node.belonging.foreign_segments", lambda *_: pytest.fail("nothing contradicts"))
     assert kseg("verify", root / "zs-2", root / "cmptx-4").status == 0

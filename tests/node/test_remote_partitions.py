@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import TESTDATA
 from kseg.errors import PathError
-from kseg.logdir.remote_partitions import (
+from kseg.node.remote_partitions import (
     Candidate,
     Lineage,
     LiveSegments,

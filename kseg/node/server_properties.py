@@ -47,6 +47,11 @@ class ServerProperties:
         return [path.strip() for path in listed.split(",") if path.strip()]
 
     @property
+    def directories(self) -> list[str]:
+        """The log directories, that of the metadata log included, each once."""
+        return list(dict.fromkeys([*self.log_dirs, *filter(None, [self.metadata_log_dir])]))
+
+    @property
     def node_id(self) -> int | None:
         return next((integer(text, 32) for key in ("node.id", "broker.id") if (text := self._own(key))), None)
 

@@ -1,6 +1,6 @@
 """Topic settings and ids by the __cluster_metadata of a real node."""
 
-from kseg.logdir.cluster_metadata import read_topic_settings
+from kseg.node.cluster_metadata import read_topic_settings
 from verification.log_directories import INTERNAL
 
 

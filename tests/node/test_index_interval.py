@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
-from kseg.logdir import topics
-from kseg.logdir.topics import FilesOnDisk, Interval, interval_of
+from kseg.node import index_interval
+from kseg.node.index_interval import FilesOnDisk, Interval, interval_of
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import TESTDATA, TRANSACTIONS, make, real_batches, recover
 
@@ -160,4 +160,4 @@ def test_indexes_that_do_not_fit(place: str) -> None:
 )  # fmt: skip
 def test_the_roundest_size_that_fits(gaps: list[tuple[int, int]], size: int) -> None:
     """Distances to the next entry, which are above the interval, and to the batch before it, which are not."""
-    assert topics._roundest(gaps) == size
+    assert index_interval._roundest(gaps) == size

@@ -23,7 +23,7 @@ from kseg.formats.record_batch import KRAFT_VERSION, KRAFT_VOTERS
 from kseg.formats.rows import UndecodableError
 from kseg.formats.schema import MessageError, json_text
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.logdir.metadata_image import (
+from kseg.node.metadata_image import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
     END_TRANSACTION,
@@ -33,7 +33,7 @@ from kseg.logdir.metadata_image import (
     PartitionImage,
     ReplayError,
 )
-from kseg.logdir.server_properties import SYNONYMS, ServerProperties
+from kseg.node.server_properties import SYNONYMS, ServerProperties
 from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments, segment_file
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment

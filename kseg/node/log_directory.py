@@ -1,30 +1,18 @@
 """Reads the files of a log directory (one of a broker's log.dirs) that describe its partitions: checkpoints,
-meta.properties, the shutdown marker and cluster metadata."""
+meta.properties and the shutdown marker."""
 
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from kseg.errors import PathError, errors_at
-from kseg.segment.files import (
-    CLEAN_SHUTDOWN,
-    LOG_DIRECTORY_FILES,
-    METADATA_TOPIC,
-    is_regular_file,
-    leads_to_directory,
-    parse_partition_name,
-)
+from kseg.errors import errors_at
+from kseg.segment.files import CLEAN_SHUTDOWN, LOG_DIRECTORY_FILES, METADATA_TOPIC, is_regular_file, leads_to_directory
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, integer, read_meta_properties
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.stores import trees
-
-if TYPE_CHECKING:
-    from kseg.logdir.cluster_metadata import TopicSettings
-    from kseg.logdir.server_properties import ServerProperties
-
 
 # The recorded state of one partition, from its log directory: checkpoints, shutdown marker, topic settings.
 
@@ -81,6 +69,7 @@ def state_by_name(topic: str | None) -> BrokerState:
 
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
+_OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
 OffsetsByPartition = dict[tuple[str, int], int]
 
 
@@ -97,14 +86,21 @@ class LogDirectory:
     meta: MetaProperties | None = None
     offsets: dict[str, OffsetsByPartition] = field(default_factory=dict)
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
-    topics: "TopicSettings | None" = None
-    server: "ServerProperties | None" = None
-    """The broker's server.properties, the fallback for settings that topics lack."""
 
-    def replicas(self, topic_id: str, number: int) -> tuple[int, ...]:
-        """Returns the brokers of a partition by __cluster_metadata, none if they are not known."""
-        partition = None if self.topics is None else self.topics.partitions.get((topic_id, number))
-        return partition.replicas if partition is not None else ()
+    @property
+    def ids(self) -> tuple[str | None, int | None]:
+        """The ids of cluster and node in meta.properties."""
+        return (None, None) if self.meta is None else (self.meta.cluster_id, self.meta.number)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it has any of the LOG_DIRECTORY_FILES."""
+        return not LOG_DIRECTORY_FILES.isdisjoint(self.files)
+
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether it has files that only a broker writes; kseg, too, writes the others beside a partition."""
+        return not _OF_BROKERS.isdisjoint(self.files)
 
     @property
     def was_clean(self) -> bool:
@@ -121,68 +117,15 @@ class LogDirectory:
         """Whether the broker runs without ZooKeeper."""
         return self.holds_metadata or (self.meta is not None and self.meta.version == 1)
 
-    def broker_state(self, directory: str) -> BrokerState:
-        """Returns the state of the partition in a directory of that name; without offsets for -delete, -future,
-        -stray."""
-        place = parse_partition_name(directory)
-        if place is None or is_moved(directory):
-            return BrokerState(was_clean=self.was_clean, is_known=True, is_kraft=self.is_kraft)
-        topic, _ = place
-        if topic == METADATA_TOPIC:
-            # KafkaRaftLog is always recovered from its beginning, as after an unclean stop.
-            return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
-        policy, topics = self._setting(topic, "cleanup.policy"), self.topics
-        limit, retention = self._setting(topic, "max.message.bytes"), self._setting(topic, "retention.ms")
-        topic_id = None if topics is None else topics.ids.get(topic, None if topics.lacking else "")
-
-        def at(name: str) -> int | None:
-            return self.offsets.get(name, {}).get(place)
-
-        return BrokerState(
-            at(checkpoints.RECOVERY_POINTS), at(checkpoints.HIGH_WATERMARKS),
-            at(checkpoints.LOG_STARTS), at(checkpoints.CLEANER_OFFSETS),
-            None if policy is None else is_compacted(policy),
-            int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
-            topic_id, self.was_clean, True, self.is_kraft,
-            {name: value for name in CLEANER_SETTINGS if (value := self._setting(topic, name)) is not None}
-            if is_compacted(policy) else None,
-            retention_ms=None if retention is None else integer(retention, 64),
-        )  # fmt: skip
-
-    def _setting(self, topic: str, name: str) -> str | None:
-        """Returns a setting of the topic or the cluster, else that of the broker's file; None if none of them sets it.
-
-        The policy of COMPACTED_TOPICS does not depend on the file. An empty policy of a topic counts: neither compact
-        nor delete (LogConfig).
-        """
-        if self.topics is not None and (found := self.topics.setting(topic, name)) is not None:
-            return found
-        if name == "cleanup.policy" and topic in COMPACTED_TOPICS:
-            return "compact"
-        return None if self.server is None else self.server.setting(name)
-
-
-def assigned_state(directory: LogDirectory, name: str, node: int | None = None) -> BrokerState:
-    """Returns the state of a partition, and whether a node's metadata assign it to the node; ``node``: None for that of
-    the log directory. Brokers look a partition up by its topic id."""
-    state, topics, place = directory.broker_state(name), directory.topics, parse_partition_name(name)
-    if node is None and directory.meta is not None:
-        node = directory.meta.number
-    if not state.topic_id or topics is None or place is None or node is None:
-        return state
-    if not topics.image.brokers or not topics.knows_partitions:
-        return state
-    return state._replace(is_assigned=node in directory.replicas(state.topic_id, place[1]))
-
 
 def is_moved(directory: str) -> bool:
     """Whether a partition directory is renamed: it is being deleted or moved here, or its topic is unknown."""
     return directory.endswith(("-delete", "-future", "-stray"))
 
 
-def read_log_directory(path: str) -> LogDirectory | None:
-    """Returns a log directory; None if it has none of the LOG_DIRECTORY_FILES. Raises PathError if it cannot be
-    read."""
+def read_log_directory(path: str) -> LogDirectory:
+    """Returns the entries of a directory, and what its files say if it is a log directory. Raises PathError if it
+    cannot be read."""
     files: list[str] = []
     directories: list[str] = []
     with errors_at(path), trees.scandir(path) as entries:
@@ -192,26 +135,12 @@ def read_log_directory(path: str) -> LogDirectory | None:
             elif is_regular_file(entry):  # opening a FIFO could block for ever
                 files.append(entry.name)
     found = LogDirectory(path, frozenset(files), tuple(sorted(directories)))
-    if not found.files & LOG_DIRECTORY_FILES:
-        return None
     for name in checkpoints.OFFSET_CHECKPOINTS:
         if (offsets := _items(found, name, checkpoints.read_offset_checkpoint)) is not None:
             found.offsets[name] = {} if name in found.problems else checkpoints.offsets_of(offsets)
     items = _items(found, META_PROPERTIES, read_meta_properties) or []
     found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
-    if METADATA_PARTITION in found.directories:
-        from kseg.logdir.cluster_metadata import read_topic_settings
-
-        found.topics = read_topic_settings(os.path.join(path, METADATA_PARTITION))
     return found
-
-
-def directory_around(partition: str) -> LogDirectory | None:
-    """Returns the log directory of a partition directory; None if its parent is not one, or cannot be read."""
-    try:
-        return read_log_directory(os.path.dirname(os.path.abspath(partition)))
-    except PathError:
-        return None
 
 
 def checkpoint_offsets(path: str) -> OffsetsByPartition:

@@ -22,7 +22,8 @@ from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_
 from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import be32
 from kseg.kernel.records.records import sequence_after
-from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
+from kseg.node.log_directory import BrokerState
+from kseg.node.node import Nodes
 from kseg.segment.files import (
     SegmentFile,
     file_names,
@@ -162,9 +163,7 @@ def foreign_segments(
     the partition, None to read it. Unreadable files say nothing."""
     try:
         if broker is None:
-            root, name = os.path.split(os.path.abspath(directory))
-            around, place = read_log_directory(root), parse_partition_name(name)
-            broker = around.broker_state(name) if around else state_by_name(place[0] if place else None)
+            broker = Nodes().partition(directory).state
         return _Partition(directory, broker, scratch or Scratch()).foreign()
     except (KsegError, OSError):
         return []  # that a file cannot be read is reported where it is checked

@@ -23,7 +23,7 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import ZERO_UUID, MessageError
 from kseg.formats.suffixes import LOG
 from kseg.limits import TRANSACTION_LIMIT_MS
-from kseg.logdir.log_directory import checkpoint_offsets
+from kseg.node.log_directory import checkpoint_offsets
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Batch, RecordBatch
@@ -33,7 +33,7 @@ from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
 from kseg.stores.trees import open_regular
 
-# Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.
+# Reads __transaction_state of a node: transactional ids of producers, states of their transactions.
 #
 #     key     i16 record type 0, then the id (i16 length, bytes)
 #     value   i16 version, then i64 producer id in all versions; null if the id has expired
@@ -64,13 +64,14 @@ class TransactionState(NamedTuple):
     update_ms: int | None = None
 
 
-def transaction_states(log_directory: str) -> dict[int, TransactionState]:
-    """Returns the state in the last record of each producer id; ids that are not UTF-8 are decoded like file names.
+def transaction_states(log_directories: Iterable[str]) -> dict[int, TransactionState]:
+    """Returns the state in the last record of each producer id, by the log directories of a node; ids that are
+    not UTF-8 are decoded like file names.
 
     The id of an expired producer is known until the log cleaner removes its record.
     """
     try:
-        logs = [list_segments(path) for _, path in partitions_in(log_directory, TOPIC)]
+        logs = [list_segments(path) for one in log_directories for _, path in partitions_in(one, TOPIC)]
     except (KsegError, OSError):
         return {}
     found: dict[int, tuple[str, bytes]] = {}
@@ -404,11 +405,13 @@ class GroupOffset(NamedTuple):
 GroupOffsets = dict[tuple[str, int], list[GroupOffset]]
 
 
-def group_offsets(log_directory: str) -> GroupOffsets | None:
-    """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets, or
+def group_offsets(log_directories: Iterable[str]) -> GroupOffsets | None:
+    """Returns the committed offsets in the log directories of a node, by topic and partition; None if there is no
+    readable __consumer_offsets, or
     more than MAX_BYTES."""
     try:
-        partitions = [list_segments(path) for _, path in partitions_in(log_directory, OFFSETS_TOPIC)]
+        found_in = (path for one in log_directories for _, path in partitions_in(one, OFFSETS_TOPIC))
+        partitions = [list_segments(path) for path in found_in]
     except (KsegError, OSError):
         return None
     found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kseg.logdir.cluster_metadata import TopicSettings
-from kseg.logdir.log_directory import BrokerState, LogDirectory, read_log_directory, state_by_name
-from kseg.logdir.metadata_image import TOPIC_RESOURCE, MetadataImage
-from kseg.logdir.server_properties import ServerProperties
+from kseg.node.cluster_metadata import TopicSettings
+from kseg.node.log_directory import BrokerState, LogDirectory, state_by_name
+from kseg.node.metadata_image import TOPIC_RESOURCE, MetadataImage
+from kseg.node.node import Node, Nodes
+from kseg.node.server_properties import ServerProperties
 from verification.log_directories import kraft
 
 # What a start does with a segment, and what a topic's name alone says of its partitions.
@@ -50,12 +51,12 @@ def test_only_the_names_of_some_internal_topics_say_how_they_are_cleaned(
 
 
 def test_policies_of_partitions(tmp_path: Path) -> None:
-    directory = read_log_directory(str(kraft(tmp_path, "__consumer_offsets-0")))
-    assert directory is not None
-    state = directory.broker_state("__consumer_offsets-0")
+    node = Nodes().at(str(kraft(tmp_path, "__consumer_offsets-0")))
+    (root,) = (one.path for one in node.directories)
+    names = ("__consumer_offsets-0", "meta-0-x", "other", "__cluster_metadata-0")
+    state, odd, other, metadata = (node.partition(f"{root}/{name}").state for name in names)
     assert (state.is_compacted, state.is_kraft, state.was_clean) == (True, True, True)
-    assert directory.broker_state("meta-0-x") == directory.broker_state("other")
-    metadata = directory.broker_state("__cluster_metadata-0")
+    assert odd == other
     assert metadata.will_be_scanned(1), "a KRaft node scans its own log at every start"
 
 
@@ -64,6 +65,8 @@ def test_a_topic_without_any_policy_does_not_get_that_of_the_broker(own: dict[st
     # LogConfig takes an empty list for neither compact nor delete (checked with that of 4.3.1).
     image = MetadataImage()
     image.configs[TOPIC_RESOURCE, "t"] = own
-    directory = LogDirectory("logs", frozenset(), ("t-0",), topics=TopicSettings(image, "", []))
-    directory.server = ServerProperties("server.properties", {"log.cleanup.policy": "compact"})
-    assert directory.broker_state("t-0").is_compacted is is_compacted
+    image.topic_ids["t"] = "B" * 22
+    server = ServerProperties("server.properties", {"log.cleanup.policy": "compact"})
+    node = Node([LogDirectory("logs", frozenset({"meta.properties"}), ("t-0",))], server)
+    node.topics = TopicSettings(image, "", [])
+    assert node.partition("logs/t-0").state.is_compacted is is_compacted

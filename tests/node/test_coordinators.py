@@ -8,9 +8,9 @@ import pytest
 from kseg.findings.table import KINDS
 from kseg.formats.record_batch import build_batch
 from kseg.limits import TRANSACTION_LIMIT_MS
-from kseg.logdir import coordinators
-from kseg.logdir import coordinators as module
-from kseg.logdir.coordinators import (
+from kseg.node import coordinators
+from kseg.node import coordinators as module
+from kseg.node.coordinators import (
     ENDING,
     HANGING,
     OPEN,
@@ -23,6 +23,7 @@ from kseg.logdir.coordinators import (
     waiting_groups,
     why_hanging,
 )
+from kseg.node.node import Nodes
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding
@@ -35,7 +36,7 @@ PLACE = ("orders", 0)
 
 
 def test_offsets_are_those_that_groups_have_committed() -> None:
-    found = group_offsets(str(COMMITTED))
+    found = group_offsets([str(COMMITTED)])
     assert found is not None
     assert {each.group: each.offset for each in found[PLACE]}.items() >= {
         "billing": 10,
@@ -58,8 +59,8 @@ def test_commits_for_an_earlier_topic_of_the_name_are_left_out() -> None:
 
 
 def test_without_committed_offsets_nothing_is_known(tmp_path: Path) -> None:
-    assert group_offsets(str(tmp_path)) is None
-    assert group_offsets(str(tmp_path / "none")) is None
+    assert group_offsets([str(tmp_path)]) is None
+    assert group_offsets([str(tmp_path / "none")]) is None
     assert waiting_groups(None, PLACE, 9) is None
     assert waiting_groups({}, (None, None), 9) is None
 
@@ -70,14 +71,14 @@ def test_damage_hides_only_the_commits_in_it(tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[-30:-20] = bytes(10)
     log.write_bytes(data)
-    found = group_offsets(str(tmp_path / "logs"))
+    found = group_offsets([str(tmp_path / "logs")])
     assert found is not None
     assert "billing" in {each.group for each in found[PLACE]}
 
 
 def test_no_more_of_commits_is_read_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
-    assert group_offsets(str(COMMITTED)) is None
+    assert group_offsets([str(COMMITTED)]) is None
 
 
 # The transactional ids of producers, by __transaction_state in the same log directory.
@@ -97,7 +98,7 @@ def logs(tmp_path: Path) -> Path:
 def settled(logs: Path, producer_id: int, code: str = "hanging-transaction", **more: int) -> Finding:
     segment = str(logs / "txn-0" / "00000000000000000435.log")
     details = {"producerId": producer_id, "producerEpoch": 0, **more}
-    return Repairs().with_repair(Finding(code, KINDS[code].severity, segment, 5, None, 540, "open", details))
+    return Repairs(Nodes()).with_repair(Finding(code, KINDS[code].severity, segment, 5, None, 540, "open", details))
 
 
 def test_the_log_directory_names_a_producer(logs: Path) -> None:
@@ -124,7 +125,7 @@ def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Pa
 
 
 def test_verify_and_dump_agree_on_a_transaction_older_than_its_timeout(logs: Path) -> None:
-    state = coordinators.transaction_states(str(logs))[1015]
+    state = coordinators.transaction_states([str(logs)])[1015]
     late = (state.timeout_ms or 0) + 10_001
     transaction = OpenTransaction(1015, 0, 540, 0)
     for age, verdict in ((late, HANGING), (late - 1, OPEN)):
@@ -136,18 +137,18 @@ def test_verify_and_dump_agree_on_a_transaction_older_than_its_timeout(logs: Pat
 
 def test_damage_hides_only_what_it_destroys(logs: Path) -> None:
     log = logs / STATE.name / f"{0:020}.log"
-    whole = coordinators.transaction_states(str(logs))
+    whole = coordinators.transaction_states([str(logs)])
     data = bytearray(log.read_bytes())
     data[80:90] = bytes(10)
     log.write_bytes(data)
-    left = coordinators.transaction_states(str(logs))
+    left = coordinators.transaction_states([str(logs)])
     assert left
     assert left.items() <= whole.items()
 
 
 def test_no_more_is_read_than_is_allowed(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinators, "MAX_STATE_BYTES", 1000)
-    assert coordinators.transaction_states(str(logs)) == {}
+    assert coordinators.transaction_states([str(logs)]) == {}
 
 
 def test_an_id_that_is_no_utf8_is_kept(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_an_id_that_is_no_utf8_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "__transaction_state-0" / f"{0:020d}.log"
     log.parent.mkdir()
     log.write_bytes(build_batch(0, 0, 0, [(b"\0\0\0\2\xff\xfe", value), *no_ids]))
-    states = coordinators.transaction_states(str(tmp_path))
+    states = coordinators.transaction_states([str(tmp_path)])
     assert {producer_id: state.name for producer_id, state in states.items()} == {7: "\udcff\udcfe"}
 
 

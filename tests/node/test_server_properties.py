@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import PathError
-from kseg.logdir.server_properties import read_server_properties
+from kseg.node.server_properties import read_server_properties
 
 
 def settings(tmp_path: Path, text: str):

@@ -13,8 +13,8 @@ from cli.command import TESTDATA, flip
 from kseg.decoders.framed import FRAME_VERSION, FramedRecord, framed, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.record_batch import build_batch
-from kseg.logdir.cluster_metadata import bag, load_image, load_readable, load_snapshot, replay_log, snapshots_among
-from kseg.logdir.metadata_image import MetadataImage, PartitionImage, ReplayError
+from kseg.node.cluster_metadata import bag, load_image, load_readable, load_snapshot, replay_log, snapshots_among
+from kseg.node.metadata_image import MetadataImage, PartitionImage, ReplayError
 from kseg.segment.files import list_segments
 
 IMAGES: dict[str, Any] = json.loads((TESTDATA / "metadata" / "images.json").read_text("utf-8"))

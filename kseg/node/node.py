@@ -1,0 +1,413 @@
+"""The nodes whose log directories are among the PATHs of a command, and what a node knows about its partitions.
+
+A node is all its disks: its metadata log, its coordinators' logs and its checkpoints lie on some of them and are facts
+about the partitions on all. What no disk tells is unknown, never Kafka's default. Sources: LogManager, LogConfig and
+LogCleanerManager of Kafka 4.4.0; KIP-858.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from kseg.errors import PathError
+from kseg.node.cluster_metadata import TopicSettings, read_topic_settings
+from kseg.node.log_directory import (
+    CLEANER_SETTINGS,
+    COMPACTED_TOPICS,
+    METADATA_PARTITION,
+    BrokerState,
+    LogDirectory,
+    is_compacted,
+    is_moved,
+    read_log_directory,
+    state_by_name,
+)
+from kseg.node.metadata_image import PartitionImage
+from kseg.node.paths import configuration_at, expanded
+from kseg.node.server_properties import DEFAULTS, ServerProperties
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.sidefiles import checkpoints
+from kseg.sidefiles.text_files import integer
+from kseg.stores import trees
+
+if TYPE_CHECKING:
+    from kseg.node.coordinators import GroupOffsets, TransactionState
+
+POLICY, INTERVAL = "cleanup.policy", "index.interval.bytes"
+TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default", "checkpoint", "name", "unknown"
+"""Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
+checkpoint, the topic's name, none."""
+_LARGEST_INTERVAL = (1 << 31) - 1
+
+
+class Policy(NamedTuple):
+    """The cleanup.policy of a partition; ``text`` None if it is unknown.
+
+    ``source``: where it comes from; ``is_known``: false for the broker's own setting if the topic may override it.
+    """
+
+    text: str | None
+    source: str
+    is_known: bool = True
+
+    @property
+    def is_compacted(self) -> bool | None:
+        """Whether it includes compact, None if that is unknown."""
+        return None if self.text is None else is_compacted(self.text)
+
+
+class Partition:
+    """A partition directory and what its node knows about it. ``topic``, ``number``: None if its name is none of a
+    partition; ``directory``: the log directory it lies in, None if it lies in none."""
+
+    def __init__(self, path: str, node: "Node", directory: LogDirectory | None) -> None:
+        self.path, self.node = path, node
+        self.directory = directory if directory is not None and directory.is_marked else None
+        self.name = os.path.basename(os.path.abspath(path))
+        self.place = parse_partition_name(self.name)
+        """Topic and number."""
+
+    @property
+    def topic(self) -> str | None:
+        return None if self.place is None else self.place[0]
+
+    @property
+    def number(self) -> int | None:
+        return None if self.place is None else self.place[1]
+
+    @property
+    def is_in_metadata(self) -> bool:
+        """Whether the node's metadata log has the topic."""
+        return self.node.topics is not None and self.topic in self.node.topics.ids
+
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether it lies in a log directory that a broker has used."""
+        return self.directory is not None and self.directory.is_of_broker
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id by the metadata log; "" if it does not have the topic, None if that is not known."""
+        topics = self.node.topics
+        if topics is None or self.topic is None:
+            return None
+        return topics.ids.get(self.topic, None if topics.lacking else "")
+
+    @property
+    def assignment(self) -> PartitionImage | None:
+        """The partition in the metadata log, None if that does not have it."""
+        topics, topic_id = self.node.topics, self.topic_id
+        return topics.partitions.get((topic_id, self.number or 0)) if topics is not None and topic_id else None
+
+    def own_setting(self, name: str) -> str | None:
+        """Returns a setting of the topic, or the cluster's default, by the metadata log; None if neither is known."""
+        topics = self.node.topics
+        if topics is None or self.topic is None or self.topic not in topics.ids:
+            return None
+        return topics.setting(self.topic, name)
+
+    def setting(self, name: str) -> str | None:
+        """Returns a setting of the topic, the cluster, or the broker's file; None if none of them sets it."""
+        found = self.own_setting(name)
+        server = self.node.server
+        return server.setting(name) if found is None and server is not None else found
+
+    @property
+    def policy(self) -> Policy:
+        """The cleanup.policy. An empty one counts: neither compact nor delete (LogConfig)."""
+        server = self.node.server
+        of_broker = server.setting(POLICY) if server is not None else None
+        if self.is_in_metadata:
+            if (own := self.own_setting(POLICY)) is not None:
+                return Policy(own, TOPIC)
+            return Policy(of_broker, SERVER) if of_broker is not None else Policy(DEFAULTS[POLICY], DEFAULT)
+        if self.place in self.node.cleaner_offsets:
+            return Policy("compact", CHECKPOINT)
+        if self.topic in COMPACTED_TOPICS:
+            return Policy("compact", NAME)
+        return Policy(None, UNKNOWN, False) if of_broker is None else Policy(of_broker, SERVER, False)
+
+    def why_unknown(self) -> str:
+        """Returns why the cleanup.policy is unknown, as a sentence."""
+        because = self.node.elsewhere() or "no metadata log here has its topic"
+        return f"its cleanup.policy is unknown: {because}"
+
+    @property
+    def interval_bytes(self) -> tuple[int | None, str]:
+        """index.interval.bytes, and its source in words; None if unknown, or not a number that Kafka accepts."""
+        found, server = _interval(self.own_setting(INTERVAL)), self.node.server
+        if found is not None or server is None:
+            return found, f"as {METADATA_PARTITION} has it"
+        return _interval(server.setting(INTERVAL)), server.source
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the log cleaner has been there, or is to come."""
+        return bool(self.policy.is_compacted) or self.place in self.node.cleaner_offsets
+
+    @property
+    def state(self) -> BrokerState:
+        """What the node has recorded about the partition; without offsets for -delete, -future, -stray."""
+        directory, node = self.directory, self.node
+        if directory is None:
+            return state_by_name(self.topic)
+        if self.place is None or is_moved(self.name):
+            return BrokerState(was_clean=directory.was_clean, is_known=True, is_kraft=node.is_kraft)
+        if self.topic == METADATA_TOPIC:
+            # KafkaRaftLog is always recovered from its beginning, as after an unclean stop.
+            return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
+        limit, retention, compacted = (
+            self.setting("max.message.bytes"), self.setting("retention.ms"), self.policy.is_compacted,
+        )  # fmt: skip
+        offsets = {name: directory.offsets.get(name, {}).get(self.place) for name in checkpoints.OFFSET_CHECKPOINTS}
+        return BrokerState(
+            offsets[checkpoints.RECOVERY_POINTS], offsets[checkpoints.HIGH_WATERMARKS],
+            offsets[checkpoints.LOG_STARTS], offsets[checkpoints.CLEANER_OFFSETS],
+            compacted,
+            int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
+            self.topic_id, directory.was_clean, True, node.is_kraft,
+            {name: value for name in CLEANER_SETTINGS if (value := self.setting(name)) is not None}
+            if compacted else None,
+            is_assigned=self._is_assigned,
+            retention_ms=None if retention is None else integer(retention, 64),
+        )  # fmt: skip
+
+    @property
+    def _is_assigned(self) -> bool | None:
+        """Whether the metadata log assigns the partition to the node; None if that is not known."""
+        topics, number = self.node.topics, self.node.number
+        if not self.topic_id or topics is None or number is None:
+            return None
+        if not topics.image.brokers or not topics.knows_partitions:
+            return None
+        found = self.assignment
+        return found is not None and number in found.replicas
+
+
+def _interval(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
+        return None
+    return int(text) if int(text) <= _LARGEST_INTERVAL else None
+
+
+class Node:
+    """The log directories of one broker or controller. ``paths``: all that are known, ``server``: its configuration,
+    None if it is not given."""
+
+    def __init__(self, directories: Iterable[LogDirectory], server: ServerProperties | None = None) -> None:
+        self.directories, self.server = list(directories), server
+        self._by_place = {os.path.realpath(one.path): one for one in self.directories}
+
+    @cached_property
+    def metadata(self) -> LogDirectory | None:
+        """The log directory with the metadata log: metadata.log.dir, else the first that has it."""
+        holding = [one for one in self.directories if one.holds_metadata]
+        wanted = None if self.server is None else self.server.metadata_log_dir
+        named = self._by_place.get(os.path.realpath(wanted)) if wanted is not None else None
+        return named if named in holding else next(iter(holding), None)
+
+    @cached_property
+    def topics(self) -> TopicSettings | None:
+        """Topics, their settings and partitions by the newest metadata; None if they are on no disk that is known, or
+        cannot be read."""
+        if self.metadata is None:
+            return None
+        return read_topic_settings(os.path.join(self.metadata.path, METADATA_PARTITION))
+
+    @property
+    def number(self) -> int | None:
+        """The id of the node."""
+        if self.server is not None and self.server.node_id is not None:
+            return self.server.node_id
+        first = self.metadata if self.metadata is not None and self.metadata.meta is not None else None
+        metas = (one.meta for one in ([first] if first else self.directories) if one.meta is not None)
+        return next((meta.number for meta in metas if meta.number is not None), None)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster, by the first disk that tells it."""
+        return next((one.meta.cluster_id for one in self.directories if one.meta and one.meta.cluster_id), None)
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether the node runs without ZooKeeper."""
+        return any(one.is_kraft for one in self.directories)
+
+    @cached_property
+    def cleaner_offsets(self) -> Mapping[tuple[str, int], int]:
+        """The entries of all cleaner-offset-checkpoint files together, as a broker merges them: the last disk wins."""
+        found: dict[tuple[str, int], int] = {}
+        for one in self.directories:
+            found |= one.offsets.get(checkpoints.CLEANER_OFFSETS, {})
+        return found
+
+    @cached_property
+    def transaction_states(self) -> "Mapping[int, TransactionState]":
+        """The states in the __transaction_state partitions of all disks, by producer id."""
+        from kseg.node.coordinators import transaction_states  # few commands ask for them
+
+        return transaction_states([one.path for one in self.directories])
+
+    @cached_property
+    def group_offsets(self) -> "GroupOffsets | None":
+        """The committed offsets in the __consumer_offsets partitions of all disks; None if there are none."""
+        from kseg.node.coordinators import group_offsets
+
+        return group_offsets([one.path for one in self.directories])
+
+    @cached_property
+    def is_whole(self) -> bool | None:
+        """Whether all its log directories are known; None if nothing tells."""
+        if self.server is not None and self.server.log_dirs:
+            return {os.path.realpath(path) for path in self.server.log_dirs} <= self._by_place.keys()
+        registered = self.registered_directories
+        return registered <= self.directory_ids.keys() if registered else None
+
+    @property
+    def registered_directories(self) -> frozenset[str]:
+        """The directory ids with which the metadata log has the node registered."""
+        topics, number = self.topics, self.number
+        if topics is None or number is None:
+            return frozenset()
+        return frozenset(topics.image.brokers.get(number, {}).get("logDirs", ()))
+
+    @property
+    def directory_ids(self) -> dict[str, LogDirectory]:
+        """The log directories by their directory.id."""
+        return {one.meta.directory_id: one for one in self.directories if one.meta and one.meta.directory_id}
+
+    def topic_id(self, topic: str) -> str | None:
+        """Returns the id of a topic; None if it is unknown, or the metadata are incomplete."""
+        return self.topics.ids.get(topic) if self.topics is not None and not self.topics.lacking else None
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        """Returns the log directory at a path."""
+        return self._by_place.get(os.path.realpath(path))
+
+    def partition(self, path: str) -> Partition:
+        """Returns a partition directory of the node."""
+        return Partition(path, self, self.directory_at(os.path.dirname(os.path.abspath(path))))
+
+    def elsewhere(self) -> str:
+        """Returns what lies on disks that are not known, and how to name them, for messages; "" if nothing is known to
+        be missing."""
+        if self.topics is not None or not self.is_kraft:
+            return ""
+        return (
+            f"{METADATA_PARTITION}, which has the settings of topics, is on none of these disks: give all log "
+            "directories of the node, or --server-properties FILE"
+        )
+
+
+class Nodes:
+    """The nodes at the PATHs of a command; ``server``: the configuration that an option names.
+
+    A log directory that is not among them is a node of its own, when it is asked for.
+    """
+
+    def __init__(self, paths: Iterable[str] = (), server: ServerProperties | None = None) -> None:
+        self.server = server
+        self._given = list(paths)
+        self._alone: dict[str, Node] = {}
+
+    def give(self, paths: Iterable[str]) -> None:
+        """Sets the PATHs, before anything is asked."""
+        self._given = list(paths)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The PATHs, with the log directories of a node in place of what stands for it. Raises PathError."""
+        return expanded(self._given)
+
+    @cached_property
+    def servers(self) -> list[ServerProperties]:
+        """The configurations: that of the option, and those given as PATHs."""
+        found = {} if self.server is None else {os.path.realpath(self.server.path): self.server}
+        for path in self._given:
+            if (one := configuration_at(path)) is not None:
+                found.setdefault(os.path.realpath(path), one)
+        return list(found.values())
+
+    @cached_property
+    def given(self) -> list[Node]:
+        """The nodes of the given log directories, and of those around the given partitions and segments."""
+        roots: dict[str, LogDirectory] = {}
+        for path in self.paths:
+            if (found := _log_directory_around(path)) is not None:
+                roots.setdefault(os.path.realpath(found.path), found)
+        nodes = [Node(_of_server(one, roots, True), one) for one in self.servers if one is not self.server]
+        if self.server is not None:
+            # A copy lies under other names than the configuration has.
+            is_original = any(os.path.realpath(path) in roots for path in self.server.log_dirs)
+            named = list(_of_server(self.server, roots, is_original))
+            return [*nodes, Node([*named, *roots.values()], self.server)]
+        return [*nodes, *map(Node, node_groups(list(roots.values())))]
+
+    @cached_property
+    def _by_place(self) -> dict[str, Node]:
+        return {os.path.realpath(one.path): node for node in self.given for one in node.directories}
+
+    def at(self, log_directory: str) -> Node:
+        """Returns the node of a log directory; one without directories if it cannot be read."""
+        place = os.path.realpath(log_directory)
+        if (found := self._by_place.get(place)) is not None:
+            return found
+        if place not in self._alone:
+            directories = []
+            with suppress(PathError):
+                directories.append(read_log_directory(log_directory))
+            self._alone[place] = Node(directories, self.server)
+        return self._alone[place]
+
+    def partition(self, path: str) -> Partition:
+        """Returns the partition in a directory."""
+        path = path.rstrip("/") or path
+        return self.at(os.path.dirname(os.path.abspath(path))).partition(path)
+
+
+def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_others: bool) -> Iterator[LogDirectory]:
+    """Yields the log directories of a configuration, and takes them out of ``roots``; ``takes_others``: those that are
+    not among these, too."""
+    for path in server.directories:
+        found = roots.pop(os.path.realpath(path), None)
+        if found is None and takes_others and trees.isdir(path):
+            try:
+                found = read_log_directory(path)
+            except PathError:
+                found = None  # the check of the directory reports the error
+        if found is not None:
+            yield found
+
+
+def _log_directory_around(path: str) -> LogDirectory | None:
+    """Returns the log directory at a path, or that around the partition or the file there."""
+    try:
+        at = path if trees.isdir(path) else os.path.dirname(os.path.abspath(path))
+        for each in (at, os.path.dirname(os.path.abspath(at))):
+            if (found := read_log_directory(each)).is_marked or found.holds_metadata:
+                return found
+    except PathError:
+        pass  # whoever reads the path reports the error
+    return None
+
+
+def node_groups(directories: Collection[LogDirectory]) -> list[list[LogDirectory]]:
+    """Returns the directories of each node.
+
+    They are one node's, unless several have a metadata log or are replicas of each other: then each node has the
+    directories with its ids.
+    """
+    heads = [one for one in directories if one.holds_metadata]
+    seen: dict[str, tuple[str | None, int | None]] = {}
+    are_replicas = any(
+        seen.setdefault(name, one.ids) != one.ids
+        for one in directories for name in one.directories if not is_moved(name)
+    )  # fmt: skip
+    if len(heads) < 2 and not are_replicas:
+        return [list(directories)] if directories else []
+    groups: dict[object, list[LogDirectory]] = {}
+    for one in directories:
+        groups.setdefault(one.ids if one.meta is not None else one.path, []).append(one)
+    return list(groups.values())

@@ -1,0 +1,54 @@
+"""Expands PATHs that stand for a node: a broker's configuration, or the directory that holds its log directories."""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+
+from kseg.errors import KsegError, PathError
+from kseg.node.server_properties import ServerProperties, read_server_properties
+from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments, regular_and_other_names
+from kseg.segment.paths import is_log_directory
+from kseg.sidefiles.text_files import META_PROPERTIES
+from kseg.stores import trees
+
+_SUFFIX = ".properties"
+
+
+@lru_cache(maxsize=8)
+def configuration_at(path: str) -> ServerProperties | None:
+    """Returns the broker's configuration at a path; None if it is none: a file that names log directories."""
+    name = os.path.basename(path)
+    if not name.endswith(_SUFFIX) or name == META_PROPERTIES or not trees.isfile(path):
+        return None
+    found = read_server_properties(path)
+    return found if found.log_dirs else None
+
+
+def expanded(paths: Iterable[str]) -> list[str]:
+    """Returns the PATHs; those that stand for a node are replaced by its log directories. Raises PathError if a
+    configuration cannot be read."""
+    return [each for path in paths for each in _expanded(path)]
+
+
+def _expanded(path: str) -> list[str]:
+    if (server := configuration_at(path)) is not None:
+        return server.directories
+    try:
+        if trees.isdir(path) and not holds_segments(path) and not is_log_directory(path):
+            return _log_directories_in(path) or [path]
+    except KsegError:
+        pass  # whoever reads the path reports the error
+    return [path]
+
+
+def _log_directories_in(path: str) -> list[str]:
+    """Returns the log directories that lie in a directory, by their own files; no links. Raises PathError."""
+    inside = (os.path.join(path, name) for name in sorted(regular_and_other_names(path)[1]))
+    found = []
+    for each in inside:
+        if trees.isdir(each) and not trees.islink(each):
+            with suppress(PathError):
+                if not LOG_DIRECTORY_FILES.isdisjoint(regular_and_other_names(each)[0]):
+                    found.append(each)
+    return found

@@ -14,7 +14,8 @@ from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shell_line
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
-from kseg.symptoms.table import SYMPTOMS, Symptom, match_of
+from kseg.symptoms.descriptions import described
+from kseg.symptoms.table import Symptom, match_of
 
 # The files, partitions and log directories that a message names.
 
@@ -168,30 +169,13 @@ def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
                 yield argv, step.purpose
 
 
-# Finds the symptoms that a few words describe, for people who have no message.
-#
-# A description matches if each word of one of its phrases begins a word of the text, in any order.
-
-MAX_WORDS = 10
-"""Words of a description; a longer text is a message."""
-
-
 def symptoms_of_description(text: str) -> list[Found]:
-    """Returns the symptoms that a short text describes, in the order of the table."""
-    words = re.findall(r"[a-z][\w.'-]*", text.lower())
-    if len(words) > MAX_WORDS:
-        return []
-    found = []
-    for symptom in SYMPTOMS:
-        if any(_describes(phrase, words) for phrase in symptom.phrases):
-            match = Found(symptom, 1, text.strip())
-            match.add(place_of(text, {}))
-            found.append(match)
+    """Returns the symptoms that a short text describes, the best first."""
+    place = place_of(text, {})
+    found = [Found(symptom, 1, text.strip()) for symptom in described(text)]
+    for each in found:
+        each.add(place)
     return found
-
-
-def _describes(phrase: str, words: list[str]) -> bool:
-    return all(any(word.lstrip("_").startswith(part) for word in words) for part in phrase.split())
 
 
 # Prints symptoms, as text or as JSON Lines.

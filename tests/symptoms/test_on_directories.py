@@ -72,5 +72,5 @@ def test_the_commands_run_and_find_what_the_entry_says(
 
 
 def test_most_entries_are_tried() -> None:
-    """The others have no finding, or one that needs a replica, a manifest or remote storage."""
-    assert len(TRIED) > len(SYMPTOMS) * 2 / 3
+    """The others have a finding that needs a replica, a manifest or remote storage."""
+    assert len(TRIED) > sum(bool(symptom.findings) for symptom in SYMPTOMS) * 2 / 3

@@ -10,7 +10,7 @@ from typing import Any
 from kseg.carving.evidence import CarvedLog, Joining, carved_logs
 from kseg.carving.image import Piece, TornBatches, batch_rows, block_shift, pieces_of
 from kseg.carving.names import name_logs
-from kseg.carving.side_files import SideFiles, SideFileSearch
+from kseg.carving.side_files import BatchRanges, SideFiles, SideFileSearch
 from kseg.changes.apply import free_bytes
 from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions
@@ -36,7 +36,8 @@ _SIDE_FILE_SHARE = 64
 @dataclass(slots=True)
 class CarvedImages:
     """``torn``: headers behind whole batches whose own batch is not whole; ``given_up``: those of them whose rest was
-    not sought everywhere; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of internal topics
+    not sought everywhere; ``unfit``: whole batches that no log can hold, by their offsets, with ``unfit_ranges`` of the
+    images; ``mended``: batches whose rest was found elsewhere; ``read_in_part``: logs of internal topics
     of which not all records were read for names; ``undecided``: pairs of logs that may belong together, by directory;
     ``nodes``: cluster and node of each meta.properties."""
 
@@ -46,6 +47,8 @@ class CarvedImages:
     torn: int = 0
     given_up: int = 0
     mended: int = 0
+    unfit: int = 0
+    unfit_ranges: tuple[dict[str, Any], ...] = ()
     read_in_part: int = 0
     undecided: tuple[tuple[str, str], ...] = ()
     nodes: tuple[tuple[str, int], ...] = ()
@@ -54,7 +57,8 @@ class CarvedImages:
         """The fields that a carving adds to the summary of its plans."""
         pairs = [{"one": name_value(one), "two": name_value(two)} for one, two in self.undecided]
         return {
-            **fields_of(self, "batches", "duplicates", "torn", "given_up", "mended", "read_in_part"),
+            **fields_of(self, "batches", "duplicates", "torn", "given_up", "mended", "unfit", "read_in_part"),
+            "unfitRanges": list(self.unfit_ranges),
             "undecided": pairs,
             "nodes": [{"clusterId": cluster, "nodeId": node} for cluster, node in self.nodes],
         }
@@ -69,24 +73,34 @@ def carve(
     """
     with ExitStack() as stack:
         sources = [stack.enter_context(open_image(path)) for path in images]
-        pieces, torn, side_files = [], [], SideFiles()
+        pieces: list[Piece] = []
+        unfit: list[Piece] = []
+        torn, side_files = [], SideFiles()
         mended: list[tuple[Piece, ...]] = []
         for source in sources:
-            found = _pieces_of_image(source, side_files, jobs, advance)
-            torn.append(TornBatches(found))
-            mended += torn[-1].mended()
-            pieces += found
+            found, search = _pieces_of_image(source, side_files, jobs, advance)
+            whole = [piece for piece in found if piece.fits_a_log]
+            torn.append(TornBatches(whole))
+            joined = list(torn[-1].mended())
+            ranges = [(piece.position, piece.end) for piece in found] + torn[-1].ranges
+            ranges += [place[1:] for each in joined for place in getattr(each[1].source, "places", ())]
+            search.read(BatchRanges(ranges))
+            mended += joined
+            pieces += whole
+            unfit += (piece for piece in found if not piece.fits_a_log)
         for number, piece in enumerate(pieces):
             piece.number = number
         held = [piece for like in likes for piece in _pieces_of_directory(like, jobs)]
         joining = Joining([*held, *pieces, *(found[1] for found in mended)])
-        for joined in mended:
-            joining.join_all(joined, "checksum")
+        for parts in mended:
+            joining.join_all(parts, "checksum")
         logs = list(carved_logs(joining, joining.run(side_files)))
         topic_ids = name_logs(logs, side_files)
         logs.sort(key=lambda log: log.directory)
         carved = CarvedImages([], mended=len(mended))
         carved.torn, carved.given_up = sum(each.count for each in torn), sum(each.given_up for each in torn)
+        carved.unfit = sum(map(len, unfit))
+        carved.unfit_ranges = tuple(range_ for piece in unfit for range_ in _ranges(piece))
         carved.batches = sum(len(run) for log in logs for run in log.runs)
         carved.duplicates = sum(map(len, pieces)) + len(mended) - carved.batches
         names = {log.log: log.directory for log in reversed(logs)}
@@ -100,8 +114,10 @@ def carve(
         return carved
 
 
-def _pieces_of_image(source: Source, side_files: SideFiles, jobs: int, advance: Callable[[int], None]) -> list[Piece]:
-    """Returns the pieces, and finds side files in each part that was just searched for batches: one pass."""
+def _pieces_of_image(
+    source: Source, side_files: SideFiles, jobs: int, advance: Callable[[int], None]
+) -> tuple[list[Piece], SideFileSearch]:
+    """Returns the pieces, and a search for side files that looked at each part just after its batches: one pass."""
     search, end = SideFileSearch(side_files, source), 0
 
     def searched(count: int) -> None:
@@ -115,8 +131,7 @@ def _pieces_of_image(source: Source, side_files: SideFiles, jobs: int, advance: 
     if (shift - search.shift) % search.step:  # blocks begin elsewhere, as of a partition that begins at sector 63
         search = SideFileSearch(side_files, source, shift)
         search.find(0, source.size)
-    search.finish()
-    return pieces
+    return pieces, search
 
 
 def open_image(path: str) -> Source:
@@ -165,7 +180,8 @@ def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
                 with open_source(path) as source:
                     tables = list(batch_rows(source, jobs, lambda _: None))
                     size = source.size
-                yield from pieces_of(_Reopened(path, size), tables, like=name)
+                found = pieces_of(_Reopened(path, size), tables, like=name)
+                yield from (piece for piece in found if piece.fits_a_log)
 
 
 def _write(
@@ -273,9 +289,11 @@ def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
         "firstTimestamp": min(first_times, default=None),
         "lastTimestamp": last_time if last_time >= 0 else None,
         "producers": len(producers),
-        "ranges": [
-            {"file": name_value(file), "position": start, "length": end - start}
-            for run in runs
-            for file, start, end in getattr(run.source, "places", [(run.source.path, run.position, run.end)])
-        ],
+        "ranges": [range_ for run in runs for range_ in _ranges(run)],
     }
+
+
+def _ranges(run: Piece) -> Iterator[dict[str, Any]]:
+    """Yields the places of its bytes as JSON objects."""
+    for file, start, end in getattr(run.source, "places", [(run.source.path, run.position, run.end)]):
+        yield {"file": name_value(file), "position": start, "length": end - start}

@@ -29,6 +29,7 @@ from kseg.limits import FIRST_WINDOW_BYTES
 from kseg.segment.items import Message, Record, RecordBatch
 from kseg.segment.items import records_of as records
 from kseg.segment.survey import BatchRow
+from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.checkpoints import EpochEntry
 from kseg.sidefiles.indexes import OffsetIndexEntry, TimeIndexEntry
 from kseg.sidefiles.producer_state import ProducerStateEntry
@@ -667,11 +668,12 @@ class CarvedLog:
 
     @cached_property
     def first_offset(self) -> int:
-        """The first offset; that of a compressed v0 or v1 message stands inside."""
-        first = self.runs[0]
+        """The first offset; that of a compressed v0 or v1 message stands inside, where a wrong one counts for none."""
+        first, last = self.runs[0], self.runs[0][0].last_offset
         if first[0].first_offset >= 0 or first.magic >= MAGIC_V2:
             return first.first_offset
-        return _inside(first, 0)[0]
+        inside = _inside(first, 0)[0]
+        return inside if max(0, last - LARGEST_DELTA) <= inside <= last else last
 
     @cached_property
     def records(self) -> int:

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import accumulate, chain, groupby, islice, pairwise, takewhile
+from itertools import accumulate, chain, islice, pairwise, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -63,6 +63,10 @@ VAIN_SHARE, VAIN_BYTES = 4, 1 << 20
 """Headers behind whole batches may claim so much that is none, beside what was searched; then prefix checksums serve
 for these too."""
 
+_ALIKE_BYTES = fields.V2_ATTRIBUTES
+"""The first bytes of a file may be those that a batch would end in which was cut before: hardly more of them than a
+batch has up to its checksum, and producers write what stands inside a batch."""
+
 _LEADING_ZEROS = 64
 """More zeros than a batch may begin with."""
 
@@ -82,7 +86,7 @@ def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Ite
                 # A batch that reaches into this slice hides what seems to begin inside it.
                 first = 0
                 while first < len(table) and (position := table[first + layout.BATCH_POSITION]) < end:
-                    if position % BLOCK_BYTES == 0 and end - position < BLOCK_BYTES:
+                    if position % BLOCK_BYTES == 0 and end - position <= _ALIKE_BYTES:
                         break
                     first += layout.BATCH_WIDTH
                 if first < len(table):
@@ -121,7 +125,7 @@ def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
         if status == layout.IRREGULAR:
             vain += _claimed_bytes(source, position, end)
             block = position - position % BLOCK_BYTES
-            if before < block < position:
+            if before < block and 0 < position - block <= _ALIKE_BYTES:
                 # By chance the first bytes of another file can be right for the end of a cut batch.
                 if frames.find(searcher, buffer, block, block + 1, end) == block:
                     position = block
@@ -247,6 +251,13 @@ class Piece(HeaderRows):
         return self[-1].last_offset + 1
 
     @property
+    def fits_a_log(self) -> bool:
+        """Whether a log can hold its batches, by their offsets: all of a piece, or none."""
+        first = self[0]
+        is_told = first.first_offset >= 0 or first.magic < fields.MAGIC_V2
+        return is_told and 0 <= self.first_offset <= first.last_offset <= LARGEST_OFFSET
+
+    @property
     def magic(self) -> int:
         return self[0].magic
 
@@ -291,15 +302,16 @@ class Piece(HeaderRows):
 
 
 def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None = None) -> list[Piece]:
-    """Divides tables of batches, in order of position, into pieces. Many tables are moved to the spool."""
+    """Divides tables of batches, in order of position, into pieces, also of batches that fit no log
+    (`Piece.fits_a_log`). Many tables are moved to the spool."""
     rows = _together(table.cast("B") for table in tables)
     count = len(rows) // layout.BATCH_WIDTH
     if not count:
         return []
     starts = sparse_int64s(count)
-    bounds = [0, *starts[: kernel.breaks(rows, count, SMALLEST_BLOCK_BYTES, starts)], count]
+    bounds = [0, *starts[: kernel.breaks(rows, count, SMALLEST_BLOCK_BYTES, LARGEST_OFFSET, starts)], count]
     whole = Piece(source, rows, like=like)
-    return [part for i, k in pairwise(bounds) for part in _with_plausible_offsets(whole.part(i, k))]
+    return [whole.part(i, k) for i, k in pairwise(bounds)]
 
 
 def _together(tables: Iterator[memoryview]) -> memoryview:
@@ -313,22 +325,6 @@ def _together(tables: Iterator[memoryview]) -> memoryview:
             extent.close()
             return memoryview(mapped).cast("q")
     return memoryview(held).cast("q")
-
-
-def _is_plausible(row: BatchRow) -> bool:
-    return 0 <= row.last_offset <= LARGEST_OFFSET and (row.first_offset >= 0 or row.magic < fields.MAGIC_V2)
-
-
-def _with_plausible_offsets(piece: Piece) -> Iterator[Piece]:
-    """Yields the parts of a piece whose batches have offsets that a log can have."""
-    if _is_plausible(piece[0]) and _is_plausible(piece[-1]):
-        yield piece
-        return
-    stop = 0
-    for is_plausible, group in groupby(map(_is_plausible, piece)):
-        start, stop = stop, stop + len(list(group))
-        if is_plausible:
-            yield piece.part(start, stop)
 
 
 # Cut batches
@@ -362,11 +358,12 @@ class TornBatches:
     """The headers behind pieces whose batch is not whole there, and those whose rest was found elsewhere.
 
     ``count`` of batches whose rest was not found, ``given_up`` of those among them for which it was not sought
-    everywhere.
+    everywhere; ``ranges``: the bytes that they claim behind their pieces.
     """
 
     def __init__(self, pieces: list[Piece]) -> None:
         self.count = self.given_up = 0
+        self.ranges: list[tuple[int, int]] = []
         self._pieces = pieces
         self._shift = block_shift(pieces)
         self._by_alignment: dict[int, list[Piece]] = defaultdict(list)
@@ -404,6 +401,7 @@ class TornBatches:
             if batch is None:
                 self.count += 1
                 self.given_up += self._effort < 0 or self._ends_left <= 0
+                self.ranges.append((piece.end, piece.end + claim.size))
                 piece.continues_at = claim.next_offset
             else:
                 yield piece, batch

@@ -1,13 +1,17 @@
 """Finds side files, and directories of ext4 and XFS, in the raw bytes of an image.
 
 Each is known by its own form at the start of a block, and by its checksum if it has one. All of it may be hostile:
-every length is checked, and at most MOST_ENTRIES entries are held.
+every length is checked, and at most MOST_ENTRIES entries are held. Nothing is read inside of batches, whose records any
+producer can write.
 """
 
 import re
 import struct
+from array import array
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 
 from kseg.carving.image import BLOCK_BYTES
 from kseg.formats.rows import int64s
@@ -98,8 +102,25 @@ class SideFiles:
         return self.left >= 0
 
 
+class BatchRanges:
+    """The parts of an image that batches fill: what stands inside them was written by producers, and proves nothing."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(ranges)
+        self._starts = array("q", (start for start, _ in ordered))
+        self._ends = array("q", accumulate((end for _, end in ordered), max))
+
+    def room_at(self, position: int) -> int:
+        """Returns how many bytes from the position on are in no batch: 0 inside one."""
+        i = bisect_right(self._starts, position)
+        if i and self._ends[i - 1] > position:
+            return 0
+        return (self._starts[i] if i < len(self._starts) else 1 << 62) - position
+
+
 class SideFileSearch:
-    """Searches one image. ``shift``: where blocks begin, modulo their size, the ``step``."""
+    """Searches one image: `find` remembers where side files and directories may begin, and `read` reads them once all
+    batches are known. ``shift``: where blocks begin, modulo their size, the ``step``."""
 
     def __init__(self, found: SideFiles, source: Source, shift: int = 0) -> None:
         self._found, self._source = found, source
@@ -107,37 +128,47 @@ class SideFileSearch:
         self.shift = shift
         self._effort = _EFFORT * source.size
         self._marks = int64s(2 * (_WINDOW_BYTES // self.step + 1))
+        self._candidates = array("q")
         self._seen: set[int] = set()
-        self._index_end = 0
+        self._index_end = self._stop = 0
         self._is_xfs = False
         self._directories: dict[int, set[Partition]] = defaultdict(set)
         self._files: dict[int, set[int]] = defaultdict(set)
 
     def find(self, start: int, stop: int) -> None:
-        """Reads what stands at blocks that begin in [start, stop)."""
+        """Remembers the blocks that begin in [start, stop) and may begin a side file or a directory."""
         step, source = self.step, self._source
         start += (self.shift - start) % step
-        while start < stop and self._found.left > 0:
+        while start < stop:
             start += (next_data(source.extent, start, stop) - start) // step * step
             size = min(_WINDOW_BYTES, stop - start)
             window = source.buffer[start : start + size + BLOCK_BYTES]
             found = mark_blocks(window, size, step, self._marks)
             for at, mark in zip(self._marks[:found:2], self._marks[1:found:2], strict=True):
-                if mark & MAY_BE_FILE and (search := _BY_FIRST_BYTE.get(window[at])):
-                    search(self, start + at)
-                if mark & MAY_BE_DIRECTORY:
-                    self.ext4_directory(start + at)
+                if mark & MAY_BE_DIRECTORY or _HEAD.match(window, at):
+                    self._candidates.extend((start + at, mark))
             start += _WINDOW_BYTES
 
-    def finish(self) -> None:
-        """Tells the offsets in the names of files, with the partition whose directory has them: none if several
-        directories had its inode, one after the other or on several file systems."""
+    def read(self, batches: BatchRanges) -> None:
+        """Reads what stands outside of batches. Then tells the offsets in the names of files, with the partition whose
+        directory has them: none if several directories had its inode, one after the other or on several file
+        systems."""
+        for at, mark in zip(self._candidates[::2], self._candidates[1::2], strict=True):
+            room = batches.room_at(at)
+            self._stop = min(at + room, self._source.size)
+            if not room or self._found.left <= 0:
+                continue
+            if mark & MAY_BE_FILE and (search := _BY_FIRST_BYTE.get(self._source.buffer[at])):
+                search(self, at)
+            if mark & MAY_BE_DIRECTORY:
+                self.ext4_directory(at)
         for inode, partitions in self._directories.items():
             if len(partitions) == 1:
                 for offset in self._files.get(inode, ()):
                     self._found.tell(next(iter(partitions)), offset, "directory")
 
     def _read(self, at: int, size: int) -> bytes:
+        size = min(size, self._stop - at)
         self._effort -= size
         return bytes(self._source.buffer[at : at + size]) if self._effort > 0 and self._found.left > 0 else b""
 
@@ -163,7 +194,7 @@ class SideFileSearch:
     def _snapshot(self, at: int, head: bytes) -> None:
         count = be32(head, producer_state.CRC_START)
         size = producer_state.HEADER_BYTES + count * producer_state.ENTRY.size
-        if not 0 < count <= MOST_ENTRIES or size > min(self._effort, self._source.size - at):
+        if not 0 < count <= MOST_ENTRIES or size > min(self._effort, self._stop - at):
             return
         step = -(-count // _SAMPLED_ENTRIES) * producer_state.ENTRY.size
         ids = range(at + producer_state.HEADER_BYTES, at + size, step)
@@ -207,7 +238,7 @@ class SideFileSearch:
     def _text(self, at: int) -> bytes:
         """The bytes up to the zeros that fill the last block of a file."""
         size, text = SMALL_BLOCK_BYTES, b""
-        while size <= _MAX_TEXT_BYTES and 0 not in text and len(text) < self._source.size - at:
+        while size <= _MAX_TEXT_BYTES and 0 not in text and len(text) < self._stop - at:
             text = self._read(at, size)
             if not text:
                 break
@@ -318,6 +349,9 @@ class SideFileSearch:
             if inode and self._found.take(1):
                 self._files[inode].add(int(name))
 
+
+_HEAD = re.compile(rb"\0|0\n[0-9]|version: |#|X(?:FSB|DB3|DD3)|IN")
+"""How side files and blocks of XFS begin."""
 
 _BY_FIRST_BYTE: dict[int, Callable[[SideFileSearch, int], None]] = {
     0: SideFileSearch.binary,

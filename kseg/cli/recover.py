@@ -369,6 +369,8 @@ def _carve(
     more += [f"{plural(carved.torn, 'batch', 'batches')} cut off"] if carved.torn else []
     if carved.given_up:
         more.append(f"for {carved.given_up:,} of these, only a part of the image was searched for the rest")
+    if carved.unfit:
+        more.append(f"{plural(carved.unfit, 'batch', 'batches')} left out, whose offsets no log can have")
     notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
     if carved.read_in_part:
         read = plural(carved.read_in_part, "log of internal topics", "logs of internal topics")

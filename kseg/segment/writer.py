@@ -278,15 +278,19 @@ class LogWriter:
 def batch_rows(data: Sliceable, origin: int) -> Iterator[tuple[memoryview, int]]:
     """Yields header rows (BATCH_*) and their number for adjacent batches in ``data``; positions start at ``origin``.
 
-    Raises ValueError if other bytes are between them.
+    Checksums are verified only from the first batch on whose header no writer would make. Raises ValueError if other
+    bytes are between the batches.
     """
     scan = FrameScan(options=SKIP_CHECKSUMS)
     found, end = int64s(min(FRAMES_PER_CALL, len(data) // MIN_BYTES + 1) * layout.FRAME_WIDTH), len(data)
-    while scan.position < end:
+    while (start := scan.position) < end:
         status = frames.scan(scan, data, end, found)
         count = scan.count
-        if count == 0 or status == layout.IRREGULAR:
-            raise ValueError(f"no batch begins at position {scan.position}")
+        if status == layout.IRREGULAR:
+            if not scan.options:
+                raise ValueError(f"no batch begins at position {scan.position}")
+            scan = FrameScan(position=start)
+            continue
         rows = int64s(count * layout.BATCH_WIDTH)
         headers.read(data, found, count, False, origin, rows)
         yield rows, count

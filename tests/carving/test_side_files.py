@@ -10,7 +10,7 @@ import pytest
 
 from carving.images import BLOCK, CLEAN, batch, padded
 from cli.command import Kseg
-from kseg.carving.side_files import MOST_ENTRIES, SideFiles, SideFileSearch
+from kseg.carving.side_files import MOST_ENTRIES, BatchRanges, SideFiles, SideFileSearch
 from kseg.sidefiles.checkpoints import EpochEntry, build_leader_epochs
 from kseg.stores.source import open_source
 
@@ -29,7 +29,7 @@ def found_in(image: Path, *parts: bytes) -> SideFiles:
     with open_source(str(image)) as source:
         search = SideFileSearch(found, source)
         search.find(0, source.size)
-        search.finish()
+        search.read(BatchRanges([]))
     return found
 
 
@@ -117,7 +117,7 @@ def test_hostile_side_files_are_read_in_linear_time_and_bounded_memory(
         monkeypatch.setattr(source, "_buffer", Counted())
         search = SideFileSearch(found, source)
         search.find(0, source.size)
-        search.finish()
+        search.read(BatchRanges([]))
         assert read < 12 * source.size
     held = [
         *found.snapshots,

@@ -124,11 +124,21 @@ def first_of(rows, row):
     return rows[row + BATCH_FIRST_OFFSET] if rows[row + BATCH_FIRST_OFFSET] >= 0 else rows[row + BATCH_LAST_OFFSET]
 
 
-def breaks(rows: Int64sIn, count: cython.Py_ssize_t, block: cython.longlong, out: Int64sOut) -> int:
+def fits(rows, row, largest):
+    """Whether a log can hold the batch: its offsets are not negative, do not fall, and are at most ``largest``."""
+    if rows[row + BATCH_FIRST_OFFSET] < 0 and rows[row + BATCH_MAGIC] >= MAGIC_V2:
+        return False
+    return 0 <= first_of(rows, row) <= rows[row + BATCH_LAST_OFFSET] <= largest
+
+
+def breaks(
+    rows: Int64sIn, count: cython.Py_ssize_t, block: cython.longlong, largest: cython.longlong, out: Int64sOut
+) -> int:
     """Writes the numbers of batches that do not continue the one before to ``out``: int64, ``count`` of them.
 
-    At a multiple of ``block`` bytes, where a file may begin, a missing offset is more likely another file. Returns how
-    many there are. Raises ValueError if a buffer is too short.
+    At a multiple of ``block`` bytes, where a file may begin, a missing offset is more likely another file. Adjacent
+    batches that no log can hold, by their offsets (see `fits`), stay together. Returns how many there are. Raises
+    ValueError if a buffer is too short.
     """
     n: cython.Py_ssize_t = 0
     before: cython.Py_ssize_t = 0
@@ -139,11 +149,18 @@ def breaks(rows: Int64sIn, count: cython.Py_ssize_t, block: cython.longlong, out
         for i in range(1, count):
             row = before + BATCH_WIDTH
             first, last = first_of(p, row), p[before + BATCH_LAST_OFFSET]
+            both_fit: cython.bint = fits(p, before, largest)
             if (
                 p[row + BATCH_POSITION] != p[before + BATCH_POSITION] + p[before + BATCH_SIZE]
-                or first <= last
-                or p[row + BATCH_LEADER_EPOCH] < p[before + BATCH_LEADER_EPOCH]
-                or (first != last + 1 and p[row + BATCH_POSITION] % block == 0 and p[row + BATCH_FIRST_OFFSET] >= 0)
+                or both_fit != fits(p, row, largest)
+                or (both_fit and first <= last)
+                or (both_fit and p[row + BATCH_LEADER_EPOCH] < p[before + BATCH_LEADER_EPOCH])
+                or (
+                    both_fit
+                    and first != last + 1
+                    and p[row + BATCH_POSITION] % block == 0
+                    and p[row + BATCH_FIRST_OFFSET] >= 0
+                )
             ):
                 found[n] = i
                 n += 1

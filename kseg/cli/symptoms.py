@@ -1,5 +1,6 @@
 """``kseg symptoms``: from a message of a broker, client or tool to its cause and to the commands that help."""
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -9,7 +10,9 @@ from kseg.cli.options import Command, form, output_options, with_options
 from kseg.errors import PathError
 from kseg.output.notices import Color, Notices
 from kseg.output.sink import open_sink
-from kseg.symptoms.matching import print_symptoms, symptoms_in, symptoms_of_description
+from kseg.symptoms.causes import causes_in
+from kseg.symptoms.matching import symptoms_of_description
+from kseg.symptoms.printing import print_symptoms
 
 MAX_LINE_BYTES = 1 << 20
 
@@ -27,7 +30,7 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
     is_log = text == ("-",)
     # A line that was pasted without quotes arrives as words; an argument with spaces is a line of its own.
     given = ("\n" if any(" " in word for word in text) else " ").join(text)
-    found = symptoms_in(_lines_of_input() if is_log else given.splitlines())
+    found = causes_in(_lines_of_input()) if is_log else causes_in(map(os.fsencode, given.splitlines()), takes_all=True)
     if not found and not is_log:
         found = symptoms_of_description(given)
     if not found:
@@ -41,10 +44,10 @@ def command(text: tuple[str, ...], form: str, output: str | None, color: Color, 
     return 0
 
 
-def _lines_of_input() -> Iterator[str]:
-    """The lines of standard input, of any size: bytes that are not UTF-8 are replaced, very long lines cut."""
+def _lines_of_input() -> Iterator[bytes]:
+    """The lines of standard input; very long ones are cut in pieces."""
     if sys.stdin is None:
         raise PathError("standard input is closed")
     stream = sys.stdin.buffer
     while line := stream.readline(MAX_LINE_BYTES):
-        yield line.decode("utf-8", "replace")
+        yield line

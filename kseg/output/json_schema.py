@@ -66,7 +66,9 @@ cleaner = state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, 
 node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?,
     deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition
 assignedPartition = partition: bytes, logDirectory: bytes?
-place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?
+place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?,
+    other: bytes?
+consequence = name: text, count: int, firstTime: text?, lastTime: text?, lineNumber: int, line: text, reason: text?
 command = argv: []text, purpose: text
 evidence = kind: text, weight: int, text: text
 details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset?: int?, lastOffset?: int?,
@@ -213,8 +215,9 @@ summary = changed: flag, keptBytes: int
 """
 
 _SYMPTOMS = """
-symptom = name: text, severity: gravity, speaker: text, lines: int, lineNumber: int, line: text, cause: text,
-    isConsequence: flag, findings: []text, places: []place, commands: []command
+symptom = name: text, severity: gravity, speaker: text, count: int, firstTime: text?, lastTime: text?,
+    lineNumber: int, line: text, reason: text?, cause: text, isConsequence: flag, findings: []text,
+    consequences: []consequence, places: []place, commands: []command
 """
 
 OBJECTS = {

@@ -1,21 +1,16 @@
-"""Finds entries of the table of symptoms in a message, in a whole log or in a short description, and prints them with
-their commands."""
+"""Finds entries of the table of symptoms in a line or in a short description, with the places that it names."""
 
 import os
 import re
-import shutil
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
-from kseg.output.notices import COPIED_INDENT, on_one_line
-from kseg.output.sink import Sink
-from kseg.output.terminal import Paint, clipped
-from kseg.quantities import plural, shell_line
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
 from kseg.symptoms.descriptions import described
-from kseg.symptoms.table import Symptom, match_of
+from kseg.symptoms.patterns import PatternIndex, matches_of
+from kseg.symptoms.table import Symptom
 
 # The files, partitions and log directories that a message names.
 
@@ -37,7 +32,7 @@ _NAMED = re.compile(
 class Place(NamedTuple):
     """The place that a message names; None for unknown. ``partition`` and ``log_directory`` are paths.
 
-    ``name`` is a partition's name without a directory, such as orders-0.
+    ``name`` is a partition's name without a directory, such as orders-0. ``other`` is a second partition.
     """
 
     log_directory: str | None = None
@@ -46,17 +41,39 @@ class Place(NamedTuple):
     name: str | None = None
     position: int | None = None
     offset: int | None = None
+    other: str | None = None
 
     def values(self) -> dict[str, str]:
         """Returns the values for the placeholders of a command. Users replace words in capitals."""
         log_directory = self.log_directory or "LOGDIR"
         partition = self.partition or (os.path.join(log_directory, self.name) if self.name else log_directory)
-        found = {"logdir": log_directory, "partition": partition, "file": self.file or "FILE"}
+        found = {
+            "logdir": log_directory,
+            "partition": partition,
+            "file": self.file or "FILE",
+            "other": self.other or "OTHER",
+        }
         if self.position is not None:
             found["positions"] = f"{self.position}..{self.position + HEX_BYTES - 1}"
         if self.offset is not None:
             found["offset"] = str(self.offset)
         return found
+
+    def key(self) -> tuple[str, ...]:
+        values = self.values()
+        return values["partition"], values["file"], values.get("positions", ""), values.get("offset", "")
+
+    def completed(self, other: "Place") -> "Place":
+        """Returns this place with the directory, partition and file of another, where they can be the same."""
+        if self.name is not None and other.name is not None and self.name != other.name:
+            return self
+        missing = {name: value for name, value in other._asdict().items() if getattr(self, name) is None}
+        return self._replace(**missing)
+
+    def within(self, log_directory: str) -> "Place":
+        """Returns this place in a log directory."""
+        partition = os.path.join(log_directory, self.name) if self.name else None
+        return self._replace(log_directory=log_directory, partition=partition)
 
 
 def place_of(message: str, groups: dict[str, str | None]) -> Place:
@@ -89,8 +106,9 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
         partition = os.path.join(log_directory, name)
     position, offset = groups.get("position"), groups.get("offset")
     return Place(
-        log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None
-    )
+        log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None,
+        groups.get("other"),
+    )  # fmt: skip
 
 
 def _kind(path: str) -> tuple[str, str]:
@@ -104,51 +122,56 @@ def _kind(path: str) -> tuple[str, str]:
 
 
 MAX_PLACES = 20
-"""Places of one symptom that are kept; all lines are counted."""
+"""Places of one symptom that are kept; all messages are counted."""
 MAX_LINE = 20_000
 """Characters of a line that are searched: a pattern's time grows with a line's length."""
 
 
 @dataclass(slots=True)
 class Found:
-    """A symptom in a log: its first line, the number of lines that show it, and their distinct places."""
+    """A symptom in a log: its first line, the number of messages that show it, the times of the first and the last,
+    and their distinct places. ``reason`` is a further line of the first message, an exception. ``consequences`` are
+    symptoms that follow from it, by their names."""
 
     symptom: Symptom
     line_number: int
     line: str
-    lines: int = 0
+    reason: str | None = None
+    count: int = 0
+    first_time: str | None = None
+    last_time: str | None = None
     places: dict[tuple[str, ...], Place] = field(default_factory=dict)
     places_left_out: int = 0
+    consequences: "dict[str, Found]" = field(default_factory=dict)
 
-    def add(self, place: Place) -> None:
-        self.lines += 1
-        values = place.values()
-        key = (values["partition"], values["file"], values.get("positions", ""), values.get("offset", ""))
-        if key in self.places:
+    def add(self, place: Place, time: str | None = None) -> None:
+        self.count += 1
+        self.first_time, self.last_time = self.first_time or time, time or self.last_time
+        if place.key() in self.places:
             return
         if len(self.places) < MAX_PLACES:
-            self.places[key] = place
+            self.places[place.key()] = place
         else:
             self.places_left_out += 1
+
+    def join(self, other: "Found") -> None:
+        """Counts the messages of the same symptom elsewhere in the log."""
+        if other.line_number < self.line_number:
+            self.line_number, self.line, self.reason = other.line_number, other.line, other.reason
+        self.count += other.count
+        times = [time for time in (self.first_time, other.first_time, self.last_time, other.last_time) if time]
+        self.first_time, self.last_time = min(times, default=None), max(times, default=None)
 
 
 def symptom_of(line: str) -> tuple[Symptom, Place] | None:
     """Returns the entry of the table that a line matches, and the place in the line; None if there is none."""
     line = line[:MAX_LINE]
-    match = match_of(line)
-    return (match[0], place_of(line, match[1])) if match else None
+    candidates = _index().candidates(line.encode(errors="replace")) or ()
+    match = next(matches_of(line, filter(None, candidates)), None)
+    return (match[0].symptom, place_of(line, match[1])) if match else None
 
 
-def symptoms_in(lines: Iterable[str]) -> list[Found]:
-    """Returns the symptoms of a log in the order of their first lines; consequences of others come last."""
-    found: dict[str, Found] = {}
-    for number, line in enumerate(lines, 1):
-        match = symptom_of(line)
-        if match is None:
-            continue
-        symptom, place = match
-        found.setdefault(symptom.name, Found(symptom, number, line.strip())).add(place)
-    return sorted(found.values(), key=lambda each: each.symptom.is_consequence)
+_index = cache(PatternIndex)
 
 
 def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
@@ -176,67 +199,3 @@ def symptoms_of_description(text: str) -> list[Found]:
     for each in found:
         each.add(place)
     return found
-
-
-# Prints symptoms, as text or as JSON Lines.
-
-_PIPED_WIDTH, _MAX_WIDTH = 100, 100
-_MAX_COMMANDS = 12
-"""Commands of one symptom that text shows."""
-
-
-def print_symptoms(symptoms: list[Found], form: str, sink: Sink, color: str) -> None:
-    """Writes the symptoms found; ``form`` is text or json."""
-    if form == "json":
-        for found in symptoms:
-            sink.put_row(_row(found))
-        return
-    paint = Paint(color, sink.is_terminal)
-    width = min(shutil.get_terminal_size().columns, _MAX_WIDTH) if sink.is_terminal else _PIPED_WIDTH
-    for i, found in enumerate(symptoms):
-        sink.write(("\n" * (i > 0) + "\n".join(_text(found, paint, width)) + "\n").encode(errors="replace"))
-
-
-def _text(found: Found, paint: Paint, width: int) -> list[str]:
-    symptom = found.symptom
-    many = f": {found.lines} lines, the first is line {found.line_number}" if found.lines > 1 else ""
-    lines = [
-        f"{paint(symptom.name, bold=True)}{many}",
-        "  " + paint(clipped(on_one_line(found.line), width - 2), "cyan"),
-    ]
-    lines += textwrap.wrap(symptom.cause, width, initial_indent="  ", subsequent_indent="  ")
-    commands = list(commands_of(found))
-    for argv, purpose in commands[:_MAX_COMMANDS]:
-        lines.append(COPIED_INDENT + paint(shell_line(argv), "green"))
-        lines += textwrap.wrap(purpose, width, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    if len(commands) > _MAX_COMMANDS:
-        rest = plural(len(commands) - _MAX_COMMANDS, "command", "commands")
-        lines.append(f"    and {rest} for other places; --format json prints all of them")
-    if found.places_left_out:
-        lines.append(f"    and {plural(found.places_left_out, 'place', 'places')} more")
-    if symptom.findings:
-        lines += textwrap.wrap(
-            f"Findings of kseg verify: {', '.join(symptom.findings)}.",
-            width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False,
-        )  # fmt: skip
-    return lines
-
-
-def _row(found: Found) -> dict[str, Any]:
-    from kseg.formats.json_values import camel_case, fields_of, name_value
-
-    places = [
-        {
-            camel_case(name): name_value(each) if isinstance(each, str) else each
-            for name, each in place._asdict().items()
-        }
-        for place in found.places.values()
-    ]
-    return {
-        "type": "symptom",
-        **fields_of(found.symptom, "name", "severity", "speaker"),
-        **fields_of(found, "lines", "line_number", "line"),
-        **fields_of(found.symptom, "cause", "is_consequence", "findings"),
-        "places": places,
-        "commands": [{"argv": argv, "purpose": purpose} for argv, purpose in commands_of(found)],
-    }

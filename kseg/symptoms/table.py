@@ -1,9 +1,7 @@
-"""The table of symptoms: its entries, and the one whose message a line has."""
+"""The table of symptoms."""
 
 import re
 import tomllib
-from collections.abc import Iterator
-from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -28,8 +26,8 @@ TABLES = (
 )
 """Files of this package, in the order in which the manual page shows their entries."""
 
-PLACEHOLDERS = ("{partition}", "{logdir}", "{file}", "{positions}", "{offset}")
-"""Of commands. ``{positions}`` is a range of bytes from the position that a message names."""
+PLACEHOLDERS = ("{partition}", "{other}", "{logdir}", "{file}", "{positions}", "{offset}")
+"""Of commands. ``{other}``: a second partition. ``{positions}``: a range of bytes from the position of a message on."""
 
 
 class NextCommand(NamedTuple):
@@ -44,8 +42,15 @@ class Symptom(NamedTuple):
 
     ``severity`` is one of SEVERITIES. ``message`` is the message as people know it, for the manual page. ``findings``
     are codes that kseg verify reports in this case. ``is_consequence``: the message follows from another one, which
-    names the cause. ``messages``: texts with placeholders, see _VALUES. ``phrases``: short descriptions, see
-    kseg.symptoms.descriptions.
+    names the cause; in a log it stands under that. ``messages``: texts with placeholders, see VALUES. ``phrases``:
+    short descriptions, see kseg.symptoms.descriptions. In a log:
+
+    - ``precedence``: of the entries that one message and its exception have, the highest is the cause: 1 for failures
+      below Kafka, -1 for exceptions that many messages have
+    - ``stops``: "node" or "directory", if the message tells its end
+    - ``normal_unless``: the entry counts only if one of these entries follows, which then are its consequences
+    - ``normal_below_seconds``: it counts only if its messages after one start, with those of entries whose ``prolongs``
+      names it, span so much time
     """
 
     name: str
@@ -57,13 +62,18 @@ class Symptom(NamedTuple):
     findings: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
     is_consequence: bool = False
+    precedence: int = 0
+    stops: str = ""
+    normal_unless: tuple[str, ...] = ()
+    normal_below_seconds: int = 0
+    prolongs: str = ""
     speaker: str = BROKER
 
 
 # Messages of the table are texts with placeholders for what differs. A line has a message if it contains its text
 # between ends of words.
 
-_VALUES = {
+VALUES = {
     "": (r".*?", "..."),
     "n": (r"-?\d+", "N"),
     "word": (r"\S+?", "..."),
@@ -74,21 +84,14 @@ _VALUES = {
     "position": (r"(?P<position>\d+)", "POSITION"),
     "file": (r"(?P<file>\S+)", "FILE"),
     "logdir": (r"(?P<logdir>/\S*)", "DIRECTORY"),
+    "other": (r"(?P<other>/\S+?)", "DIRECTORY"),
+    "leader": (r"(?P<leader>\d+)", "N"),
+    "same-leader": (r"(?P=leader)", "N"),
 }
 """Placeholders of messages: the pattern of each, and its value in the manual page. ``topic`` and ``number`` together
 are a partition."""
 
-_PLACEHOLDER = re.compile(r"\{(" + "|".join(_VALUES) + r")\}")
-_WORD = re.compile(r"\w+")
-_COMMON = frozenset("the for in to of at is and from with while not partition offset Error segment Exception".split())
-
-
-class MessageTemplate(NamedTuple):
-    """A message of an entry. ``length``: characters of its text; of two messages in a line the longer one counts."""
-
-    symptom: Symptom
-    text: str
-    length: int
+PLACEHOLDER = re.compile(r"\{(" + "|".join(VALUES) + r")\}")
 
 
 def _read_table() -> tuple[Symptom, ...]:
@@ -104,50 +107,10 @@ def _entry(name: str, fields: dict[str, Any], shared: dict[str, NextCommand]) ->
         command, *purpose = [step] if isinstance(step, str) else step
         steps.append(shared[command]._replace(purpose=purpose[0]) if purpose else shared[command])
     messages = tuple(fields.pop("messages", "").splitlines())
-    shown = _PLACEHOLDER.sub(lambda each: _VALUES[each[1]][1], messages[0]) if messages else fields.pop("message")
+    shown = PLACEHOLDER.sub(lambda each: VALUES[each[1]][1], messages[0]) if messages else fields.pop("message")
     phrases = tuple(filter(None, fields.pop("words", "").split(", ")))
+    fields["normal_unless"] = tuple(fields.pop("normal_unless", ()))
     return Symptom(name, steps=tuple(steps), message=shown, messages=messages, phrases=phrases, **fields)
 
 
 SYMPTOMS = _read_table()
-
-
-@cache
-def _by_word() -> dict[str, list[MessageTemplate]]:
-    """Returns the messages by a word that each line with the message has: most lines of a log have none of them."""
-    found: dict[str, list[MessageTemplate]] = {}
-    for symptom in SYMPTOMS:
-        for text in symptom.messages:
-            words = _WORD.findall(re.sub(r"\w*\0\w*", " ", _PLACEHOLDER.sub("\0", text)))
-            message = MessageTemplate(symptom, text, len(_PLACEHOLDER.sub("", text)))
-            found.setdefault(max(words, key=lambda word: (word not in _COMMON, len(word))), []).append(message)
-    return found
-
-
-@cache
-def _pattern(text: str, is_strict: bool) -> re.Pattern[str]:
-    parts = _PLACEHOLDER.split(text)  # text, name of a placeholder, text, ...
-    parts[::2] = [re.escape(part).replace(r"\ ", r"\s+") for part in parts[::2]]
-    parts[1::2] = [_VALUES[name][0] if is_strict or name in ("", "n") else r"\S.*?" for name in parts[1::2]]
-    return re.compile(r"(?<!\w)" * text[0].isalnum() + "".join(parts) + r"(?!\w)" * text[-1].isalnum())
-
-
-def match_of(line: str) -> tuple[Symptom, dict[str, str | None]] | None:
-    """Returns the entry of the longest message that a line has, and the groups of the message; None if there is none.
-
-    A consequence counts only if the line has no other message: it often quotes its cause.
-    """
-    best = max(
-        _messages_of(line), key=lambda found: (not found[0].symptom.is_consequence, found[0].length), default=None
-    )
-    return (best[0].symptom, best[1].groupdict()) if best else None
-
-
-def _messages_of(line: str) -> Iterator[tuple[MessageTemplate, re.Match[str]]]:
-    by_word = _by_word()
-    for word in by_word.keys() & _WORD.findall(line):
-        for message in by_word[word]:
-            for is_strict in (True, False):  # a message is known also if its partition has an unexpected form
-                if match := _pattern(message.text, is_strict).search(line):
-                    yield message, match
-                    break

@@ -77,17 +77,18 @@ def test_the_text_shows_cause_and_commands(kseg: Kseg, tmp_path: Path) -> None:
 def test_a_log_is_read_from_standard_input(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         "INFO Kafka version: 4.3.1",
-        "WARN Stopping serving logs in dir /kafka-logs (kafka.log.LogManager)",
         INDEX.format(path="/kafka-logs/a-0", name="a-0", root="/kafka-logs"),
+        "WARN Stopping serving logs in dir /kafka-logs (kafka.log.LogManager)",
         INDEX.format(path="/kafka-logs/b-1", name="b-1", root="/kafka-logs"),
         INDEX.format(path="/kafka-logs/b-1", name="b-1", root="/kafka-logs"),
     ]
     data = "\n".join(lines).encode() + b"\n\xff\xfe no UTF-8"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    index, offline = kseg("symptoms", "--format", "json", "-").objects
-    assert (index["name"], index["lines"], index["lineNumber"]) == ("corrupt-index", 3, 3)
+    (index,) = kseg("symptoms", "--format", "json", "-").objects
+    assert (index["name"], index["count"], index["lineNumber"]) == ("corrupt-index", 3, 2)
     assert [place["partition"] for place in index["places"]] == ["/kafka-logs/a-0", "/kafka-logs/b-1"]
-    assert (offline["name"], offline["isConsequence"]) == ("directory-offline", True)
+    (offline,) = index["consequences"]
+    assert (offline["name"], offline["count"], offline["lineNumber"]) == ("directory-offline", 1, 3)
 
 
 def test_paths_are_quoted_for_the_shell_and_harmless_on_a_terminal(kseg: Kseg) -> None:
@@ -108,4 +109,4 @@ def test_a_log_of_hostile_lines_is_bounded(kseg: Kseg, monkeypatch: pytest.Monke
     data = b"".join(b"Found an orphaned index file /d/t-%d/0.index\n" % i for i in range(500)) + b"/" * 3_000_000
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     (entry,) = kseg("symptoms", "--format", "json", "-").objects
-    assert (entry["lines"], len(entry["places"])) == (500, 20)
+    assert (entry["count"], len(entry["places"])) == (500, 20)

@@ -66,7 +66,7 @@ LINES = Path(__file__).resolve().parent.parent.parent / "testdata/symptoms/lines
 ROWS = [row.split("\t", 2) for row in LINES.read_text("utf-8").splitlines()]
 VALUES = {
     "partition": "LOGDIR/orders-0", "logdir": "LOGDIR", "file": "LOGDIR/orders-0/0.log", "positions": "0..511",
-    "offset": "7",
+    "offset": "7", "other": "OTHER/orders-0",
 }  # fmt: skip
 
 
@@ -80,7 +80,8 @@ def test_a_real_line_leads_to_its_entry_and_place(name: str, partition: str, lin
 
 WRITTEN = {
     "partition": "orders-3", "topic": "orders", "number": "3", "offset": "42", "position": "9", "n": "7", "word": "abc",
-    "file": "/kafka-logs/orders-3/0.log", "logdir": "/kafka-logs", "": "...",
+    "file": "/kafka-logs/orders-3/0.log", "logdir": "/kafka-logs", "other": "/disk2/orders-3", "leader": "1",
+    "same-leader": "1", "": "...",
 }  # fmt: skip
 MESSAGES = [(symptom.name, message) for symptom in SYMPTOMS for message in symptom.messages]
 
@@ -88,7 +89,7 @@ MESSAGES = [(symptom.name, message) for symptom in SYMPTOMS for message in sympt
 @pytest.mark.parametrize(("name", "message"), MESSAGES)
 def test_each_message_leads_to_its_entry(name: str, message: str) -> None:
     """No entry hides a message of another one."""
-    line = re.sub(r"\{(\w*)\}", lambda each: WRITTEN.get(each[1], each[0]), message)
+    line = re.sub(r"\{([\w-]*)\}", lambda each: WRITTEN.get(each[1], each[0]), message)
     found = symptom_of(f"[2026-11-28 09:00:00,123] WARN [ReplicaManager broker=1] {line} (kafka.log.Log)")
     assert found is not None
     assert found[0].name == name

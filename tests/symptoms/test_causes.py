@@ -1,0 +1,233 @@
+"""The causes in whole logs of real nodes, in any layout."""
+
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from kseg.symptoms.causes import causes_in
+from kseg.symptoms.log_events import LINES_BACK, events_of
+from kseg.symptoms.matching import Found, commands_of
+
+LOGS = Path(__file__).resolve().parent.parent.parent / "testdata/symptoms/logs"
+INCIDENTS = {
+    "damage-below-recovery-point": "corrupt-record",
+    "damaged-metadata-snapshot": "metadata-log",
+    "deleted-segment": "file-vanished",
+    "directory-of-another-cluster": "cluster-id",
+    "directory-that-is-no-partition": "not-a-partition",
+    "directory-without-meta-properties": "no-meta-properties",
+    "full-disk": "disk-full",
+    "lost-metadata-log": "metadata-log-empty",
+    "no-controller": "controllers-lost",
+    "offline-directory": "directory-gone",
+    "partition-in-two-directories": "duplicate-log-directories",
+    "permission-denied": "permission-denied",
+    "port-in-use": "node-stopped",
+    "too-many-open-files": "too-many-maps",
+    "topic-id-of-a-former-topic": "stray",
+    "torn-batch": "invalid-messages",
+    "transaction-index": "corrupt-transaction-index",
+    "two-nodes-on-one-directory": "locked",
+    "unreadable-checkpoint": "bad-checkpoint",
+    "unreadable-epochs": "bad-leader-epochs",
+    "unsupported-metadata-version": "newer-software-needed",
+}
+HEALTHY = sorted(path.name.removesuffix(".log.xz") for path in LOGS.glob("healthy-*"))
+
+
+def lines_of(name: str) -> list[bytes]:
+    return lzma.decompress((LOGS / f"{name}.log.xz").read_bytes()).splitlines(keepends=True)
+
+
+def names(causes: list[Found]) -> list[str]:
+    return [found.symptom.name for found in causes]
+
+
+@pytest.mark.parametrize(("log", "cause"), INCIDENTS.items(), ids=INCIDENTS)
+def test_an_incident_has_one_cause(log: str, cause: str) -> None:
+    causes = causes_in(lines_of(log))
+    assert names(causes) == [cause]
+    words = {word for argv, _ in commands_of(causes[0]) for word in argv}
+    assert not words & {"LOGDIR", "LOGDIR/__cluster_metadata-0", "OTHER"}
+
+
+@pytest.mark.parametrize("log", HEALTHY)
+def test_a_healthy_log_names_nothing(log: str) -> None:
+    assert names(causes_in(lines_of(log))) == []
+
+
+def test_all_logs_are_tried() -> None:
+    assert {path.name.removesuffix(".log.xz") for path in LOGS.glob("*.xz")} == {*INCIDENTS, *HEALTHY}
+    assert len(HEALTHY) >= 15
+
+
+def test_the_gravest_comes_first() -> None:
+    """What stopped the node, what took a directory offline, damage, the rest: in whatever order the log has them."""
+    order = ["torn-batch", "topic-id-of-a-former-topic", "offline-directory", "unreadable-checkpoint"]
+    causes = causes_in(line for log in order for line in lines_of(log))
+    assert names(causes) == ["bad-checkpoint", "directory-gone", "invalid-messages", "stray"]
+
+
+def test_a_cause_has_its_number_times_and_consequences() -> None:
+    (found,) = causes_in(lines_of("unreadable-checkpoint"))
+    assert (found.count, found.first_time, found.last_time) == (2, "2026-11-28T22:40:43.582", "2026-11-28T22:40:43.589")
+    offline = found.consequences["directory-offline"]
+    assert offline.count > 2
+    assert offline.last_time is not None
+    assert "node-stopped" in found.consequences
+
+
+def test_the_reason_of_an_unknown_end_is_its_last_exception() -> None:
+    (found,) = causes_in(lines_of("port-in-use"))
+    assert found.reason == "java.net.BindException: Address already in use"
+
+
+def test_both_directories_of_a_partition_are_in_the_command() -> None:
+    (found,) = causes_in(lines_of("partition-in-two-directories"))
+    against = next(argv for argv, _ in commands_of(found) if "--against" in argv)
+    assert against[-2:] == ["/data/moved/disk1/orders-2", "/data/moved/disk2/orders-2"]
+
+
+def test_a_recovery_counts_only_if_it_takes_long() -> None:
+    text = "INFO Recovering 9 logs from /d since no clean shutdown file was found (kafka.log.LogManager)"
+    part = "INFO [LogLoader partition=a-{}, dir=/d] Recovering unflushed segment 0. 1/9 recovered for a-{}. (kafka.Log)"
+    short = [f"[2026-11-28 22:00:0{i},000] {part.format(i, i)}\n".encode() for i in range(9)]
+    first = f"[2026-11-28 22:00:00,000] {text}\n".encode()
+    assert causes_in([first, *short]) == []
+    late = f"[2026-11-28 22:05:01,000] {part.format(9, 9)}\n".encode()
+    assert names(causes_in([first, *short, late])) == ["slow-recovery"]
+    start = b"[2026-11-28 22:05:00,000] INFO Registered `kafka:type=kafka.Log4jController` MBean (kafka.utils.L)\n"
+    assert causes_in([first, *short, start, first.replace(b"22:00:00", b"22:05:00"), late]) == []
+
+
+# Layouts: the same log as other tools pass it on.
+
+PLAIN = re.compile(r"\[(\S+ \S+)\] (\w+) (.*) \((\S+)\)$")
+
+
+def with_prefix(prefix: str) -> Callable[[list[str]], Iterator[str]]:
+    return lambda lines: (prefix.format(i % 10) + line for i, line in enumerate(lines))
+
+
+def strimzi(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield PLAIN.sub(r"\1 \2 \3 (\4) [main]", line)
+
+
+def with_zone(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield PLAIN.sub(r"[\1+0000] \2 \3 (\4)", line)
+
+
+def level_first(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield PLAIN.sub(r"\2 [\1] \3 (\4)", line)
+
+
+def docker(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield json.dumps(
+            {"log": line + "\n", "stream": "stdout", "time": "2026-11-29T00:00:00.1Z"}, separators=(",", ":")
+        )
+
+
+def events(lines: list[str]) -> Iterator[tuple[str, str, str, str, list[str]]]:
+    event: tuple[str, str, str, str, list[str]] | None = None
+    for line in lines:
+        if found := PLAIN.match(line):
+            if event is not None:
+                yield event
+            event = (found[1].replace(" ", "T").replace(",", "."), found[2], found[3], found[4], [])
+        elif event is not None:
+            event[4].append(line)
+    if event is not None:
+        yield event
+
+
+def logstash(lines: list[str]) -> Iterator[str]:
+    for time, level, text, logger, more in events(lines):
+        row = {"@timestamp": f"{time}Z", "level": level, "logger_name": logger, "message": text}
+        yield json.dumps(row | ({"stack_trace": "\n".join(more)} if more else {}))
+
+
+def ecs(lines: list[str]) -> Iterator[str]:
+    for time, level, text, logger, more in events(lines):
+        row = {"@timestamp": f"{time}Z", "log.level": level, "message": text, "log.logger": logger}
+        yield json.dumps(row | ({"error.stack_trace": "\n".join(more)} if more else {}))
+
+
+def json_layout(lines: list[str]) -> Iterator[str]:
+    for time, level, text, logger, more in events(lines):
+        millis = datetime.fromisoformat(f"{time}+00:00").timestamp()
+        row = {
+            "instant": {"epochSecond": int(millis), "nanoOfSecond": round(millis % 1 * 1000) * 1_000_000},
+            "level": level, "loggerName": logger, "message": text,
+        }  # fmt: skip
+        name, _, message = more[0].partition(": ") if more else ("", "", "")
+        yield json.dumps(
+            row | ({"thrown": {"name": name, "message": message, "extendedStackTrace": []}} if more else {})
+        )
+
+
+LAYOUTS = {
+    "strimzi": strimzi,
+    "with-zone": with_zone,
+    "level-first": level_first,
+    "kubernetes": with_prefix("2026-11-29T00:00:00.12345678{}Z stdout F "),
+    "kubectl": with_prefix("[pod/my-cluster-kafka-0/kafka] "),
+    "kubectl-timestamps": with_prefix("2026-11-29T00:00:00.12345678{}Z "),
+    "compose": with_prefix("kafka-1  | "),
+    "journal": with_prefix("Nov 29 00:00:0{} host kafka-server-start.sh[4711]: "),
+    "docker": docker,
+    "logstash": logstash,
+    "ecs": ecs,
+    "json-layout": json_layout,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("log", ["full-disk", "unreadable-checkpoint", "permission-denied", "lost-metadata-log"])
+def test_the_layout_does_not_matter(log: str, layout: str) -> None:
+    lines = b"".join(lines_of(log)).decode().splitlines()
+    (expected,) = causes_in(line.encode() for line in lines)
+    (found,) = causes_in(f"{line}\n".encode() for line in LAYOUTS[layout](lines))
+    assert (found.symptom, found.count, found.places) == (expected.symptom, expected.count, expected.places)
+    times = [found.first_time, found.last_time]
+    assert [re.sub(r"(Z|\+0000)$", "", time or "") for time in times] == [expected.first_time, expected.last_time]
+    counts = {name: each.count for name, each in found.consequences.items()}
+    assert counts == {name: each.count for name, each in expected.consequences.items()}
+
+
+def test_a_stack_trace_belongs_to_its_message() -> None:
+    head = b"[2026-11-28 22:40:43,582] ERROR Something (kafka.Kafka$)\n"
+    trace = [b"java.lang.RuntimeException: x\n", *[b"\tat a.b.C.d(C.java:1)\n"] * 30]
+    deep = b"Caused by: java.io.IOException: No space left on device\n"
+    (event,) = events_of([head, *trace, deep])
+    assert (event.number, event.time, event.level) == (1, "2026-11-28T22:40:43.582", "ERROR")
+    (found,) = causes_in([head, *trace, deep])
+    assert (found.line_number, found.reason) == (1, "Caused by: java.io.IOException: No space left on device")
+
+
+def test_a_trace_longer_than_the_memory_is_a_message_of_its_own() -> None:
+    lines = [b"\tat a.b.C.d(C.java:1)\n"] * (LINES_BACK + 10) + [
+        b"Caused by: java.io.IOException: No space left on device\n"
+    ]
+    (found,) = causes_in(lines)
+    assert (found.symptom.name, found.line_number) == ("disk-full", len(lines))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"message": 1}', b'{"log":"', b'{"log":"x"}', b'{"message":"No space left on device","level":7}', b"[" * 5000,
+        b'{"message":"No space left on device","level":"ERROR","thrown":{"cause":{"cause":[1,{}]}}}', b"\xff\xfe",
+        b"{" * 5000 + b"No space left on device" + b"}", b"2026-99-99 99:99:99,999 ERROR No space left on device",
+    ],
+)  # fmt: skip
+def test_hostile_lines_are_read(line: bytes) -> None:
+    assert set(names(causes_in([line, line]))) <= {"disk-full"}

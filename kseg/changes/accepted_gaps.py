@@ -7,6 +7,7 @@ the log directory can write anything into it. Therefore it is read without follo
 only gaps that it names exactly.
 """
 
+import errno
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -99,7 +100,13 @@ def withdraw(directory: str, gaps: Iterable[tuple[int, int]], disk: Disk) -> Non
 def end(*changes: "Change", disk: Disk) -> None:
     """Removes changes that are not undone, and the bytes that they kept; their gaps stay. Raises OSError, KsegError."""
     for change in changes:
-        record(change.directory, change.gaps, disk)
+        try:
+            record(change.directory, change.gaps, disk)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not change.is_kept_inside:
+                raise
+            disk.remove_tree(change.kept)  # makes room; until the record is written, the manifest names the gaps
+            record(change.directory, change.gaps, disk)
     quarantine.end(*changes, disk=disk)
 
 

@@ -28,12 +28,15 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
+from kseg.changes.author import Author
 from kseg.changes.content import copy_owner, created_state, delta_lines, deltas_of, make_file, new_content, write_pieces
 from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_in, end_with_parent, opened
 from kseg.changes.disk_space import kept_bytes, space_of
+from kseg.changes.full_disk import FreeingSteps, apply_step, freeing_steps, record_bytes
 from kseg.changes.manifest import DONE, Change, ChangedSinceError, ExpectedStates
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, errors_at, is_system_error, text_of
+from kseg.quantities import shell_line
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, directory_status, names_in, parent_of
@@ -106,7 +109,6 @@ def _fill(change: Change, k: int, disk: Disk) -> None:
         disk.sync(target)
 
 
-_MIB = 1 << 20
 MARGIN_BYTES = 64 << 10
 
 
@@ -127,9 +129,20 @@ class Keeping:
             raise KsegError(f"{path}: is no directory; nothing was changed")
         return path
 
+    def is_on_another_disk_than(self, directory: str) -> bool:
+        """Whether removed bytes are kept on another file system. Raises KsegError."""
+        place = self.place() if self.keeps else ""
+        return bool(place) and os.stat(place).st_dev != os.stat(directory).st_dev
+
 
 def apply(
-    plan: Plan, command: str, keeping: Keeping | None = None, disk: Disk | None = None, group: str = "", undoes: int = 0
+    plan: Plan,
+    command: str,
+    keeping: Keeping | None = None,
+    disk: Disk | None = None,
+    group: str = "",
+    undoes: int = 0,
+    author: Author | None = None,
 ) -> Change | None:
     """Applies a plan. Returns None if there is nothing to do.
 
@@ -141,7 +154,7 @@ def apply(
     """
     if not plan:
         return None
-    [found] = apply_all([plan], command, keeping, disk, group, undoes)
+    [found] = apply_all([plan], command, keeping, disk, group, undoes, author)
     if isinstance(found, KsegError):
         raise found
     return found
@@ -158,6 +171,7 @@ def apply_all(
     disk: Disk | None = None,
     group: str = "",
     undoes: int = 0,
+    author: Author | None = None,
 ) -> list[Outcome]:
     """Applies plans for different partitions of a file system phase by phase: a phase's bytes are synced together.
 
@@ -181,7 +195,7 @@ def apply_all(
         disk.sync_directory(quarantine.folder_of(change.directory))
 
     with directories_held():
-        changes = [_begun(plan, command, keeping, disk, group, undoes) for plan in plans]
+        changes = [_begun(plan, command, keeping, disk, group, undoes, author) for plan in plans]
         try:
             with disk.phase(places):
                 changes = _each(prepare, changes, dropped)
@@ -197,6 +211,63 @@ def apply_all(
         if isinstance(end, ChangedSinceError) and isinstance(changes[k], Change):
             ends[k] = caused(StoppedHalfwayError(f"{end}; stopped half-way"), end)
     return ends
+
+
+def apply_freeing(
+    plan: Plan, steps: FreeingSteps, command: str, keeping: Keeping, disk: Disk, group: str, author: Author | None
+) -> Change:
+    """Applies the steps of a plan, and then writes the record of the change, for which they have made room.
+
+    What they remove is kept on another file system. Raises KsegError if nothing was changed, otherwise
+    StoppedHalfwayError; then the same command changes the rest.
+    """
+    directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
+    inside, place = quarantine.folder_of(directory), os.path.realpath(keeping.elsewhere or "")
+    number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
+    folder, name = (
+        os.path.join(inside, f"{number}{quarantine.PREPARING}"),
+        manifest.kept_name(directory, number, time_ms),
+    )
+    kept = os.path.join(place, name)
+    gaps = list(plan.gaps)
+    change = Change(number, folder, directory, DONE, command, time_ms, kept, steps.steps, gaps, group, 0, author)
+    done = 0
+    try:
+        quarantine.check_folder(directory)
+        check_free(keeping.place(), kept_bytes(plan, links=False))
+        if not os.path.lexists(place):
+            disk.make_directory(place)
+            disk.sync_directory(os.path.dirname(place))
+        _make_folder(kept, Model(directory, directory_status(directory), {}), disk)
+        for k, step in enumerate(change.steps):
+            if step.origin:
+                _examined(change, step)
+            if step.is_kept:
+                _keep(change, k, disk)
+        disk.sync_directory(kept)
+        disk.sync_directory(place)
+        for k, step in enumerate(change.steps):
+            apply_step(step, change.path(step.file), directory, disk)
+            done += 1
+            if step.makes:
+                change.made[k] = created_state(change.path(step.file))
+        disk.sync_directory(directory)
+        change.after = ExpectedStates(change).check_final()
+        for path in (inside, folder):
+            with suppress(FileExistsError):
+                disk.make_directory(path)
+                copy_owner(path, directory, disk, as_directory=True)
+        manifest.write_change(change, disk)
+        disk.rename(folder, os.path.join(inside, str(number)))
+        change.move_to(os.path.join(inside, str(number)))
+        disk.sync_directory(inside)
+        disk.sync_directory(directory)
+    except (OSError, KsegError) as error:
+        if not done:
+            raise _dropped(change, error, disk) from error
+        text = f"{directory}: stopped half-way: {text_of(error)}; removed bytes are in {kept}; repeat the command"
+        raise StoppedHalfwayError(text) from error
+    return change
 
 
 MIN_SHARED_STEPS = 1000
@@ -264,7 +335,9 @@ def _each(
     return found
 
 
-def _begun(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int) -> Outcome:
+def _begun(
+    plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int, author: Author | None
+) -> Outcome:
     """Returns a change in state ``prepared`` with its own folder, which it may remove; or why nothing was changed."""
     directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
     inside = quarantine.folder_of(directory)
@@ -275,7 +348,7 @@ def _begun(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
         kept = os.path.join(folder, manifest.KEPT) if keeping.keeps else ""
         if kept and keeping.elsewhere:
             kept = os.path.join(os.path.realpath(keeping.elsewhere), manifest.kept_name(directory, number, time_ms))
-        _check_space(plan, keeping)
+        _check_space(plan, keeping, author)
         with suppress(FileExistsError):
             disk.make_directory(inside)
         try:
@@ -301,6 +374,7 @@ def _begun(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
         list(plan.gaps),
         group,
         undoes,
+        author,
     )
 
 
@@ -322,21 +396,43 @@ def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
     return caused(KsegError(f"{change.directory}: nothing was changed: {text_of(cause)}{remark}"), cause)
 
 
-def _check_space(plan: Plan, keeping: Keeping) -> None:
+def _check_space(plan: Plan, keeping: Keeping, author: Author | None) -> None:
     """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
     needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
-    check_free(plan.directory, needed)
+    is_elsewhere = keeping.is_on_another_disk_than(plan.directory)
+    if (error := lack_of_space(plan.directory, needed + record_bytes(plan))) is not None:
+        if keeping.keeps and not is_elsewhere:
+            raise _advised(error, plan, author)
+        raise error
     if keeping.keeps and (place := keeping.place()):
-        same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
-        check_free(place, kept_bytes(plan, links=same) + needed * same)
+        check_free(place, kept_bytes(plan, links=not is_elsewhere) + needed * (not is_elsewhere))
+
+
+def _advised(error: KsegError, plan: Plan, author: Author | None) -> KsegError:
+    """Returns the error with the command that keeps nothing, if there is room for it."""
+    steps = freeing_steps(plan)
+    if author is None or author.arguments is None or "--quarantine" in author.arguments:
+        return error
+    if steps is None or steps.room_bytes > free_bytes(plan.directory):
+        return error
+    line = shell_line(["kseg", *author.arguments, "--no-quarantine"])
+    return KsegError.with_command(f"{error}; removed bytes that are kept free no space: without them it works:", line)
 
 
 def check_free(place: str, needed: int) -> None:
-    """Raises KsegError if the file system of ``place`` has less than ``needed`` bytes free."""
-    free = free_bytes(place)
-    if free < needed + MARGIN_BYTES:
-        lack = f"{(needed + MARGIN_BYTES) / _MIB:.1f} MiB of disk space are needed, {free / _MIB:.1f} MiB are free"
-        raise KsegError(f"{place}: {lack}; nothing was changed")
+    """Raises KsegError if the file system of ``place`` has less than ``needed`` bytes free, and a margin."""
+    if (error := lack_of_space(place, needed + MARGIN_BYTES)) is not None:
+        raise error
+
+
+def lack_of_space(place: str, needed: int) -> KsegError | None:
+    """Returns the error that a file system has less than ``needed`` bytes free; None if it has them."""
+    if (free := free_bytes(place)) >= needed:
+        return None
+    return KsegError(
+        f"{place}: {needed} bytes of disk space are needed, {free} bytes are free: {needed - free} bytes have to be "
+        "freed first; nothing was changed"
+    )
 
 
 def free_bytes(place: str) -> int:

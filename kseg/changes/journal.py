@@ -22,9 +22,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.changes import accepted_gaps, quarantine
-from kseg.changes.apply import Keeping, apply_all, free_bytes
+from kseg.changes.apply import MARGIN_BYTES, Keeping, apply_all, apply_freeing, free_bytes
+from kseg.changes.author import Author
 from kseg.changes.disk import Disk, is_temporary, opened
 from kseg.changes.disk_space import space_of
+from kseg.changes.full_disk import (
+    JOURNAL_BYTES,
+    FreeingSteps,
+    apply_without_record,
+    freeing_steps,
+    record_bytes,
+    temporary_file_of,
+)
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
@@ -103,7 +112,7 @@ class Journal:
     modification time of the log directory before the first partition changed, None until then; ``root``: its
     `root_state` at that moment, "" in journals of older versions. ``restored``: files that an undo restores;
     ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was given as PATH, ""
-    for the log directory. ``size``: bytes of the complete lines.
+    for the log directory. ``author``: None in journals of older versions. ``size``: bytes of the complete lines.
     """
 
     directory: str
@@ -122,6 +131,7 @@ class Journal:
     restored: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
     path_name: str = ""
+    author: Author | None = None
     size: int = 0
 
     @property
@@ -141,6 +151,7 @@ class Journal:
             "timeMs": self.time_ms,
             "keeps": self.keeps,
             "path": self.path_name,
+            "author": self.author and self.author.row(),
             "known": {name: found.row() if found else None for name, found in self.known.items()},
         }
         replace_file(self.path, line := _line(row), disk)
@@ -232,7 +243,8 @@ def _read(directory: str, number: int) -> Journal:
         known = {_root_file(name): RootFile.of(found) for name, found in first["known"].items()}
         journal = Journal(
             directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known,
-            path_name=_plain(first["path"]) if first.get("path") else "", size=len(whole),
+            path_name=_plain(first["path"]) if first.get("path") else "", author=Author.of(first.get("author")),
+            size=len(whole),
         )  # fmt: skip
         for row in rows:
             journal.update(row)
@@ -397,6 +409,14 @@ def _log_bytes(path: str) -> int:
 # command starts again.
 
 
+def is_refused_for_space(outcome: object) -> bool:
+    """Whether nothing was changed because a file system or a quota is full."""
+    if not isinstance(outcome, KsegError) or isinstance(outcome, StoppedHalfwayError):
+        return False
+    cause = outcome.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
 def stopping_halfway(directory: str, then: str) -> Iterator[None]:
     """Turns the errors of the block into StoppedHalfwayError, whose text ends with ``then``."""
@@ -428,8 +448,10 @@ class LogDirectoryChange:
         disk: Disk | None = None,
         keeps_marker: bool = False,
         path_name: str = "",
+        author: Author | None = None,
     ) -> None:
-        """``names``: files of the root that the command uses, besides the marker. ``path_name``: as in `Journal`.
+        """``names``: files of the root that the command uses, besides the marker. ``path_name``, ``author``: as in
+        `Journal`.
 
         ``keeps_marker``: the marker stays, because no .log changes, and after a kill at any point every file is valid
         after a clean stop. Writes nothing. Raises KsegError. Before changing anything the caller takes the lock and
@@ -439,9 +461,13 @@ class LogDirectoryChange:
         self.command = command
         self.messages: list[str] = []
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
-        self._keeps_marker, self._path_name = keeps_marker, path_name
+        self._keeps_marker, self._path_name, self._author = keeps_marker, path_name, author
         self._stale: Journal | None = None
         self._changes: list[Change] = []
+        self._unrecorded: list[str] = []
+        """Names of the partitions that were changed before there was a journal."""
+        self._next: Journal | None = None
+        """A journal that is not on the disk yet."""
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
         self._restorable = {*names, CLEAN_SHUTDOWN}
@@ -456,15 +482,15 @@ class LogDirectoryChange:
     @property
     def is_begun(self) -> bool:
         """Whether the change has started."""
-        return self._journal is not None
+        return self._journal is not None or bool(self._unrecorded)
 
     @property
     def done(self) -> list[str]:
         """Names of the partitions that this command, or its interrupted run, has changed."""
         if self._journal is None:
-            return []
+            return sorted(self._unrecorded)
         found = map(os.path.basename, partitions_of(self.directory, self._journal.group))
-        return sorted({*self._journal.partitions, *found})
+        return sorted({*self._journal.partitions, *self._unrecorded, *found})
 
     def apply(self, plan: Plan) -> Change | None:
         """Applies the plan for a partition. Returns None if there is nothing to do.
@@ -498,10 +524,13 @@ class LogDirectoryChange:
     def _applied(self, plans: list[Plan]) -> Iterator[tuple[Plan, Change | KsegError | None]]:
         """Applies plans together, and records them in the journal. Yields each with its result."""
         found: list[Change | KsegError] = []
+        if len(plans) == 1 and (steps := self._freeing_steps(plans[0])) is not None:
+            yield plans[0], self._freed(plans[0], steps)
+            return
         if changing := [plan for plan in plans if plan]:
             try:
                 journal = self._begin()
-                found = apply_all(changing, self.command, self._keeping, self._disk, journal.group)
+                found = apply_all(changing, self.command, self._keeping, self._disk, journal.group, author=self._author)
                 done = [change for change in found if isinstance(change, Change)]
                 self._changes += done
                 names = [os.path.basename(change.directory) for change in done]
@@ -514,7 +543,64 @@ class LogDirectoryChange:
                 found = [outcome if isinstance(outcome, KsegError) else failed for outcome in found]
         outcomes = iter(found)
         for plan in plans:
-            yield plan, next(outcomes) if plan else None
+            outcome: Change | KsegError | None = next(outcomes) if plan else None
+            if is_refused_for_space(outcome) and (steps := self._freeing_steps(plan, is_full=True)) is not None:
+                outcome = self._freed(plan, steps)
+            yield plan, outcome
+
+    def _freeing_steps(self, plan: Plan, is_full: bool = False) -> FreeingSteps | None:
+        """Returns the steps of a plan if there is no room for its record, unless what it frees comes first.
+
+        ``is_full``: the file system has refused to write, whatever it says of free space (quotas, reserves).
+        """
+        keeps = self._keeping.keeps
+        if not plan or (keeps and not self._keeping.is_on_another_disk_than(plan.directory)):
+            return None
+        free = 0 if is_full else min(free_bytes(place) for place in (self.directory, plan.directory))
+        if free >= space_of(plan, links=False, keeps=keeps).peak + record_bytes(plan) + JOURNAL_BYTES:
+            return None
+        with errors_at(plan.directory, KsegError, "; nothing was changed"):
+            steps = freeing_steps(plan)
+        if steps is None:
+            return None
+        return steps if (steps.recorded_room_bytes if keeps else steps.room_bytes) <= free else None
+
+    def _freed(self, plan: Plan, steps: FreeingSteps) -> Change | KsegError | None:
+        apply = self._applied_before_its_record if self._keeping.keeps else self._applied_without_record
+        return apply(plan, steps)
+
+    def _applied_without_record(self, plan: Plan, steps: FreeingSteps) -> KsegError | None:
+        """Applies a plan without journal and manifest. Returns its error."""
+        try:
+            self._remove_marker()
+            apply_without_record(plan, steps, self._disk)
+        except KsegError as error:
+            if isinstance(error, StoppedHalfwayError):
+                self._unrecorded.append(os.path.basename(plan.directory))
+            return error
+        self._unrecorded.append(os.path.basename(plan.directory))
+        return None
+
+    def _applied_before_its_record(self, plan: Plan, steps: FreeingSteps) -> Change | KsegError:
+        """Applies a plan that keeps bytes on another file system before there are a manifest and a journal."""
+        try:
+            self._remove_marker()
+            self._next = self._journal or self._next or self._new_journal()
+            change = apply_freeing(plan, steps, self.command, self._keeping, self._disk, self._next.group, self._author)
+        except KsegError as error:
+            return error
+        self._unrecorded.append(name := os.path.basename(plan.directory))
+        self._changes.append(change)
+        with self._halfway():
+            journal = self._begin()
+            if name not in journal.partitions:
+                journal.append(self._disk, {"partition": name})
+        return change
+
+    def _remove_marker(self) -> None:
+        if not self._keeps_marker:
+            with errors_at(self.directory, KsegError, "; nothing was changed"):
+                remove_marker(self.directory, self._disk)
 
     @contextmanager
     def rolled_back_if_unchanged(self) -> Iterator[None]:
@@ -544,7 +630,7 @@ class LogDirectoryChange:
     @property
     def has_changed(self) -> bool:
         """Whether this command, or its interrupted run, has changed any file except the marker."""
-        return self._journal is not None and has_changed_anything(self._journal)
+        return bool(self._unrecorded) or (self._journal is not None and has_changed_anything(self._journal))
 
     def roll_back(self) -> None:
         """Cancels a change that has changed nothing yet, and restores the marker. Raises StoppedHalfwayError."""
@@ -560,6 +646,10 @@ class LogDirectoryChange:
         Raises StoppedHalfwayError if a system call fails.
         """
         contents = root_contents(root) if root else {}
+        if contents and self._journal is None and self._unrecorded and free_bytes(self.directory) < MARGIN_BYTES:
+            with self._halfway():
+                self._write_root_files(contents)
+            return
         renames = [(step.file, step.target) for step in root.steps if step.action == RENAME] if root else []
         if contents or renames or self._journal:
             journal = self._begin()
@@ -571,13 +661,16 @@ class LogDirectoryChange:
                 if contents != journal.planned:
                     planned = {name: b64encode(content).decode() for name, content in contents.items()}
                     journal.append(self._disk, {"planned": planned})
-                for name, content in sorted(contents.items()):
-                    found = read_root_file(self.directory, name)
-                    if found is None or found.content != content:
-                        replace_file(os.path.join(self.directory, name), content, self._disk)
+                self._write_root_files(contents)
                 names = {os.path.basename(change.directory) for change in self._changes}
                 are_all = names == {*journal.partitions} and not journal.moves
                 end_journal(journal, self._disk, changes=self._changes if are_all else None)
+
+    def _write_root_files(self, contents: dict[str, bytes]) -> None:
+        for name, content in sorted(contents.items()):
+            found = read_root_file(self.directory, name)
+            if found is None or found.content != content:
+                replace_file(os.path.join(self.directory, name), content, self._disk)
 
     def _halfway(self) -> AbstractContextManager[None]:
         return stopping_halfway(self.directory, "repeat the command, or kseg undo")
@@ -589,12 +682,7 @@ class LogDirectoryChange:
             if self._stale is not None:
                 with self._halfway():
                     self._stale.append(disk, {"state": ABANDONED})
-            number = max((found.number for found in journals(self.directory)), default=0) + 1
-            now = time.time_ns() // 1_000_000
-            known = {name: found for name, found in self.known.items() if name in self._restorable}
-            journal = Journal(
-                self.directory, number, self.command, now, self._keeping.keeps, known, path_name=self._path_name
-            )
+            journal = self._next or self._new_journal()
             try:
                 journal.create(disk)
             except BaseException as error:
@@ -616,6 +704,14 @@ class LogDirectoryChange:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
         return journal
+
+    def _new_journal(self) -> Journal:
+        number = max((found.number for found in journals(self.directory)), default=0) + 1
+        known = {name: found for name, found in self.known.items() if name in self._restorable}
+        return Journal(
+            self.directory, number, self.command, time.time_ns() // 1_000_000, self._keeping.keeps, known,
+            path_name=self._path_name, author=self._author,
+        )  # fmt: skip
 
     def _resumed(self) -> Journal | None:
         """Returns the journal of an interrupted run of this command, if the files still match it.
@@ -684,15 +780,17 @@ def partitions_of(directory: str, group: str) -> list[str]:
 
 
 def changed_partitions(directory: str) -> list[str]:
-    """Returns the paths of the partitions with a quarantine in a log directory, sorted by name. Raises KsegError."""
+    """Returns the paths of the partitions in a log directory that hold files of kseg, sorted by name. Raises
+    KsegError.
+    """
     with errors_at(directory, KsegError), os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     paths = (os.path.join(directory, name) for name in names)
-    return [path for path in paths if os.path.lexists(quarantine.folder_of(path))]
+    return [path for path in paths if any(map(os.path.lexists, (quarantine.folder_of(path), temporary_file_of(path))))]
 
 
-def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change] | None = None) -> int:
-    """Removes a finished journal and the bytes that its partitions kept. Returns the number of bytes freed.
+def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change] | None = None) -> None:
+    """Removes a finished journal and the bytes that its partitions kept.
 
     ``kept_in``: as in `quarantine.changes`; ``changes``: those of its partitions, if the caller knows them. Raises
     OSError, or KsegError if a manifest names a folder that it may not name.
@@ -706,7 +804,6 @@ def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change
     if changes:
         accepted_gaps.end(*changes, disk=disk)
     journal.remove(disk)
-    return sum(change.kept_bytes for change in changes)
 
 
 def end_journal(journal: Journal, disk: Disk, changes: list[Change] | None = None) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes import plan
+from kseg.changes.author import Author
 from kseg.changes.disk import Disk, opened, stored_end
 from kseg.changes.plan import FileState, Removed, Step, file_state, is_plain_name
 from kseg.errors import KsegError
@@ -67,6 +68,7 @@ class Change:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     group: str = ""
     undoes: int = 0
+    author: Author | None = None
     digests: dict[int, list[str]] = field(default_factory=dict)
     made: dict[int, FileState] = field(default_factory=dict)
     after: dict[str, FileState | None] = field(default_factory=dict)
@@ -173,6 +175,7 @@ def _text(change: Change) -> str:
         "kept": os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept,
         "group": change.group,
         "undoes": change.undoes,
+        "author": change.author and change.author.row(),
         "gaps": change.gaps,
         "after": change.after,
     }
@@ -220,6 +223,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     change = Change(
         number, folder, directory, row["state"], str(row["command"]), time_ms, kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
+        Author.of(row.get("author")),
     )  # fmt: skip
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)

@@ -21,14 +21,15 @@ directory that the owner cannot write to.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.changes.disk import MANY_FILES, Disk, is_temporary
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
 from kseg.segment.files import SegmentFile, segment_file
-from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved
+from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need
@@ -190,6 +191,32 @@ def remove_if_empty(path: str, disk: Disk) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
             raise
+
+
+class Freed(NamedTuple):
+    """Bytes that the file system gets back when kept bytes are removed, and those that other names still hold."""
+
+    freed_bytes: int
+    held_bytes: int
+
+
+def freed_by_removing(changes: "Iterable[Change]") -> Freed:
+    """Returns what the removal of all that these changes keep gives back. A file that has another name, such as one
+    that ends with .deleted, gives nothing back until a broker removes that, too. Raises OSError.
+    """
+    names, statuses = Counter[tuple[int, int]](), dict[tuple[int, int], os.stat_result]()
+    for change in changes:
+        with suppress(FileNotFoundError):
+            for name in names_in(change.kept) if change.kept else ():
+                status = status_of(os.path.join(change.kept, name))
+                key = status.st_dev, status.st_ino
+                names[key] += 1
+                statuses[key] = status
+    freed = held = 0
+    for key, status in statuses.items():
+        size = min(status.st_size, status.st_blocks * 512)
+        freed, held = (freed + size, held) if names[key] == status.st_nlink else (freed, held + size)
+    return Freed(freed, held)
 
 
 # A staging folder for new files while a plan is made. They are too large for memory, and a link moves them into place.

@@ -15,6 +15,7 @@ from kseg.changes import journal as journaling
 from kseg.changes.apply import Keeping, apply, check_intermediate, rolled_forward
 from kseg.changes.content import old_content
 from kseg.changes.disk import Disk, opened
+from kseg.changes.full_disk import remove_temporary_file
 from kseg.changes.journal import OPEN, UNDOING, DirectoryMove, Journal, RootFile
 from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSinceError, ExpectedStates, write_change
@@ -245,16 +246,14 @@ class _Reversal:
         self._restored[len(self.plan.steps) - 1] = self._change.changed_inode(k)
 
 
-def purge(change: Change, disk: Disk | None = None) -> int:
-    """Removes the kept bytes of a finished change, except for the record of its gaps. Returns their number.
+def purge(change: Change, disk: Disk | None = None) -> None:
+    """Removes the kept bytes of a finished change, except for the record of its gaps.
 
     Raises StoppedHalfwayError, KsegError.
     """
     quarantine.check_kept_path(change)
-    freed = change.kept_bytes
     with errors_at(change.folder, StoppedHalfwayError, "; repeat the command"):
         accepted_gaps.end(change, disk=disk or Disk())
-    return freed
 
 
 # The undo of one command's change of a log directory.
@@ -464,6 +463,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     disk, messages = disk or Disk(), []
     directory = os.path.abspath(directory)
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
+        remove_temporary_file(directory, disk)
         folder = quarantine.folder_of(directory)
         if is_directory(folder):  # what a killed process has written last counts as done
             disk.sync_directory(folder)

@@ -132,9 +132,8 @@ class SpaceCheck:
     def __init__(self, directory: str, change: ChangeOptions, reporter: Reporter) -> None:
         self._directory, self._reporter = directory, reporter
         self._output = change.output
-        self._keeps, place = change.keeping.keeps, change.keeping.place()
-        is_elsewhere = place and os.stat(place).st_dev != os.stat(directory).st_dev
-        self._kept_in = place if is_elsewhere else None  # on another file system
+        self._keeps, keeping = change.keeping.keeps, change.keeping
+        self._kept_in = keeping.place() if keeping.is_on_another_disk_than(directory) else None
         self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
 
     def has_space(self, here: int, elsewhere: int, is_counted: bool) -> bool:
@@ -160,12 +159,12 @@ class SpaceCheck:
             each = ""
             if not self.commits_each and self._output is None:
                 each = "; with --no-quarantine, or --quarantine on another disk, disk space for one segment is enough"
-            return f"new files may take {shown_bytes(here)}, {shown_bytes(free)} are free{each}"
+            lack = f"{here + MARGIN_BYTES - free} bytes have to be freed first"
+            return f"new files may take {here} bytes, {free} bytes are free: {lack}{each}"
         if self._kept_in is not None and self._keeps:
             free = free_bytes(self._kept_in)
             if elsewhere + MARGIN_BYTES > free:
-                kept = shown_bytes(elsewhere)
-                return f"{kept} of old files are to be kept in {self._kept_in}, where {shown_bytes(free)} are free"
+                return f"{elsewhere} bytes of old files are to be kept in {self._kept_in}, where {free} bytes are free"
         return ""
 
 

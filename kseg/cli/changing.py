@@ -10,6 +10,7 @@ import click
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.command import ChangeOptions, MakePlanner, Messages, Outcome, places_at, run
 from kseg.changes.plan import Plan
+from kseg.cli import ARGUMENTS
 from kseg.cli.options import CommandFunction, Decorator, color, form, gathered, report_problems, usage_errors
 from kseg.errors import PathError
 from kseg.node.paths import expanded
@@ -80,7 +81,8 @@ def _change(
     if output and (quarantine or no_quarantine):
         raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
     output = output if output is None or is_url(output) else resolved(output)
-    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output, link)
+    words = tuple(click.get_current_context().meta[ARGUMENTS])
+    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output, link, words)
 
 
 in_place_options = gathered("change", _change, _KEEPING | DRY_AND_LOCK)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from kseg.cli import ARGUMENTS
 from kseg.errors import KsegError, text_of
 from kseg.signals import Terminated
 
@@ -57,7 +58,10 @@ class LazyGroup(click.Group):
             except (AttributeError, ValueError, OSError):  # closed, or no terminal
                 pass
         extra.setdefault("terminal_width", max(min(columns or 80, MAX_HELP_COLUMNS) - 2, 50))
-        return super().make_context(info_name, args, parent, **extra)
+        words = list(args)  # which click takes away
+        context = super().make_context(info_name, args, parent, **extra)
+        context.meta[ARGUMENTS] = words
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

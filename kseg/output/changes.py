@@ -521,10 +521,12 @@ def _change_cells(change: KnownChange) -> tuple[str, ...]:
 def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: Notices) -> None:
     """Prints the result of `kseg undo --purge` for one path: a message, or a JSON object."""
     if form == "json":
-        row = {"type": "purge", "path": name_value(purged.path), **fields_of(purged, "changes", "freed_bytes")}
-        sink.put_row(row | {"dryRun": is_dry})
+        counts = fields_of(purged, "changes", "freed_bytes", "held_bytes")
+        sink.put_row({"type": "purge", "path": name_value(purged.path), **counts, "dryRun": is_dry})
         return
     freed = f"{'would free' if is_dry else 'freed'} {shown_bytes(purged.freed_bytes)}"
+    if purged.held_bytes:
+        freed += f"; {shown_bytes(purged.held_bytes)} are held by other names, such as .deleted, until a broker starts"
     notices.warning(f"{purged.path}: {freed} (changes: {purged.changes})")
 
 

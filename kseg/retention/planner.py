@@ -420,14 +420,15 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
             plan.write(name, [], "all segments are deleted: an empty one is created at the log end")
     loaded_start = max(log.segments[0].base_offset, known.log_start_offset or 0)
     is_moved = rules.has_log_start and selection.log_start_offset > loaded_start
-    if is_moved and LEADER_EPOCHS in log.names:
+    if rules.has_log_start and LEADER_EPOCHS in log.names:  # also those that a killed retention has left
         path = os.path.join(directory, LEADER_EPOCHS)
         with errors_at(path):
             items = list(checkpoints.read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
-        if problems := problems_of(items):
+        problems, entries = problems_of(items), entries_of(items)
+        if problems and is_moved:
             raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
-        entries = entries_of(items)
-        if (cut := checkpoints.starting_at(entries, selection.log_start_offset)) != entries:
+        cut = checkpoints.starting_at(entries, selection.log_start_offset)
+        if cut != entries and not problems:
             reason = f"the log now begins at offset {selection.log_start_offset}"
             plan.write(LEADER_EPOCHS, [checkpoints.build_leader_epochs(cut)], reason)
     for i, rule in enumerate(selection.why):
@@ -700,10 +701,11 @@ class RetentionPlanner(Planner):
         if place is not None and self._rules.has_log_start:
             both = (checkpoint_entries(root, name, known).get(place) for name in (LOG_STARTS, HIGH_WATERMARKS))
             offsets = KnownOffsets(*both)
-        options, keeps = self._options, self._change.keeping.keeps
+        options, keeping = self._options, self._change.keeping
         request = RetentionRequest(
-            settings.limits, self._rules, self._now_ms, options.log_start_offset, options.keeps_active, frees=not keeps
-        )
+            settings.limits, self._rules, self._now_ms, options.log_start_offset, options.keeps_active,
+            frees=not keeping.keeps or keeping.is_on_another_disk_than(directory),
+        )  # fmt: skip
         found, counts, explains = retain(directory, offsets, request), Counts(), options.explains
         if found.gone:
             counts = found.record_counts(self._options.counts_records)

@@ -11,7 +11,7 @@ from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.manifest import Change, ChangedSinceError
 from kseg.changes.plan import Plan
-from kseg.changes.quarantine import changes, read_change
+from kseg.changes.quarantine import changes, freed_by_removing, read_change
 from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, restore_start, revert_entries, undo
 from kseg.errors import KsegError
 from kseg.sidefiles.checkpoints import (
@@ -60,7 +60,9 @@ def test_purging_bytes_kept_elsewhere(is_moved: bool, partition: Path, tmp_path:
     if is_moved:
         partition = partition.rename(tmp_path / "moved-0")
         place = place.rename(tmp_path / "other")
-    assert purge(last_change(str(partition), str(place) if is_moved else "")) == len(LOG) - 100
+    change = last_change(str(partition), str(place) if is_moved else "")
+    assert freed_by_removing([change]) == (len(LOG) - 100, 0)
+    purge(change)
     assert list(place.iterdir()) == []
     assert contents(partition)["a.log"] == LOG[:100]
     assert not quarantine(partition).exists()

@@ -305,7 +305,10 @@ def test_without_the_space_nothing_is_begun(
         for module in ("kseg.conversion.planner", "kseg.changes.apply"):
             monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed - 1)
         done = kseg("convert", "--codec", codec, *place, partition)
-        assert (done.status, f"{needed / (1 << 20):.1f} MiB of disk space are needed" in done.err) == (3, True)
+        assert (done.status, f"{needed} bytes of disk space are needed, {needed - 1} bytes are free" in done.err) == (
+            3,
+            True,
+        )
     assert not (tmp_path / "out" / partition.name).exists()
     for module in ("kseg.conversion.planner", "kseg.changes.apply"):
         monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed)

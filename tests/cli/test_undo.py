@@ -259,7 +259,13 @@ def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path:
 def test_purging_is_told_as_json(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0", "first")
     (kept, _summary) = kseg("undo", "--list", "--format", "json", logs).objects
-    row = {"type": "purge", "path": str(logs / "dplain-0"), "changes": 1, "freedBytes": kept["keptBytes"]}
+    row = {
+        "type": "purge",
+        "path": str(logs / "dplain-0"),
+        "changes": 1,
+        "freedBytes": kept["keptBytes"],
+        "heldBytes": 0,
+    }
     options = ("undo", "--purge", "--format", "json")
     assert kseg(*options, "--dry-run", logs / "dplain-0").objects == [row | {"dryRun": True}]
     assert kseg(*options, logs / "dplain-0").objects == [row | {"dryRun": False}]

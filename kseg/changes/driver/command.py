@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from kseg.changes import journal as journaling
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping
+from kseg.changes.author import Author
 from kseg.changes.copies import write_copy, write_root_files
 from kseg.changes.disk import Disk
 from kseg.changes.journal import Known, LogDirectoryChange, known_root_files
@@ -195,7 +196,7 @@ class ChangeOptions:
     """The options that all changing commands share.
 
     ``is_dry``: plans are made and reported, and nothing is changed. ``output``: directory for the resulting partitions;
-    the PATHs themselves are only read then. ``links``: as in `write_copy`.
+    the PATHs themselves are only read then. ``links``: as in `write_copy`. ``arguments``: as in `Author`.
     """
 
     is_dry: bool = False
@@ -203,6 +204,7 @@ class ChangeOptions:
     keeping: Keeping = field(default_factory=Keeping)
     output: str | None = None
     links: bool = False
+    arguments: tuple[str, ...] | None = None
 
 
 class Planner:
@@ -501,7 +503,7 @@ class PathRun:
         planner, path_name = self.planner, os.path.basename(os.path.abspath(self.path)) if self.is_single else ""
         change = LogDirectoryChange(
             self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
-            path_name=path_name,
+            path_name=path_name, author=Author.present(self.options.arguments),
         )  # fmt: skip
         if self.is_single and not planner.with_root and not change.is_begun:
             change.leave_root_files()

@@ -165,10 +165,14 @@ class KnownChange(NamedTuple):
 
 
 class Purged(NamedTuple):
-    """Bytes freed at a path, or in a dry run that could be freed, and the number of changes that kept them."""
+    """Bytes that the file system of a path gets back now, or would in a dry run; the number of changes that kept them.
+
+    ``held_bytes``: those that other names still hold, as a rule .deleted, until a broker removes these at its start.
+    """
 
     path: str
     freed_bytes: int
+    held_bytes: int
     changes: int
 
 
@@ -210,18 +214,19 @@ def purge_changes(
         with failures.of(path):
             with _taken(path, options, messages.warning, looks=False) as (real, is_single, _):
                 found = _finished(real, is_single, number, options.quarantine)
-                freed = found.kept_bytes
+                with errors_at(real, KsegError):
+                    freed = quarantine.freed_by_removing(found.parts + found.changes)
                 if not options.is_dry:
-                    freed = 0
                     for journal in found.journals:
                         with errors_at(journal.path, StoppedHalfwayError, "; repeat the command"):
-                            freed += forget(journal, Disk(), options.quarantine)
-                    freed += sum(map(undo_changes.purge, found.changes))
+                            forget(journal, Disk(), options.quarantine)
+                    for change in found.changes:
+                        undo_changes.purge(change)
             if number and not found.total:
                 raise KsegError(f"{real}: there is no finished change {number}")
             if options.is_dry and found.total:
                 status = max(status, 1)
-            purged(Purged(real, freed, found.total))
+            purged(Purged(real, *freed, found.total))
     return max(status, failures.status)
 
 
@@ -238,10 +243,6 @@ class _Finished(NamedTuple):
     def total(self) -> int:
         """The number of changes; one of a log directory counts as one."""
         return len(self.journals) + len(self.changes)
-
-    @property
-    def kept_bytes(self) -> int:
-        return sum(change.kept_bytes for change in self.parts + self.changes)
 
 
 def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _Finished:

@@ -1,0 +1,161 @@
+"""Full disks: what frees space needs none, and is completed by the same command after a kill."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from changes.failing import CountingDisk, KillingDisk, every_call
+from cli.command import Kseg, files
+from cli.dying import on, outcome
+from cli.test_recover_disk_space import PLAIN, flip, with_free_bytes
+from recovery.damages import read, write
+from retention.partitions import RETENTION
+
+
+def expired(target: Path) -> Path:
+    (target / "log-start-offset-checkpoint").write_text("0\n1\nother 0 1\n")
+    return Path(shutil.copytree(RETENTION / "before" / "r-delrec-0", target / "r-delrec-0"))
+
+
+def damaged(target: Path) -> Path:
+    """A broker's recovery cuts the second of four segments and deletes the later ones."""
+    partition = Path(shutil.copytree(PLAIN, target / PLAIN.name))
+    segments = read(partition)
+    flip(segments)
+    write(partition, segments)
+    return partition
+
+
+def cleaning(target: Path) -> Path:
+    """A broker died while its cleaner replaced the first two segments, and then while it wrote the next."""
+    partition = Path(shutil.copytree(PLAIN, target / PLAIN.name))
+    stems = sorted(path.stem for path in partition.glob("*.log"))
+    for path in partition.glob(f"{stems[0]}.*"):
+        if path.suffix != ".snapshot":
+            shutil.copy2(path, f"{path}.swap")
+    shutil.copy2(partition / f"{stems[2]}.log", partition / f"{stems[2]}.log.cleaned")
+    (partition / f"{stems[2]}.index.cleaned").write_bytes(bytes(16))
+    return partition
+
+
+def fill(directory: Path, monkeypatch: pytest.MonkeyPatch, free: int = 0) -> None:
+    """From now on only so many bytes are free, and what files of the directory give back."""
+    size = used(directory) + free
+
+    def statvfs(path: str) -> os.statvfs_result:
+        is_full = Path(path).is_relative_to(directory)
+        return with_free_bytes(REAL(path), max(size - used(directory), 0)) if is_full else REAL(path)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+
+
+REAL = os.statvfs
+
+
+def used(directory: Path) -> int:
+    found = {path.stat().st_ino: path.stat().st_blocks * 512 for path in directory.rglob("*") if path.is_file()}
+    return sum(found.values())
+
+
+CASES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
+    "retain": (expired, ("retain", "--log-start-offset", "60")),
+    "retain all": (expired, ("retain", "--retention-ms", "1", "--now", "1900000000000")),
+    "recover": (damaged, ("recover", "--full")),
+    "recover after a cleaner": (cleaning, ("recover", "--full")),
+}
+
+
+@every_call
+@pytest.mark.parametrize("case", CASES)
+def test_a_full_disk_and_a_kill_change_nothing_in_the_result(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, step: int
+) -> None:
+    make, words = CASES[case]
+    words = (*words, "--no-quarantine", "-q")
+
+    def made(name: str) -> Path:
+        root = folder(tmp_path / name)
+        (root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
+        return make(root)
+
+    roomy = made("roomy")
+    before = outcome(roomy.parent)
+    kseg(*words, roomy).expect(0)
+    after = outcome(roomy.parent)
+    assert after != before
+    full = made("full")
+    fill(full.parent, monkeypatch)
+    disk = CountingDisk()
+    on(disk, monkeypatch, *words, full)
+    assert outcome(full.parent) == after
+    assert [name for name in files(full.parent) if ".kseg-" in name] == []
+    for at in range(0, disk.count, step):
+        partition = made(str(at))
+        fill(partition.parent, monkeypatch)
+        on(KillingDisk(at), monkeypatch, *words, partition)
+        kseg(*words, partition).expect(0)
+        assert outcome(partition.parent) == after, (at, disk.calls[at])
+        shutil.rmtree(partition.parent)
+
+
+@every_call
+@pytest.mark.parametrize("case", CASES)
+def test_kept_on_another_disk(
+    kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch, case: str, step: int
+) -> None:
+    """Killed before the record is written, the same command changes the rest; undone, everything is as before."""
+    make, words = CASES[case]
+    roomy = make(folder(tmp_path / "roomy"))
+    before = outcome(roomy.parent)
+    kseg(*words, "--no-quarantine", "-q", roomy).expect(0)
+    after = outcome(roomy.parent)
+    words = (*words, "--quarantine", str(spare), "-q")
+    full = make(folder(tmp_path / "full"))
+    fill(full.parent, monkeypatch, 8192)
+    disk = CountingDisk()
+    on(disk, monkeypatch, *words, full)
+    assert outcome(full.parent) == after
+    monkeypatch.undo()
+    kseg("undo", "-q", full).expect(0)
+    assert outcome(full.parent) == before
+    assert list(spare.iterdir()) == []
+    for at in range(0, disk.count, step):
+        partition = make(folder(tmp_path / str(at)))
+        fill(partition.parent, monkeypatch, 8192)
+        on(KillingDisk(at), monkeypatch, *words, partition)
+        kseg(*words, partition).expect(0)
+        assert outcome(partition.parent) == after, (at, disk.calls[at])
+        monkeypatch.undo()
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def test_without_room_to_keep_anything_the_command_that_works_is_named(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = expired(folder(tmp_path / "logs"))
+    fill(partition.parent, monkeypatch)
+    before = outcome(partition.parent)
+    words = ("retain", "--log-start-offset", "60", str(partition))
+    told = kseg(*words).expect(3, "nothing was changed", "bytes are free").err
+    assert f"kseg {' '.join(words)} --no-quarantine" in map(str.strip, told.splitlines())
+    assert outcome(partition.parent) == before
+    kseg(*words, "--no-quarantine").expect(0)
+
+
+def test_a_purge_tells_what_comes_back_now(kseg: Kseg, tmp_path: Path) -> None:
+    """A file that retention has renamed to .deleted is still held by that name."""
+    partition = expired(folder(tmp_path / "logs"))
+    kseg("retain", "-q", "--log-start-offset", "60", partition).expect(0)
+    deleted = sum(path.stat().st_size for path in partition.glob("*.deleted"))
+    size = sum({path.stat().st_ino: path.stat().st_size for path in partition.rglob("*") if path.is_file()}.values())
+    [row] = kseg("undo", "--purge", "--format", "json", partition).objects
+    assert row["heldBytes"] == deleted > 0
+    left = sum({path.stat().st_ino: path.stat().st_size for path in partition.rglob("*") if path.is_file()}.values())
+    assert 0 < row["freedBytes"] <= size - left

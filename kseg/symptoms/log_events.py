@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kseg.symptoms.patterns import Pattern, PatternIndex
 
 MAX_LINE = 20_000
-"""Characters of a line that are searched: a pattern's time grows with a line's length."""
+"""Characters of a line that are searched or remembered: a pattern's time grows with a line's length."""
 LINES_BACK = 400
 """Lines among which the first line of a message is looked for."""
 LINES_KEPT = 4
@@ -198,7 +198,7 @@ def events_of(lines: Iterable[bytes]) -> Iterator[LogEvent]:
             if head_of(line) is None and _CONTINUED.match(text := event.text_of(line)):
                 event.lines.append(text[:MAX_LINE].rstrip())
                 event.last = number
-        recent.append(raw)
+        recent.append(raw if len(raw) <= MAX_LINE else raw[:MAX_LINE])
     if event is not None:
         yield event
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kseg.symptoms.table import PLACEHOLDER, SYMPTOMS, VALUES, Symptom
 
-MAX_TEMPLATES = 50_000
+MAX_TEMPLATES, MAX_TEMPLATE_BYTES = 50_000, 1000
 """Lines without a message, apart from their digits, that are remembered."""
 _WORD = re.compile(rb"\w+", re.ASCII)
 _SAME_DIGITS = bytes.maketrans(b"123456789", b"000000000")
@@ -65,7 +65,8 @@ class PatternIndex:
             return found
         if len(self._dull) >= MAX_TEMPLATES:
             self._dull.clear()
-        self._dull.add(template)
+        if len(template) <= MAX_TEMPLATE_BYTES:
+            self._dull.add(template)
         return None
 
 

@@ -3,6 +3,7 @@
 import json
 import lzma
 import re
+import tracemalloc
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -231,3 +232,16 @@ def test_a_trace_longer_than_the_memory_is_a_message_of_its_own() -> None:
 )  # fmt: skip
 def test_hostile_lines_are_read(line: bytes) -> None:
     assert set(names(causes_in([line, line]))) <= {"disk-full"}
+
+
+def test_the_memory_does_not_grow_with_long_lines() -> None:
+    def lines() -> Iterator[bytes]:
+        for i in range(1000):
+            yield bytes([97 + i % 26]) * 200_000 + b"%d\n" % i
+
+    tracemalloc.start()
+    try:
+        assert causes_in(lines()) == []
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()

@@ -396,8 +396,8 @@ def _log_directory_around(path: str) -> LogDirectory | None:
 def node_groups(directories: Collection[LogDirectory]) -> list[list[LogDirectory]]:
     """Returns the directories of each node.
 
-    They are one node's, unless several have a metadata log or are replicas of each other: then each node has the
-    directories with its ids.
+    They are one node's, unless several have a metadata log or are replicas of each other: then each metadata log is
+    that of another node or of another copy, and the directories without one go by their ids.
     """
     heads = [one for one in directories if one.holds_metadata]
     seen: dict[str, tuple[str | None, int | None]] = {}
@@ -407,7 +407,10 @@ def node_groups(directories: Collection[LogDirectory]) -> list[list[LogDirectory
     )  # fmt: skip
     if len(heads) < 2 and not are_replicas:
         return [list(directories)] if directories else []
-    groups: dict[object, list[LogDirectory]] = {}
+    groups: dict[object, list[LogDirectory]] = {one.path: [one] for one in heads}
     for one in directories:
-        groups.setdefault(one.ids if one.meta is not None else one.path, []).append(one)
+        if not one.holds_metadata:
+            same = [head.path for head in heads if head.ids == one.ids]
+            apart = one.ids if one.meta is not None and not same else one.path
+            groups.setdefault(same[0] if len(same) == 1 else apart, []).append(one)
     return list(groups.values())

@@ -98,10 +98,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     given = ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
-    is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(LOG)))
-    if not is_needed and given is None:
-        return ""
-    found = ids.find(partition[0])
+    found = ids.find(partition[0]) if has_file or ids.is_kraft or given is not None else None
     if found is not None:
         _write_id(workspace, *found)
         return ""
@@ -110,6 +107,8 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
             f"{workspace.directory}/{PARTITION_METADATA}: cannot be read: a broker does not start with it; "
             "--topic-id UUID writes a new one"
         )
+    if not ids.is_kraft or not any(workspace.size(log) for log in workspace.names(LOG)):
+        return ""  # a broker writes the file of an empty log
     return (
         f"has no {PARTITION_METADATA}, without which a broker begins an empty log in its place; "
         "--topic-id UUID writes one"

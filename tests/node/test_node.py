@@ -68,6 +68,12 @@ def test_two_nodes_given_together_are_two(tmp_path: Path) -> None:
         assert nodes.at(str(one[1])).topics is nodes.at(str(one[0])).topics is not nodes.at(str(two[0])).topics
 
 
+def test_two_copies_of_a_node_are_two(tmp_path: Path) -> None:
+    """They have the same ids; each has a metadata log of its own."""
+    one, two = dealt(CLEAN, tmp_path / "1", 1), dealt(CLEAN, tmp_path / "2", 1)
+    assert [len(node.directories) for node in Nodes(map(str, [*one, *two])).given] == [1, 1]
+
+
 def test_a_disk_without_meta_properties_belongs_to_the_node(tmp_path: Path) -> None:
     disks = dealt(CLEAN, tmp_path, 3)
     (disks[2] / "meta.properties").unlink()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kseg.changes.driver.command import ChangeOptions, Recording, run
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
-from kseg.formats.suffixes import LOG, LOG_07
+from kseg.formats.suffixes import DELETED, LOG, LOG_07
 from kseg.node.cluster_metadata import Quorum, TopicSettings, quorum_of
 from kseg.node.coordinators import topic_id_at
 from kseg.node.node import Node, Nodes
@@ -117,6 +117,7 @@ class PartitionCopies:
                 scans_all="--full" in options,
                 rebuilds_epochs="--rebuild-epochs" in options,
                 topic_id=options.get("--topic-id"),
+                undeletes="--undelete" in options,
             )
             planner, recording = partial(RecoveryPlanner, recover, make_checks=self._make_checks), Recording()
             with suppress(KsegError, OSError):  # then the command fails, and removes nothing
@@ -219,7 +220,8 @@ def _outcome_of(plans: list[Plan]) -> DryRun:
         removed.records or 0
         for plan in plans
         for step in plan.steps
-        if step.file.endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()  # a broker serves these
+        # A broker serves these, or nothing else holds the records that are counted.
+        if step.file.removesuffix(DELETED).endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()
         for removed in step.removed
     )
     ends = [fact["nextOffset"] for plan in plans for fact in plan.facts if fact["type"] == "cut"]

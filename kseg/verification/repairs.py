@@ -23,6 +23,7 @@ from kseg.node.log_directory import METADATA_PARTITION
 from kseg.node.node import Nodes
 from kseg.node.server_properties import ServerProperties
 from kseg.quantities import named_path, plural, show_span
+from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import TopicIds
 from kseg.recovery.planner import ReindexPlanner
 from kseg.segment import files as segment_files
@@ -113,6 +114,14 @@ class RepairTarget:
         """Whether offsets are positions, so that only the end of a file can be removed."""
         return self.partition is not None and any(name.endswith(LOG_07) for name in segment_files.file_names(self.path))
 
+    @cached_property
+    def holds_only_copies(self) -> bool:
+        """Whether a file that is marked as deleted holds records that are nowhere else: a recovery would remove it."""
+        try:
+            return bool(only_copies(self.path))
+        except KsegError:
+            return False
+
     def removed_records(self, options: Options) -> int:
         """Returns the number of intact records that `kseg recover` with these options would remove."""
         return self.copies.outcome(options).removed
@@ -163,7 +172,16 @@ MAX_STEPS, MAX_PATHS = 10, 1000
 _PLACEHOLDERS = ("UUID", "DIR")
 _SALVAGE: Options = {"--mode": "salvage"}
 _FULL: Options = {"--full": None}
-_SHOWN_ORDER = ("--mode", "--from-replica", "--full", "--drop-undecodable", "--rebuild-epochs", "--topic-id")
+_UNDELETE: Options = {"--undelete": None}
+_SHOWN_ORDER = (
+    "--undelete",
+    "--mode",
+    "--from-replica",
+    "--full",
+    "--drop-undecodable",
+    "--rebuild-epochs",
+    "--topic-id",
+)
 _OF_TRANSACTIONS = frozenset({
     "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
     "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
@@ -305,6 +323,9 @@ class Repairs:
         if target.path in self._foreign:
             verb, options, needs = "recover", dict(_SALVAGE), needs or DECISION
         removed = 0
+        if verb == "recover" and "--from-replica" not in options and target.holds_only_copies:
+            is_of_leftover = finding.code == "leftover-holds-data" and finding.file.endswith(DELETED)
+            options = _UNDELETE if is_of_leftover else options | _UNDELETE
         if verb == "recover":
             options, removed = _least_removing(target, options, is_decided=needs == DECISION)
         argv = _argv(verb, options, target.path)

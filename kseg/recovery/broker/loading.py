@@ -39,6 +39,7 @@ from kseg.quantities import show_time
 from kseg.recovery.broker import segments
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Cut, LeaderEpochs, LogEnd, Loss, ReplayResult, SegmentRemains
+from kseg.recovery.leftovers import only_copies
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, repair_topic_id
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, leading_offset, offset_of
 from kseg.releases.release import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
@@ -135,14 +136,20 @@ CHECKPOINT_DELETED = CHECKPOINT + DELETED
 """KRaft snapshots marked as deleted (Snapshots.DELETE_SUFFIX), which a load leaves."""
 
 
+def delete_marked(workspace: Workspace) -> None:
+    """Removes the files that are marked as deleted. Raises PathError."""
+    names = [name for name in workspace.names(DELETED) if not name.endswith(CHECKPOINT_DELETED)]
+    lost = only_copies(workspace.directory) if names else {}
+    for name in names:
+        workspace.delete(name, "was to be deleted", lost.get(name, ()))
+
+
 def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     """Removes and renames files as the era does. Returns the stems of .log.swap files that must be recovered or, since
     3.0, were renamed. Raises BrokerRefusesError for a name that stops a broker."""
     if not era.deletes_leftovers:
         return []
-    for name in workspace.names(DELETED):
-        if not name.endswith(CHECKPOINT_DELETED):
-            workspace.delete(name, "was to be deleted")
+    delete_marked(workspace)
     swaps, cleaned = workspace.names(SWAP), workspace.names(CLEANED)
     for name in list(swaps) if era.swap_handling == SWAP_RECOVERED else ():
         # The indexes of a .swap, or those that it replaces, are rebuilt.

@@ -21,7 +21,7 @@ from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.kernel.scan.frames import WALK_RECORDS
 from kseg.node.belonging import FOREIGN_BATCHES, WeighedSegment, foreign_segments, index_fits
-from kseg.recovery.broker.loading import CHECKPOINT_DELETED, PartitionLoad
+from kseg.recovery.broker.loading import PartitionLoad, delete_marked
 from kseg.recovery.broker.producer_state import produced
 from kseg.recovery.broker.segments import BrokerSegment, Loss, Remaining, intact_in, remaining
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, repair_topic_id
@@ -290,6 +290,8 @@ class Attempt:
             kept.cut_out(FOREIGN_BATCHES, 0, stranger.size, text)
             return kept
         path = os.path.join(self.workspace.directory, name)  # the plan may have renamed it by now
+        if name in self.workspace and not trees.lexists(path):
+            path = self.workspace.path(name)  # a segment that was marked as deleted
         with open_source(path) as source:
             kept = scan_segment(source, base, behind, self.scratch, self.load.start.jobs, self._evidence, self._filter)
             kept.file = name
@@ -462,12 +464,11 @@ def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, in
 def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
     """Removes the files that a broker removes when it starts, or that keep it from starting, except those in
     ``sources``."""
+    delete_marked(workspace)
     for name in workspace.names():
-        if name in sources:
+        if name in sources or name.endswith(DELETED):
             continue
-        if name.endswith(DELETED) and not name.endswith(CHECKPOINT_DELETED):
-            workspace.delete(name, "was to be deleted")
-        elif name.endswith((SWAP, CLEANED)):
+        if name.endswith((SWAP, CLEANED)):
             workspace.delete(name, "was left by an unfinished cleaning, and has no batches")
         elif name.endswith(INDEX_SUFFIXES):
             stem, _, rest = name.partition(".")

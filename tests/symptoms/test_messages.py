@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 
 from cli.command import TESTDATA
-from kseg.symptoms.table import match_of
+from kseg.symptoms.matching import symptom_of
 
 FOLDER = TESTDATA / "symptoms"
 VALUES = ("7", "orders-3", "/kafka-logs/orders-3/00000000000000000007.log")
@@ -28,7 +28,7 @@ def elsewhere() -> dict[str, list[re.Pattern[str]]]:
 
 
 def is_known(message: str) -> bool:
-    return any(match_of(message.replace("{}", value)) for value in VALUES)
+    return any(symptom_of(message.replace("{}", value)) for value in VALUES)
 
 
 def test_each_message_of_kafka_has_an_entry_or_is_about_something_else() -> None:

@@ -1,6 +1,7 @@
 """The table of symptoms: each entry is whole, and each pattern is that of a real message."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -62,6 +63,7 @@ def test_a_partition_in_the_words_is_put_into_the_commands() -> None:
     assert ["kseg", "retain", "--explain", "/kafka-logs/orders-3"] in [argv for argv, _ in commands_of(found)]
 
 
+FOLDER = Path(__file__).resolve().parent.parent.parent / "kseg/symptoms"
 LINES = Path(__file__).resolve().parent.parent.parent / "testdata/symptoms/lines.tsv"
 ROWS = [row.split("\t", 2) for row in LINES.read_text("utf-8").splitlines()]
 VALUES = {
@@ -134,6 +136,13 @@ def test_a_command_can_be_typed(command: str) -> None:
     assert isinstance(found, click.Command)
     given = found.make_context(name, arguments, parent).params
     assert given["paths"] or given["topics_from"]
+
+
+def test_each_command_of_the_table_is_named_by_an_entry() -> None:
+    tables = [tomllib.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.toml")]
+    shared = next(table["commands"] for table in tables if "commands" in table)
+    steps = [step for table in tables for name in table.keys() - {"commands"} for step in table[name]["steps"]]
+    assert shared.keys() == {step if isinstance(step, str) else step[0] for step in steps}
 
 
 def test_names_are_unique() -> None:

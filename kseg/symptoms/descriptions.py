@@ -46,8 +46,8 @@ _STOP_WORDS = frozenset(
     " me my of on or our please so some than that the their them then there these they this to up us was we were what"
     " when why will with would you your after again all at also get got".split()
 )
-_IS_MESSAGE = re.compile(r"[:=(){}\[\]]")
-"""Characters of a message: words that it shares with an entry say nothing."""
+_IS_MESSAGE = re.compile(r"[:=(){}\[\]]|^(?:INFO|WARN|ERROR|FATAL)\b|Exception\b")
+"""A text is a message: words that it shares with an entry say nothing."""
 _WORD = re.compile(r"[a-z0-9_][\w.%+/'-]*")
 
 
@@ -79,7 +79,7 @@ def _phrases() -> list[tuple[Symptom, list[str]]]:
 def described(text: str) -> list[Symptom]:
     """Returns the entries that a short text describes, the best first; at most three."""
     words = roots_of(text)
-    if not words or len(words) > MAX_WORDS:
+    if not words or len(words) > MAX_WORDS or _IS_MESSAGE.search(text):
         return []
     weights: dict[str, tuple[int, int]] = {}
     entries = {symptom.name: symptom for symptom in SYMPTOMS}
@@ -88,7 +88,7 @@ def described(text: str) -> list[Symptom]:
             weights[symptom.name] = max(weights.get(symptom.name, (0, 0)), (len(phrase), sum(map(len, phrase))))
     most = max((weight[0] for weight in weights.values()), default=0)
     best = sorted((name for name in weights if weights[name][0] == most), key=lambda name: -weights[name][1])
-    return [entries[name] for name in best[:_MAX_ENTRIES]] or ([] if _IS_MESSAGE.search(text) else _neighbours(words))
+    return [entries[name] for name in best[:_MAX_ENTRIES]] or _neighbours(words)
 
 
 @cache

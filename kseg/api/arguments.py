@@ -33,7 +33,7 @@ Keys = Mapping[str, Path]
 
 
 Isolation = Literal["read_uncommitted", "read_committed"]
-OnDamage = Literal["raise", "skip"]
+OnDamage = Literal["raise", "skip", "include"]
 Level = Literal["quick", "full", "deep"]
 
 
@@ -95,6 +95,14 @@ def wanted_of(selection: RecordSelection) -> Bounds:
         *(times or (_SMALLEST, LAST_TIMESTAMP)),
         keys=None if key is None else frozenset([key]),
     )
+
+
+def includes_broken(selection: RecordSelection) -> bool:
+    """Whether records of broken batches are requested. Raises RequestError where transactions would hide records."""
+    is_included = selection["on_damage"] == "include"
+    if is_included and selection["isolation"] == "read_committed":
+        raise RequestError("on_damage='include': not with isolation='read_committed'")
+    return is_included
 
 
 def offsets_of(given: Range | None) -> tuple[int, int] | None:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Unpack
 from weakref import finalize
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Paths, Reading, RecordSelection, checked, keys_of, paths_of, wanted_of
+from kseg.api.arguments import Paths, Reading, RecordSelection, checked, includes_broken, keys_of, paths_of, wanted_of
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.chunk import KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE
-from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
+from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, is_unproven, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES
 from kseg.node.paths import expanded
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
     ``timestamp`` is in ms since the epoch, None if there is none; ``timestamp_type`` is "CreateTime", "LogAppendTime",
     or None for formats without timestamps. ``headers`` is a list of key and value; a key that is not UTF-8 is bytes.
-    ``topic`` and ``partition`` come from the directory's name.
+    ``topic`` and ``partition`` come from the directory's name. ``proven`` is False for a record of a broken batch.
 
     >>> record = next(kseg.open("orders-0").records())
     >>> record.offset, record.key, record.value, record.timestamp
@@ -52,6 +52,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: HeaderList
+    proven: bool = True
 
 
 class Damage(NamedTuple):
@@ -158,12 +159,13 @@ class Batch:
         return self._batch.check()
 
     def __iter__(self) -> Iterator[Record]:
+        is_proven = not is_unproven(self._batch)
         for record in self._batch:
             if record.is_valid:
                 yield Record(
                     self.topic, self.partition, record.offset,
                     None if record.timestamp == _UNSET else record.timestamp, record.timestamp_type, record.key,
-                    record.value, [(_text(header.key), header.value) for header in record.headers],
+                    record.value, [(_text(header.key), header.value) for header in record.headers], is_proven,
                 )  # fmt: skip
 
     def __reduce__(self) -> Any:
@@ -259,17 +261,19 @@ class Log:
         ``offsets`` and ``time`` are pairs that include both ends; None leaves an end open. A time is ms since the
         epoch, text as on the command line, or a datetime; a record without a timestamp is in no range of times.
         ``key``: only records with this key. ``isolation``: "read_uncommitted" or "read_committed". ``on_damage``:
-        "raise" raises DamageError at damage and at batches that cannot be read, "skip" logs them and continues.
+        "raise" raises DamageError at damage and at batches that cannot be read, "skip" logs them and continues,
+        "include" does so too, but yields the records of broken batches that can be read, as ``kseg dump`` prints them,
+        with ``proven`` False (not with "read_committed").
         Raises RequestError for invalid arguments.
 
         >>> log = kseg.open("orders-0")
         >>> [record.offset for record in log.records(offsets=(100, 103))]
         [100, 101, 102, 103]
         """
-        report = DamageLog(logging.getLogger("kseg")) if selection["on_damage"] == "skip" else raise_damage
+        report = raise_damage if selection["on_damage"] == "raise" else DamageLog(logging.getLogger("kseg"))
         request = ScanRequest(
             self._paths, wanted_of(selection), is_live=self._is_live, max_batch_bytes=self._max_batch_bytes,
-            is_committed=selection["isolation"] == "read_committed",
+            is_committed=selection["isolation"] == "read_committed", includes_broken=includes_broken(selection),
         )  # fmt: skip
         return _records(self, request, PartReader(request, NAMES, 1, report, usable_cores(), CHUNK_BYTES // 8))
 
@@ -290,6 +294,7 @@ def _records(_log: Log, request: ScanRequest, reader: PartReader) -> Iterator[Re
             yield Record(
                 file.topic, file.partition, offset, stamps[i] if has_time else None, _TIMESTAMP_TYPES[kinds[i]],
                 keys[i], values[i], [(_text(key or b""), value) for key, value in headers[i]] if headers else [],
+                chunk.is_proven,
             )  # fmt: skip
 
 

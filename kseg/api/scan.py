@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from kseg.api import arguments
 from kseg.api.archives import readable
-from kseg.api.arguments import Level, Path, Paths, Reading, RecordSelection, checked
-from kseg.api.log import raise_damage
+from kseg.api.arguments import Level, Path, Paths, Reading, RecordSelection, checked, includes_broken
+from kseg.api.log import Damage, raise_damage
 from kseg.api.modes import mode_of
 from kseg.decoders.avro import need_fastavro
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export import fs, pa
-from kseg.export.arrow import need_pyarrow, record_batch, record_batches, schema, types_of
+from kseg.export.arrow import PROVEN, need_pyarrow, record_batch, record_batches, schema, types_of
 from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.pushdown import ALL_ROWS, Bounds, bounds_of_filter, columns_of
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
@@ -69,6 +69,8 @@ class Scan(Dataset):
     _skips_damage: bool = field(repr=False)
     _parts: tuple[ScanPart, ...] | None = field(default=None, repr=False)
     _decoding: Decoding = field(default_factory=Decoding, repr=False)
+    _skipped: DamageLog = field(default_factory=lambda: DamageLog(logging.getLogger("kseg")), repr=False, compare=False)
+    """Shared with the scans that are made of this one."""
 
     def __post_init__(self) -> None:
         if Dataset is not object:
@@ -110,7 +112,7 @@ class Scan(Dataset):
 
     def _batches(self) -> "Iterator[pa.RecordBatch]":
         wanted = self.schema
-        report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
+        report = self._skipped if self._skips_damage else raise_damage
         with self._readable() as request:
             if request.mode != "records":
                 mode = mode_of(request.mode)
@@ -121,8 +123,23 @@ class Scan(Dataset):
             reader = PartReader(request, self._typed.read_columns(self.columns), 1, report, usable_cores())
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
-                constants = {"topic": part.file.topic, "partition": part.file.partition}
+                constants = {"topic": part.file.topic, "partition": part.file.partition, PROVEN: chunk.is_proven}
                 yield record_batch(chunk, wanted, constants, decoded.arrays(chunk, part.file, wanted))
+
+    @property
+    def skipped(self) -> list[Damage]:
+        """The damaged ranges that reads of this scan have met so far, each once, in this process; those of its splits
+        and scanners too. It is complete when all rows were read. Not more than 100,000 are kept.
+
+        >>> scan = kseg.scan("crashed-0", on_damage="skip")
+        >>> rows = scan.to_arrow().num_rows
+        >>> scan.skipped
+        [<Damage 00000000000000000116.log:7129 305 bytes: crc-mismatch>]
+        """
+        return [
+            Damage(file.path, file.topic, file.partition, found.position, found.length, found.code, found.message)
+            for file, found in self._skipped.ranges
+        ]
 
     @contextmanager
     def _readable(self) -> Iterator[ScanRequest]:
@@ -399,7 +416,8 @@ def scan(
     that they hold no matching record are not opened, and indexes show where to start. Needs pyarrow:
     ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError for a glob of paths without a
     match; of a URL, that is known when it is read. Reading raises RequestError for the name of a topic that is not
-    there, and warns (SelectionWarning) of a glob that matches none.
+    there, and warns (SelectionWarning) of a glob that matches none. With ``on_damage`` "include" there is a column
+    ``proven``, false for the records of broken batches.
 
     ``keys`` and ``values`` "decoded": those that were written with the schemas of a Schema Registry are decoded as by
     ``kseg dump --value-format avro``, with the schemas of _schemas-0 in the same log directory, or at ``schemas``, a
@@ -420,9 +438,11 @@ def scan(
     for name, modes in _MODES.items():
         if reading["mode"] not in modes and dict(reading)[name] != defaults[name].default:
             raise RequestError(f"{name}: not in mode {reading['mode']}")
+    if reading["on_damage"] == "include" and reading["mode"] != "records":
+        raise RequestError(f"on_damage='include': not in mode {reading['mode']}")
     if reading["schemas"] is not None and "decoded" not in (reading["keys"], reading["values"]):
         raise RequestError("schemas: needs keys or values 'decoded'")
-    known = tuple(types_of(reading["mode"]))
+    known = tuple(types_of(reading["mode"], is_included := includes_broken(reading)))
     names = known if columns is None else tuple(columns)
     for name in names:
         if name not in known:
@@ -436,9 +456,10 @@ def scan(
         arguments.paths_of(path), arguments.wanted_of(reading), arguments.words_of(topics), numbers,
         reading["isolation"] == "read_committed", reading["live"], reading["max_batch_bytes"],
         arguments.keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
+        includes_broken=is_included,
     )  # fmt: skip
     schemas = None if reading["schemas"] is None else os.fspath(reading["schemas"])
     decoding = Decoding(reading["keys"] == "decoded", reading["values"] == "decoded", schemas)
     if decoding.columns:
         need_fastavro()
-    return Scan(names, request, reading["on_damage"] == "skip", None, decoding)
+    return Scan(names, request, reading["on_damage"] != "raise", None, decoding)

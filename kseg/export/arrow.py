@@ -59,13 +59,16 @@ _COLUMNS = {
 """The columns of each mode, with Spark's names of types. Those of records are Spark's Kafka source's."""
 
 
-def types_of(mode: str) -> dict[str, str]:
-    """Returns the columns of a mode, each with the name of its type."""
-    return dict(column.split() for column in _COLUMNS[mode].split(", "))
+def types_of(mode: str, with_proven: bool = False) -> dict[str, str]:
+    """Returns the columns of a mode, each with the name of its type. ``with_proven``: that column too."""
+    found = dict(column.split() for column in _COLUMNS[mode].split(", "))
+    return found | {PROVEN: "boolean"} if with_proven else found
 
 
 COLUMNS = tuple(types_of("records"))
 """The columns of records."""
+PROVEN = "proven"
+"""The column that tells records of intact batches from those of broken ones, where both are rows."""
 
 
 def valid_text(name: str) -> str:
@@ -89,7 +92,7 @@ def schema(names: Sequence[str], unit: str = "us", mode: str = "records") -> "pa
         "boolean": pa.bool_(), "timestamp": pa.timestamp(unit, tz="UTC"),
         "headers": pa.list_(pa.field("element", header)),
     }  # fmt: skip
-    found = types_of(mode)
+    found = types_of(mode, PROVEN in names)
     return pa.schema([pa.field(name, types[found[name]]) for name in names])
 
 
@@ -141,6 +144,8 @@ def _copies(value: str | int | None, count: int, kind: "pa.DataType") -> "pa.Arr
     """
     if value is None:
         return pa.nulls(count, kind)
+    if isinstance(value, bool):
+        return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bytes([0xFF * value]) * (count // 8 + 1))])
     if isinstance(value, int):
         return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(array("i", [value]) * count)])
     data = valid_text(value).encode()

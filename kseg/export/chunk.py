@@ -79,13 +79,14 @@ class Chunk:
     ``numbers``: int64, ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
     and value. Headers of record i are entries ends[i] to ends[i + 1] of HEADER_KEYS and HEADER_VALUES among ``bytes``;
     the ends are HEADER_ENDS, int32, among ``numbers``. ``valid``: validity bits of ``timestamp``, null if the format
-    has none.
+    has none. ``is_proven``: False if all records are of broken batches.
     """
 
     count: int = 0
     numbers: dict[str, memoryview] = field(default_factory=dict)
     bytes: dict[str, Bytes] = field(default_factory=dict)
     valid: memoryview | None = None
+    is_proven: bool = True
 
     @property
     def size(self) -> int:

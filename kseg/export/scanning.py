@@ -9,9 +9,9 @@ to a size limit; the rest is decoded when its turn comes, so that memory does no
 
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -26,7 +26,7 @@ from kseg.formats.compression import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
-from kseg.kernel.layout.rows import DONE, HEADER_WIDTH, MORE_HEADERS
+from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, DONE, HEADER_WIDTH, MORE_HEADERS, ROW_CHECK, ROW_WIDTH
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
@@ -35,7 +35,7 @@ from kseg.node.topics import check_topics
 from kseg.runtime.threads import Future, Threads
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import READABLE_CODES, Damage, RecordBatch
+from kseg.segment.items import READABLE_CODES, Batch, Damage, RecordBatch
 from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 TASK_BYTES = 1 << 18
 """Cost of opening a file, in bytes read."""
-_MAX_LOGGED = 10
+_MAX_LOGGED, _MAX_KEPT = 10, 100_000
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
 
 
@@ -65,7 +65,8 @@ class ScanRequest:
     ``is_committed``, the transactions of each partition hide the records that a read_committed consumer does not see.
     ``is_live``: a partial batch at the end of a segment is being written and is no damage. ``keys``: for encrypted
     remote storage. ``mode``: that of `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the
-    present. ``names``: topics that a filter leaves, None for all; they need not be there.
+    present. ``names``: topics that a filter leaves, None for all; they need not be there. ``includes_broken``: records
+    of broken batches are read too, as far as they are readable, in chunks of their own; not with ``is_committed``.
     """
 
     paths: tuple[str, ...]
@@ -80,6 +81,7 @@ class ScanRequest:
     level: str = "full"
     now_ms: int | None = None
     names: frozenset[str] | None = None
+    includes_broken: bool = False
 
     def within(self, bounds: Bounds) -> Self:
         """Returns the request for the rows within bounds; in other modes by topics and partitions alone."""
@@ -233,23 +235,29 @@ class PartReader:
             reader = open_segment(file, self._scratch, source=opened, live=request.is_live, run_bytes=run_bytes)
             chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
             wanted, report = request.wanted & part.offsets, partial(self._report, file)
-            yield from chunks_of_part(reader, file, chunks, report, wanted, part.transactions, part.slice, jobs)
+            yield from chunks_of_part(
+                reader, file, chunks, report, wanted, part.transactions, part.slice, jobs, request.includes_broken
+            )
 
 
 class DamageLog:
-    """Logs ranges that a reader skips because of damage, up to ten of each segment."""
+    """Keeps the ranges that a reader skips because of damage, and logs each once, up to ten of each segment.
+
+    ``ranges``: at most _MAX_KEPT of them, in the order in which they were met.
+    """
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._path = ""
-        self._reported = 0
+        self.ranges: dict[tuple[SegmentFile, Damage], None] = {}
+        self._reported: Counter[str] = Counter()
 
     def __call__(self, file: SegmentFile, left_out: Damage) -> None:
-        if file.path != self._path:
-            self._path, self._reported = file.path, 0
-        self._reported += 1
-        if self._reported <= _MAX_LOGGED:
-            more = "; there may be more" if self._reported == _MAX_LOGGED else ""
+        if (file, left_out) in self.ranges or len(self.ranges) >= _MAX_KEPT:
+            return
+        self.ranges[file, left_out] = None
+        self._reported[file.path] += 1
+        if self._reported[file.path] <= _MAX_LOGGED:
+            more = "; there may be more" if self._reported[file.path] == _MAX_LOGGED else ""
             self._logger.warning("left out: %s%s", damage_text(file, left_out), more)
 
 
@@ -284,11 +292,14 @@ class ColumnDecoder:
     """Fills ``chunks`` with the records of runs.
 
     ``wanted``: of several keys none is looked for. ``uses_headers``: offsets are enough, and most come from batch
-    headers.
+    headers. ``includes_broken``: the readable records of broken batches become chunks of their own.
     """
 
-    def __init__(self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, wanted: Bounds) -> None:
+    def __init__(
+        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, wanted: Bounds, includes_broken: bool = False
+    ) -> None:
         self._reader, self._scratch, self._chunks = reader, scratch, chunks
+        self._includes_broken = includes_broken
         self._key = min(wanted.keys) if wanted.keys is not None and len(wanted.keys) == 1 else None
         self._is_all = wanted[:4] == ALL_ROWS[:4] and self._key is None
         self._wanted = int64s(kernel.WANTED_WIDTH)
@@ -296,7 +307,11 @@ class ColumnDecoder:
         self._wanted[kernel.WANTED_EARLIEST], self._wanted[kernel.WANTED_LATEST] = wanted[2:4]
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
         self.uses_headers = (
-            chunks.needs_no_records and self._key is None and wanted[2:4] == ALL_ROWS[2:4] and not reader.is_07
+            not includes_broken
+            and chunks.needs_no_records
+            and self._key is None
+            and wanted[2:4] == ALL_ROWS[2:4]
+            and not reader.is_07
         )
 
     def whole(self, run: Run) -> Items:
@@ -364,6 +379,9 @@ class ColumnDecoder:
     def _batch(self, run: Run, i: int) -> Items:
         """Decodes one batch."""
         batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._expansion)
+        is_broken = self._includes_broken and is_unproven(batch)
+        if is_broken:
+            yield from self.broken(batch)
         if not batch.is_valid:
             for problem in batch.problems:
                 yield Damage(problem.code, batch.position, batch.size, problem.message)
@@ -373,6 +391,8 @@ class ColumnDecoder:
         wrong = 0
         try:
             for rows in batch.rows():
+                if is_broken:
+                    continue  # up to the fault, which is reported
                 if isinstance(batch, RecordBatch):
                     kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
                 wrong += kernel.count_invalid(rows.rows, rows.count)
@@ -386,6 +406,28 @@ class ColumnDecoder:
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
             yield Damage("inner-crc-mismatch", batch.position, batch.size, text)
+
+    def broken(self, batch: Batch) -> Items:
+        """Yields the readable records of a broken batch, in chunks of their own."""
+        yield from self._chunks.rest()
+        with suppress(UndecodableError):
+            for rows in () if batch.is_control else batch.rows_before_fault():
+                if isinstance(batch, RecordBatch):
+                    kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
+                for at in range(ROW_CHECK, rows.count * ROW_WIDTH, ROW_WIDTH):
+                    rows.rows[at] |= 1 << CHECK_VALID_SHIFT  # of a message, its checksum
+                self._keep(rows)
+                for chunk in self._chunks.add(rows):
+                    chunk.is_proven = False
+                    yield chunk
+        for chunk in self._chunks.rest():
+            chunk.is_proven = False
+            yield chunk
+
+
+def is_unproven(batch: Batch) -> bool:
+    """Whether the records of a batch are unproven: its checksum is wrong, or they cannot be decoded."""
+    return not batch.is_valid or any(problem.code == "undecodable-records" for problem in batch.check())
 
 
 AHEAD_BYTES = 2 << 20
@@ -462,19 +504,21 @@ def chunks_of_part(
     transactions: Transactions | None = None,
     part: Slice = Slice(),  # noqa: B008 - it cannot be changed
     jobs: int = 1,
+    includes_broken: bool = False,
 ) -> Iterator[Chunk]:
     """Yields the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
 
     ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
+    ``includes_broken``: as in `ScanRequest`.
     With several ``jobs``, threads decode compressed batches, and chunks are smaller.
     """
     if transactions is not None and transactions.last_stable_offset is not None:
         wanted &= Bounds(last_offset=transactions.last_stable_offset - 1)
-    plain = ColumnDecoder(reader, reader.scratch, chunks, wanted)
+    plain = ColumnDecoder(reader, reader.scratch, chunks, wanted, includes_broken)
     is_ahead = jobs > 1 and not plain.uses_headers
 
     def another() -> ColumnDecoder:
-        return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), wanted)
+        return ColumnDecoder(reader, Scratch(reader.scratch.max_batch_bytes), chunks.another(), wanted, includes_broken)
 
     def runs() -> Iterator[Run | Damage]:
         between = sought(reader, file, part, wanted.first_offset, wanted.earliest_ms)
@@ -491,7 +535,12 @@ def chunks_of_part(
     def decoded() -> Items:
         with closing(_Prefetcher(jobs, another)) as prefetcher:
             for run in runs():
-                if isinstance(run, Damage) and is_ahead:
+                if isinstance(run, Damage) and includes_broken:
+                    yield from prefetcher.rest()
+                    yield run
+                    if transactions is None and (batch := reader.broken_batch(run)) is not None:
+                        yield from plain.broken(batch)
+                elif isinstance(run, Damage) and is_ahead:
                     prefetcher.leave_out(run)
                 elif isinstance(run, Damage):
                     yield run

@@ -68,18 +68,17 @@ _TYPES: Mapping[str, types.DataType] = {
 }  # fmt: skip
 
 
-def columns_of(mode: str, decoded: Collection[str] = ()) -> dict[str, types.DataType]:
-    """Returns the columns of a mode with their types; those of names in ``decoded`` are JSON text."""
-    return {
-        name: types.StringType() if name in decoded else _TYPES[kind] for name, kind in arrow.types_of(mode).items()
-    }
+def columns_of(options: Options) -> dict[str, types.DataType]:
+    """Returns the columns of a read with their types; decoded ones are JSON text."""
+    decoded, known = options.decoding.columns, arrow.types_of(options.mode, options.includes_broken)
+    return {name: types.StringType() if name in decoded else _TYPES[kind] for name, kind in known.items()}
 
 
-def schema_of(mode: str, includes_headers: bool = True, decoded: Collection[str] = ()) -> types.StructType:
-    """Returns all columns of a mode; ``includes_headers`` false: without that of the headers."""
-    columns = columns_of(mode, decoded).items()
+def schema_of(options: Options) -> types.StructType:
+    """Returns all columns of a read."""
+    columns = columns_of(options).items()
     return types.StructType(
-        [types.StructField(name, kind) for name, kind in columns if includes_headers or name != "headers"]
+        [types.StructField(name, kind) for name, kind in columns if options.includes_headers or name != "headers"]
     )
 
 
@@ -99,9 +98,9 @@ def table_options(schema: types.StructType) -> dict[str, str]:
     return dict(next((field.metadata[_TABLE_OPTIONS] for field in schema if _TABLE_OPTIONS in field.metadata), {}))
 
 
-def check_schema(mode: str, schema: types.StructType, decoded: Collection[str] = ()) -> None:
+def check_schema(options: Options, schema: types.StructType) -> None:
     """Raises KsegError unless each column belongs to the mode, has its type, and is nullable, and there is one."""
-    known = columns_of(mode, decoded)
+    mode, known = options.mode, columns_of(options)
     if not schema.names:
         raise KsegError(f"a schema of format kseg needs a column; mode {mode} has {', '.join(known)}")
     for field in schema:
@@ -508,7 +507,7 @@ def _records(parts: Sequence[TaskPart], options: Options, schema: "pa.Schema") -
     """Yields the records that a consumer sees, in the schema of Spark's Kafka source, or some of its columns."""
     decoded = DecodedColumns(options.decoding, _log.warning)
     for part, chunk in _chunks_of(parts, options, options.decoding.read_columns(schema.names)):
-        place = {"topic": part.file.topic, "partition": part.file.partition}
+        place = {"topic": part.file.topic, "partition": part.file.partition, arrow.PROVEN: chunk.is_proven}
         yield arrow.record_batch(chunk, schema, place, decoded.arrays(chunk, part.file, schema))
 
 

@@ -89,6 +89,8 @@ def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[TopicPart
 
 MODES = ("records", "counts", *ROW_MODES)
 LEVELS = ("quick", "full", "deep")
+SKIP, FAIL, INCLUDE = "skip", "fail", "include"
+"""Values of onDamage; include has the readable records of broken batches, with a column ``proven``."""
 SPLIT_BYTES = 128 << 20
 """Size of a task by default, as of Spark's own files (spark.sql.files.maxPartitionBytes)."""
 OFFSETS_SPLIT_BYTES = 256 << 20
@@ -175,9 +177,13 @@ def parse_options(given: Mapping[str, str], hadoop: Settings = ()) -> Options:
         group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
         for group, kind in _GROUPS.items()
     }
+    on_damage = found.pop("on_damage", SKIP)
+    found |= {"fails_on_damage": on_damage == FAIL, "includes_broken": on_damage == INCLUDE}
     options = Options(storage=Storage(storage_options(given), hadoop), **found, **groups)
     if options.decoding.columns and options.mode != "records":
         raise KsegError(f"options keys and values of format kseg: mode {options.mode} has neither")
+    if options.includes_broken and (options.mode != "records" or options.is_committed):
+        raise KsegError("option onDamage include of format kseg: for mode records, not with isolation read_committed")
     return options
 
 
@@ -351,7 +357,7 @@ _READING: tuple[_Option, ...] = (
     ("includeLast", "includes_last", truth),
     ("failOnDataLoss", "fails_on_data_loss", truth),
     ("isolation", "is_committed", chosen("read_uncommitted", "read_committed")),
-    ("onDamage", "fails_on_damage", chosen("skip", "fail")),
+    ("onDamage", "on_damage", one_of(SKIP, FAIL, INCLUDE)),
     ("splitBytes", "split_bytes", byte_count),
     ("minPartitions", "min_tasks", number_from(1)),
     ("maxRecordsPerPartition", "max_task_offsets", number_from(1)),

@@ -134,7 +134,7 @@ class KsegDataSource(ForWorkers, datasource.DataSource):
     def schema(self) -> StructType:
         """Returns the columns. Raises KsegError for invalid options."""
         options = parse_options(self.options, self.hadoop)
-        found = schema_of(options.mode, options.includes_headers, options.decoding.columns)
+        found = schema_of(options)
         is_new_table = "provider" in self.options  # Spark gives it only to create a table in a catalog
         return with_table_options(found, self.options) if is_new_table else found
 
@@ -168,7 +168,7 @@ class KsegDataSource(ForWorkers, datasource.DataSource):
         options = parse_options(given, self.hadoop)
         for name in WITHOUT_EFFECT.keys() & map(str.lower, given):
             _log.warning("format kseg: option %s", WITHOUT_EFFECT[name])
-        check_schema(options.mode, schema, options.decoding.columns)
+        check_schema(options, schema)
         # Most offsets are in batch headers: then the columns need nothing else of records.
         has_only_offsets = options.mode == "records" and {"topic", "partition", "offset"}.issuperset(schema.names)
         return replace(options, reads_offsets=options.mode == "counts" or has_only_offsets)

@@ -32,7 +32,7 @@ from kseg.node.node import Nodes
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.modes import columns_of
-from kseg.spark.options import WriteOptions
+from kseg.spark.options import Options, WriteOptions
 from kseg.spark.session import ForWorkers
 from kseg.spark.stores import GOOGLE, Storage, writable_file_system
 from kseg.stores.no_follow import resolved
@@ -352,7 +352,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
 
 def _checked_names(schema: StructType) -> list[str]:
     """Returns the names of the columns. Raises KsegError for one that records do not have."""
-    known = columns_of("records")
+    known = columns_of(Options())
     for column in schema:
         wanted = known.get(column.name)
         if wanted is None:

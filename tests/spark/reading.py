@@ -7,7 +7,7 @@ from pyspark.cloudpickle import dumps
 from pyspark.sql.types import StructType
 
 from kseg.spark.modes import arrow_schema_of, columns_of
-from kseg.spark.options import MODES
+from kseg.spark.options import MODES, Options
 from kseg.spark.source import KsegReader, configured
 
 
@@ -38,4 +38,4 @@ def rows_of(*paths: object, columns: list[str] | None = None, **options: str) ->
     return read(reader_of(list(paths), columns, **options))
 
 
-ALL = {mode: list(columns_of(mode)) for mode in MODES}
+ALL = {mode: list(columns_of(Options(mode=mode))) for mode in MODES}

@@ -130,6 +130,16 @@ def test_damage_is_skipped_or_ends_the_read(caplog: pytest.LogCaptureFixture, mo
         rows_of(partition, mode=mode, onDamage="fail")
 
 
+def test_records_of_broken_batches_are_included_and_marked() -> None:
+    partition = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    rows = rows_of(partition, onDamage="include")
+    expected = [(record.offset, record.proven) for record in kseg.open(partition).records(on_damage="include")]
+    assert [(row["offset"], row["proven"]) for row in rows] == expected
+    assert False in [proven for _, proven in expected]
+    with pytest.raises(KsegError, match="not with isolation"):
+        rows_of(partition, onDamage="include", isolation="read_committed")
+
+
 def test_a_file_other_than_a_segment_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="index files hold no records"):
         rows_of(next(MIXED.glob("*.index")))

@@ -16,6 +16,7 @@ from kseg.changes.disk import umask
 from kseg.cli.main import run
 from kseg.errors import KsegError
 from kseg.spark.modes import arrow_schema_of, schema_of
+from kseg.spark.options import Options
 from kseg.spark.source import KsegDataSource
 from segment.reading import records_at
 from spark.reading import reader_of, rows_of
@@ -28,7 +29,7 @@ COLUMNS = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
 
 
 def writer_of(path: object, columns: list[str] | None = None, schema: StructType | None = None, **options: str) -> Any:
-    whole = schema_of("records")
+    whole = schema_of(Options())
     given = schema or StructType([whole[name] for name in columns or COLUMNS])
     return KsegDataSource({"path": str(path)} | {k.lower(): v for k, v in options.items()}).writer(given, False)
 
@@ -46,7 +47,7 @@ def write(writer: Any, *tasks: list[pa.RecordBatch]) -> None:
 
 
 def batch(rows: list[dict[str, Any]], columns: list[str] | None = None) -> pa.RecordBatch:
-    whole = arrow_schema_of(schema_of("records"))
+    whole = arrow_schema_of(schema_of(Options()))
     wanted = pa.schema([whole.field(name) for name in columns or COLUMNS])
     return pa.RecordBatch.from_pylist([{**dict.fromkeys(wanted.names), **row} for row in rows], schema=wanted)
 
@@ -259,7 +260,7 @@ def test_existing_files_are_not_changed(tmp_path: Path) -> None:
     assert names(tmp_path) == ["t-0"]
     assert {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()} == before
     with pytest.raises(KsegError, match="removes nothing"):
-        KsegDataSource({"path": str(tmp_path / "u-0")}).writer(schema_of("records"), True)
+        KsegDataSource({"path": str(tmp_path / "u-0")}).writer(schema_of(Options()), True)
 
 
 def test_partitions_of_a_known_topic_get_its_id(tmp_path: Path) -> None:

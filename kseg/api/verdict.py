@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Unpack
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, paths_of
+from kseg.api.arguments import Level, Path, Paths, Reading, checked, keys_of, paths_of, words_of
 from kseg.errors import PathError, refuse_if
 from kseg.findings.table import KINDS
 from kseg.options.declaration import filled
@@ -91,6 +91,7 @@ def verify(
     *,
     level: Level = "full",
     against: Path | None = None,
+    by: str | Iterable[str] | None = None,
     ignore: str | Iterable[str] | None = None,
     now: int | None = None,
     **reading: Unpack[Reading],
@@ -98,16 +99,19 @@ def verify(
     """Checks segments, partitions and log directories as ``kseg verify`` does.
 
     ``level``: "quick" reads headers, "full" checksums and side files too, "deep" every record as well. ``against``:
-    another replica to compare with. ``ignore``: codes of findings to omit. ``now``: the current time, in ms since the
-    epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for encrypted
-    remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could be checked.
+    another replica to compare with. ``by``: records are matched by these of key, value, headers and timestamp, or by
+    "content" for all of them; None: by offset. ``ignore``: codes of findings to omit. ``now``: the current time, in ms
+    since the epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for
+    encrypted remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could
+    be checked.
 
     >>> kseg.verify("orders-0", level="deep").ok
     True
     """
-    given = locals() | reading
+    given = locals() | reading | {"by": None if by is None else ",".join(words_of(by) or ())}
     other = None if against is None else os.fspath(against)
     options = filled(VerifyOptions, given, paths=paths_of(path), against=other, private_keys=())
+    options.check()
     for code in options.ignored:
         refuse_if(code not in KINDS, f"ignore: no finding has the code {code!r}")
     found = _Findings()

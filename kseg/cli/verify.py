@@ -89,6 +89,8 @@ def command(
 
         with cli.usage_errors():
             check_manifest_path(options.manifest, options.paths)
+    with cli.usage_errors():
+        options.check()
     spool.omits_batches = options.needs_only_headers and not engine.is_spark
     keep_freed_memory()
     gc.freeze()  # imported modules are never freed

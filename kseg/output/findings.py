@@ -163,8 +163,14 @@ class TextFindings(FindingsPrinter):
         if comparison.is_identical:
             text = f"the same {comparison.same} records"
         else:
+            kinds = f"{comparison.different} differ"
+            if comparison.by:
+                repeated = (
+                    f"{comparison.repeated_here} more often in the first, {comparison.repeated_there} in the second"
+                )
+                kinds = f"{comparison.out_of_order} in another order, {repeated}"
             text = (
-                f"{comparison.same} records are the same, {comparison.different} differ, "
+                f"{comparison.same} records are the same, {kinds}, "
                 f"{comparison.only_here} are only in the first, {comparison.only_there} only in the second"
             )
         if comparison.diverge_at is not None:
@@ -406,7 +412,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "lastOffset": comparison.last_offsets[0],
         "againstStartOffset": comparison.start_offsets[1],
         "againstLastOffset": comparison.last_offsets[1],
-    }
+    } | (fields_of(comparison, "by", "repeated_here", "repeated_there", "out_of_order") if comparison.by else {})
 
 
 def node_row(start: NodeStart) -> dict[str, Any]:
@@ -467,6 +473,10 @@ class JunitFindings(FindingsPrinter):
         if not comparison.different:
             cases[f"against {comparison.other}", ""] = []
         text = f"{comparison.same} same, {comparison.different} different, {comparison.only_here} only here, "
+        if comparison.by:
+            text = f"{comparison.same} same, {comparison.repeated_here} more often here, "
+            text += f"{comparison.repeated_there} more often there, {comparison.out_of_order} out of order, "
+            text += f"{comparison.only_here} only here, "
         notes.append(f"records against {comparison.other}: {text}{comparison.only_there} only there")
 
     def finish(self, report: Report) -> None:

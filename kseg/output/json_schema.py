@@ -82,7 +82,8 @@ details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset
     expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, names?: []bytes, count?: int,
     startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, size?: int, segments?: int, offset?: int,
     coordinatorEpoch?: int, agreeTo?: int?, reason?: text, state?: text?, timeoutMs?: int?, verdict?: text,
-    abort?: []text?, lastStableOffset?: int, waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag
+    abort?: []text?, lastStableOffset?: int, waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag,
+    difference?: text, offsets?: []int
 """
 """Nested objects."""
 
@@ -156,7 +157,7 @@ finding = code: text, severity: severity, file: bytes, position: int?, length: i
 omitted = code: text, file: bytes, count: int
 comparison = file: bytes, against: bytes, identical: flag, same: int, different: int, onlyHere: int, onlyThere: int,
     notCompared: int, agreeTo: int?, divergeAt: int?, startOffset: int?, lastOffset: int?, againstStartOffset: int?,
-    againstLastOffset: int?
+    againstLastOffset: int?, by?: []text, repeatedHere?: int, repeatedThere?: int, outOfOrder?: int
 summary = files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag,
     next: [][]text, notJudged: int, nodes: []node
 partition = path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int,

@@ -415,15 +415,28 @@ def _records_are(count: int, place: str) -> str:
 
 
 def compare_path(
-    path: str, against: str, settings: CheckSettings, report: Report, compared: Callable[[Comparison], None]
+    path: str,
+    against: str,
+    settings: CheckSettings,
+    report: Report,
+    compared: Callable[[Comparison], None],
+    by: tuple[str, ...] = (),
 ) -> None:
     """Compares the files at ``path`` and ``against``: of log directories the partitions of topics that the settings
-    want. Raises PathError if there are no files of Kafka."""
+    want. ``by``: the fields by which records are matched, by offset if there are none.
+
+    Raises PathError if there are no files of Kafka.
+    """
     for here, there in _pairs(path, against, report, settings.remote.wants):
         with ExitStack() as stack:
             ours, theirs = _opened(here, settings, stack), _opened(there, settings, stack)
-            is_compacted = _is_compacted(here) or _is_compacted(there)
-            compared(ReplicaComparison(ours, theirs, is_compacted, report).run())
+            if by:
+                from kseg.verification.content import ContentComparison  # few comparisons are by content
+
+                compared(ContentComparison(ours, theirs, by, report).run())
+            else:
+                is_compacted = _is_compacted(here) or _is_compacted(there)
+                compared(ReplicaComparison(ours, theirs, is_compacted, report).run())
             report.advance(ours.bytes)
 
 

@@ -221,8 +221,11 @@ class Report:
 
 @dataclass(slots=True)
 class Comparison:
-    """The result for partition ``path`` against ``other``. Counts are of records; an offset is None if there is
-    none."""
+    """The result for partition ``path`` against ``other``. Counts are of records; an offset is None if there is none.
+
+    ``by``: the fields by which records were matched, none if it was by offset. Only then ``repeated_here`` and
+    ``repeated_there`` (records that both have, but one more often) and ``out_of_order`` are counted.
+    """
 
     path: str
     other: str
@@ -235,11 +238,16 @@ class Comparison:
     start_offsets: tuple[int | None, int | None] = (None, None)
     last_offsets: tuple[int, int] = (-1, -1)
     damaged_ranges: int = 0
+    by: tuple[str, ...] = ()
+    repeated_here: int = 0
+    repeated_there: int = 0
+    out_of_order: int = 0
 
     @property
     def is_identical(self) -> bool:
-        """Whether each record of both is in the other, too."""
-        return not (self.different or self.only_here or self.only_there or self.damaged_ranges)
+        """Whether each record of both is in the other, too; if they were matched by fields, in the same order."""
+        counts = self.different, self.only_here, self.only_there, self.damaged_ranges
+        return not any((*counts, self.repeated_here, self.repeated_there, self.out_of_order))
 
 
 class CheckReporter:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, refuse_if
 from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
-from kseg.options.declaration import INPUT, RULES, PathKind, option
+from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
 from kseg.runtime.threads import usable_cores
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
@@ -120,15 +120,15 @@ class Check:
                 return
         self._attempt(path, lambda: judge_path(path, settings, report, self._checker, self.nodes))
 
-    def compare(self, path: str, other: str) -> None:
-        """Compares one path with another replica."""
+    def compare(self, path: str, other: str, by: tuple[str, ...]) -> None:
+        """Compares one path with another replica; ``by``: fields by which records are matched, none for the offset."""
         from kseg.verification.replicas import compare_path  # few checks have another replica
 
         def show(comparison: Comparison) -> None:
             self._show_held()
             self._reporter.compared(comparison)
 
-        self._attempt(path, lambda: compare_path(path, other, self.settings, self.report, show))
+        self._attempt(path, lambda: compare_path(path, other, self.settings, self.report, show, by))
 
     def keep_manifest(self, path: str, open_output: "OpenOutput") -> None:
         """Compares all paths with a manifest, or writes it."""
@@ -191,6 +191,12 @@ class Check:
         self._show_ready()
 
 
+def _fields_of_text(text: str) -> tuple[str, ...]:
+    from kseg.verification.content import fields_of_text
+
+    return fields_of_text(text)
+
+
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """The options of `kseg verify`; None for an option that is not given.
@@ -215,6 +221,13 @@ class VerifyOptions:
         "Also compare with another replica: a partition, a log directory or a segment.",
         PathKind(is_log=True),
         metavar="DIR",
+    )
+    by: tuple[str, ...] | None = option(
+        "--by",
+        INPUT,
+        "Match the records of --against by content: some of key,value,headers,timestamp, or content for all of these; "
+        "default: by offset.",
+        Value("FIELDS", _fields_of_text),
     )
     manifest: str | None = option(
         "--manifest",
@@ -245,6 +258,10 @@ class VerifyOptions:
     server: ServerProperties | None = declaration.server()
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     takes_census: bool = False
+
+    def check(self) -> None:
+        """Raises RequestError for options that need another."""
+        refuse_if(self.by is not None and self.against is None, "--by is for --against")
 
     @property
     def passes(self) -> int:
@@ -290,7 +307,7 @@ def verify(
             reporter.begin(path)
             check.judge(path)
             if options.against:
-                check.compare(path, options.against)
+                check.compare(path, options.against, options.by or ())
         if options.manifest:
             check.keep_manifest(options.manifest, open_output)
     except KeyboardInterrupt:

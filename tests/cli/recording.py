@@ -70,7 +70,7 @@ def headings_of_cases() -> list[str]:
             continue
         words = [case["judged"], *([case["logs"]] if "logs" in case else []), "--jobs", "1"]
         words += ["--now", str(case.get("nowMs", NOW)), "--max-batch-bytes", str(case.get("maxBatchBytes", 1 << 28))]
-        words += [word for name in ("against", "manifest") if name in case for word in (f"--{name}", case[name])]
+        words += [word for name in ("against", "by", "manifest") if name in case for word in (f"--{name}", case[name])]
         up = "../" * len(folder.relative_to(TESTDATA).parts)
         for key, path in case.get("privateKeys", {}).items():
             words += ["--private-key", f"{key}={up}{path}"]

@@ -34,7 +34,8 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
     case = json.loads((folder / "case.json").read_text("utf-8"))
     judged, found = str(folder / case["judged"]), Found()
     if "against" in case:
-        compare_path(judged, str(folder / case["against"]), CheckSettings(FULL, 0), found.report, lambda _: None)
+        by = tuple(case.get("by", "").split(",")) if "by" in case else ()
+        compare_path(judged, str(folder / case["against"]), CheckSettings(FULL, 0), found.report, lambda _: None, by)
     elif "manifest" in case:
         check_manifest(str(folder / case["manifest"]), [judged], CheckSettings(FULL, 0), found.report)
     else:

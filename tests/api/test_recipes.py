@@ -155,6 +155,39 @@ def test_personal_data_in_keys_and_headers(run: Run, archive: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """A topic whose keys are written, deleted, and written again, an hour apart."""
+    rows = [(b"7", b"a"), (b"8", b"x"), (b"7", None), (b"9", b"y"), (b"7", b"b"), (b"8", None), (None, b"no key")]
+    start = int(datetime(2026, 9, 21, 11, tzinfo=UTC).timestamp() * 1000)
+    with kseg.writer(tmp_path / "kafka-logs/orders-0") as writer:
+        for hour, (key, value) in enumerate(rows):
+            writer.append(key=key, value=value, timestamp=start + hour * HOUR)
+    with kseg.writer(tmp_path / "kafka-logs/orders-1") as writer:
+        writer.append(key=b"7", value=b"of another partition", timestamp=start)
+    return tmp_path
+
+
+def test_state_at_a_time(run: Run, history: Path) -> None:
+    """At 15:00 key 7 is written again, at 14:59 it is deleted; key 8 is deleted at 16:00."""
+    other = (b"7", b"of another partition", 0)
+    assert sorted(run("State at a time", history)["state"]) == sorted(
+        [other, (b"7", b"b", 4), (b"8", b"x", 1), (b"9", b"y", 3)]
+    )
+    early = SCRIPTS["State at a time"].replace("T15:00", "T14:59").replace("/archive/", f"{history}/")
+    names: dict[str, Any] = {}
+    exec(early, names)
+    assert sorted(names["state"]) == sorted([other, (b"8", b"x", 1), (b"9", b"y", 3)])
+
+
+def test_versions_of_a_key(run: Run, history: Path) -> None:
+    versions = run("Versions of a key", history)["versions"]
+    assert [(partition, offset, value) for partition, offset, _, _, value in versions] == [
+        (0, 0, b"a"), (0, 2, None), (0, 4, b"b"), (1, 0, b"of another partition"),
+    ]  # fmt: skip
+    assert [until for *_, until, _ in versions[:3]] == [versions[1][2], versions[2][2], None]
+
+
 def test_new_keys(run: Run, archive: Path) -> None:
     run("New keys")
     before = [record.value for record in kseg.open(archive / "kafka-logs/orders-1").records()]

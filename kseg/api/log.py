@@ -215,8 +215,8 @@ def _name(path: str) -> str:
 class Log:
     """The segments at some paths. Iterating yields `Batch` and `Damage` items that tile each file.
 
-    Files are opened when they are read. The end of a ``with`` block frees the temporary files of archives, as the end
-    of the object does.
+    Files are opened when they are read. A log can be pickled: the copy opens the same paths. The end of a ``with``
+    block frees the temporary files of archives, as the end of the object does.
 
     >>> with kseg.open("orders-0") as log:
     ...     print(log, sum(item.size for item in log if isinstance(item, kseg.Batch)))
@@ -225,6 +225,7 @@ class Log:
 
     def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int, keys: PrivateKeys) -> None:
         self._is_live, self._max_batch_bytes = is_live, max_batch_bytes
+        self._opened_with = paths, is_live, max_batch_bytes, keys
         with ExitStack() as archives:
             self._paths = archives.enter_context(readable(paths, keys))
             self._files = [
@@ -240,6 +241,10 @@ class Log:
     def files(self) -> list[str]:
         """The paths of the segments, in order."""
         return [file.path for file in self._files]
+
+    def __reduce__(self) -> Any:
+        """A copy opens the same paths again."""
+        return Log, self._opened_with
 
     def __enter__(self) -> "Log":
         return self

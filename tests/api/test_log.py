@@ -35,6 +35,13 @@ def batches(path: Path) -> list[kseg.Batch]:
     return [item for item in kseg.open(path) if isinstance(item, kseg.Batch)]
 
 
+def test_a_log_can_be_pickled() -> None:
+    log = kseg.open(TESTDATA / "log-directories/4.3.1/logs/dplain-0", max_batch_bytes=1 << 20)
+    copy = pickle.loads(pickle.dumps(log))
+    assert copy.files == log.files
+    assert [record.offset for record in copy.records()] == [record.offset for record in log.records()]
+
+
 def test_a_batch_has_the_fields_of_its_header() -> None:
     found = [
         (each.leader_epoch, each.crc, each.producer_id, each.producer_epoch, each.base_sequence, each.record_count)

@@ -97,7 +97,7 @@ class Scan(Dataset):
     @cached_property
     def _typed(self) -> Decoding:
         """The decoding with the types of its columns."""
-        if self._decoding.types is not None or {*self._decoding.columns}.isdisjoint(self.columns):
+        if self._decoding.types is not None or {*self._decoding.by_schema}.isdisjoint(self.columns):
             return self._decoding
         with self._readable() as request:
             return with_types(self._decoding, request, self._parts, usable_cores())
@@ -119,7 +119,7 @@ class Scan(Dataset):
                 works = (work for _, work in mode.works(request)) if self._parts is None else self._parts
                 yield from record_batches(mode.rows(works, request, report), wanted)
                 return
-            decoded = DecodedColumns(self._typed, logging.getLogger("kseg").warning)
+            decoded = DecodedColumns(self._typed, logging.getLogger("kseg").warning, not self._skips_damage)
             reader = PartReader(request, self._typed.read_columns(self.columns), 1, report, usable_cores())
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
@@ -378,7 +378,7 @@ def _need(name: str) -> None:
 
 
 Mode = Literal["records", "batches", "findings", "entries", "commits"]
-Form = Literal["bytes", "decoded"]
+Form = Literal["bytes", "decoded", "short", "int", "long", "float", "double", "boolean", "uuid", "string"]
 
 
 class ScanArguments(RecordSelection, Reading, total=False):
@@ -424,6 +424,10 @@ def scan(
     partition of that topic or a folder of ID.avsc files. A column has the type of its Avro schema, such as a struct, if
     all values have the same one; otherwise it is JSON text. Needs ``pip install 'kseg[avro]'``.
 
+    "short", "int", "long", "float", "double", "boolean", "uuid" or "string": they were written by that serializer of
+    Kafka's, and the column has its type (text for a UUID). Other bytes raise DamageError, or are null if damage is
+    skipped.
+
     ``mode`` selects other rows, with the columns of kseg-spark(7): "batches", headers of batches (with
     ``offsets``); "findings" of `kseg.verify` with ``level`` and ``now``; "entries" of side files; "commits", the
     committed offsets of groups, whose ``topics`` and ``partitions`` are those of the commits.
@@ -459,7 +463,7 @@ def scan(
         includes_broken=is_included,
     )  # fmt: skip
     schemas = None if reading["schemas"] is None else os.fspath(reading["schemas"])
-    decoding = Decoding(reading["keys"] == "decoded", reading["values"] == "decoded", schemas)
-    if decoding.columns:
+    decoding = Decoding(reading["keys"], reading["values"], schemas)
+    if decoding.by_schema:
         need_fastavro()
     return Scan(names, request, reading["on_damage"] != "raise", None, decoding)

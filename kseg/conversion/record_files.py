@@ -26,7 +26,7 @@ from kseg.errors import DamageError, PathError, UnsupportedError
 from kseg.export import pa, pq
 from kseg.export.arrow import COLUMNS, by_value, need_pyarrow, record_batch, schema, valid_text
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, bits
-from kseg.export.decoded import DecodedColumns, Decoding, with_types
+from kseg.export.decoded import BYTES, DECODED_WITH_SCHEMAS, DecodedColumns, Decoding, with_types
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
@@ -240,7 +240,10 @@ class _Reading:
     def decoded(self) -> DecodedColumns:
         """Returns the decoded keys and values; with the types of columns that have one schema, for a table."""
         options = self._options
-        decoding = Decoding(options.decodes_keys, options.decodes_values, options.schemas)
+        keys, values = (
+            DECODED_WITH_SCHEMAS if each else BYTES for each in (options.decodes_keys, options.decodes_values)
+        )
+        decoding = Decoding(keys, values, options.schemas)
         found = DecodedColumns(decoding, self.warn)
         if not found.names or options.form == CSV:
             return found

@@ -1,9 +1,11 @@
 """Keys and values decoded with their schemas, as Arrow columns: typed if all have one schema, else of JSON text."""
 
+import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from kseg.decoders.avro import COLUMNS, AvroError, AvroReader
 from kseg.decoders.values import SCHEMA_HEADERS, ValuesDecoder, by_schemas, written_with
@@ -12,54 +14,106 @@ from kseg.export import pa
 from kseg.export.arrow import DECODED
 from kseg.export.chunk import HEADERS, KEY, VALUE, Chunk
 from kseg.export.scanning import PartReader, ScanPart, ScanRequest, parts_of_scan
+from kseg.formats import java_text
 from kseg.formats.json_values import encode
 from kseg.segment.files import SegmentFile
 
 _HEADER_OF = dict(zip((KEY, VALUE), SCHEMA_HEADERS, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Decoding:
-    """What is decoded. ``schemas``: as for `schemas_at`; None: those of each log directory.
-
-    ``types``: those of columns that have one; the others are JSON text, and all are if it is None.
+class Serialized(NamedTuple):
+    """The format of one of Kafka's serializers: the function that makes its type in pyarrow, and the one that reads it,
+    which raises ValueError or struct.error for other bytes.
     """
 
-    keys: bool = False
-    values: bool = False
+    name: str
+    arrow: str
+    read: Callable[[bytes], Any]
+
+
+def _number(name: str, arrow: str, form: str) -> Serialized:
+    unpack = struct.Struct(f">{form}").unpack
+    return Serialized(name, arrow, lambda data: unpack(data)[0])
+
+
+def _boolean(data: bytes) -> bool:
+    if data not in (b"\0", b"\1"):
+        raise ValueError(data)
+    return data == b"\1"
+
+
+def _uuid(data: bytes) -> str:
+    return str(UUID(bytes=data) if len(data) == 16 else UUID(data.decode()))
+
+
+BYTES, DECODED_WITH_SCHEMAS = "bytes", "decoded"
+SERIALIZED = {
+    form.name: form
+    for form in (
+        _number("short", "int16", "h"), _number("int", "int32", "i"), _number("long", "int64", "q"),
+        _number("float", "float32", "f"), _number("double", "float64", "d"), Serialized("boolean", "bool_", _boolean),
+        Serialized("uuid", "string", _uuid), Serialized("string", "string", java_text.decode),
+    )
+}  # fmt: skip
+"""The formats of Kafka's serializers, by their names for --key-format; each has one type."""
+FORMS = (BYTES, DECODED_WITH_SCHEMAS, *SERIALIZED)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What is decoded: ``keys`` and ``values`` BYTES for nothing, DECODED_WITH_SCHEMAS, or one of SERIALIZED.
+
+    ``schemas``: as for `schemas_at`; None: those of each log directory. ``types``: those of columns with schemas that
+    have one; the others are JSON text, and all are if it is None.
+    """
+
+    keys: str = BYTES
+    values: str = BYTES
     schemas: str | None = None
     types: "Mapping[str, pa.DataType] | None" = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the decoded columns."""
-        return (KEY,) * self.keys + (VALUE,) * self.values
+        return tuple(name for name, form in ((KEY, self.keys), (VALUE, self.values)) if form != BYTES)
+
+    @property
+    def by_schema(self) -> tuple[str, ...]:
+        """The names of the columns that are decoded with schemas."""
+        return tuple(name for name in self.columns if self.serialized(name) is None)
+
+    def serialized(self, name: str) -> "Serialized | None":
+        """Returns the format of a column that is decoded without schemas; None for others."""
+        return SERIALIZED.get(self.keys if name == KEY else self.values)
 
     def schema(self, plain: "pa.Schema") -> "pa.Schema":
         """Returns a schema of records with the types of decoded columns."""
         for name in self.columns:
             if (i := plain.get_field_index(name)) >= 0:
-                plain = plain.set(
-                    i, pa.field(name, (self.types or {}).get(name, pa.string()), metadata={DECODED: b"avro"})
-                )
+                form = self.serialized(name)
+                kind = (self.types or {}).get(name, pa.string()) if form is None else getattr(pa, form.arrow)()
+                plain = plain.set(i, pa.field(name, kind, metadata={DECODED: b"avro" if form is None else b"kafka"}))
         return plain
 
     def read_columns(self, names: Collection[str]) -> tuple[str, ...]:
         """Returns the columns to read for these: headers may hold the schema."""
-        needs_headers = self.columns and not {*self.columns}.isdisjoint(names) and HEADERS not in names
+        needs_headers = not {*self.by_schema}.isdisjoint(names) and HEADERS not in names
         return (*names, HEADERS) if needs_headers else tuple(names)
 
 
 class DecodedColumns:
     """Decodes keys and values of chunks. ``warn`` receives lines about schemas. Raises UnsupportedError, KsegError.
 
-    ``decoding`` may be replaced by one with types.
+    ``decoding`` may be replaced by one with types. ``is_strict``: bytes that are not of the serialized format are
+    refused, otherwise null and reported once for each file and column.
     """
 
-    def __init__(self, decoding: Decoding, warn: Callable[[str], None]) -> None:
+    def __init__(self, decoding: Decoding, warn: Callable[[str], None], is_strict: bool = True) -> None:
         self.decoding = decoding
         self.names = decoding.columns
-        self._decoder_of = by_schemas(decoding.schemas, warn, ("avro", "avro")) if decoding.columns else None
+        self._decoder_of = by_schemas(decoding.schemas, warn, ("avro", "avro")) if decoding.by_schema else None
+        self._warn, self._is_strict = warn, is_strict
+        self._warned: set[tuple[str, str]] = set()
 
     def arrays(self, chunk: Chunk, file: SegmentFile, wanted: "pa.Schema") -> "dict[str, pa.Array]":
         """Returns the decoded columns of a chunk, as far as they are wanted."""
@@ -67,6 +121,9 @@ class DecodedColumns:
         for name in self.names:
             if name in wanted.names:
                 kind = wanted.field(name).type
+                if (form := self.decoding.serialized(name)) is not None:
+                    found[name] = pa.array(self._deserialized(chunk, file, name, form), kind)
+                    continue
                 if name not in (self.decoding.types or ()):
                     found[name] = pa.array(self.texts(chunk, file, name), kind)
                     continue
@@ -75,6 +132,23 @@ class DecodedColumns:
                 except (AvroError, pa.ArrowException, OverflowError) as error:
                     raise DamageError(f"{file.path}: {name}s have changed since their schema was found") from error
         return found
+
+    def _deserialized(self, chunk: Chunk, file: SegmentFile, name: str, form: "Serialized") -> list[Any]:
+        found: list[Any] = []
+        for data in chunk.bytes[name].values(chunk.count):
+            try:
+                found.append(None if data is None else form.read(data))
+            except (ValueError, struct.error):
+                self._refuse(file, name, f"a {name} of {len(data or b'')} bytes is no {form.name}")
+                found.append(None)
+        return found
+
+    def _refuse(self, file: SegmentFile, name: str, text: str) -> None:
+        if self._is_strict:
+            raise DamageError(f"{file.path}: {text}")
+        if (file.path, name) not in self._warned:
+            self._warned.add((file.path, name))
+            self._warn(f"{file.path}: null in the column: {text}; there may be more")
 
     def texts(self, chunk: Chunk, file: SegmentFile, name: str) -> Iterator[str | None]:
         """Yields keys or values as JSON: what is not decoded as in JSON Lines."""
@@ -127,7 +201,7 @@ def with_types(
 
     ``columns``: those that decode later, too; None: schemas that are missing are not reported.
     """
-    readers: dict[str, AvroReader | None] = dict.fromkeys(decoding.columns)
+    readers: dict[str, AvroReader | None] = dict.fromkeys(decoding.by_schema)
     types: dict[str, pa.DataType] = {}
     chunks = PartReader(request, (*readers, HEADERS), 1, lambda *_: None, jobs)
     columns = columns or DecodedColumns(decoding, lambda _: None)

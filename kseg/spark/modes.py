@@ -68,10 +68,19 @@ _TYPES: Mapping[str, types.DataType] = {
 }  # fmt: skip
 
 
+_SERIALIZED: Mapping[str, types.DataType] = {
+    "int16": types.ShortType(), "int32": types.IntegerType(), "int64": types.LongType(), "float32": types.FloatType(),
+    "float64": types.DoubleType(), "bool_": types.BooleanType(), "string": types.StringType(),
+}  # fmt: skip
+
+
 def columns_of(options: Options) -> dict[str, types.DataType]:
-    """Returns the columns of a read with their types; decoded ones are JSON text."""
-    decoded, known = options.decoding.columns, arrow.types_of(options.mode, options.includes_broken)
-    return {name: types.StringType() if name in decoded else _TYPES[kind] for name, kind in known.items()}
+    """Returns the columns of a read with their types; those decoded with schemas are JSON text."""
+    found = {name: _TYPES[kind] for name, kind in arrow.types_of(options.mode, options.includes_broken).items()}
+    for name in options.decoding.columns:
+        form = options.decoding.serialized(name)
+        found[name] = types.StringType() if form is None else _SERIALIZED[form.arrow]
+    return found
 
 
 def schema_of(options: Options) -> types.StructType:
@@ -505,7 +514,7 @@ def _exempt_modules() -> None:
 
 def _records(parts: Sequence[TaskPart], options: Options, schema: "pa.Schema") -> Iterator["pa.RecordBatch"]:
     """Yields the records that a consumer sees, in the schema of Spark's Kafka source, or some of its columns."""
-    decoded = DecodedColumns(options.decoding, _log.warning)
+    decoded = DecodedColumns(options.decoding, _log.warning, options.fails_on_damage)
     for part, chunk in _chunks_of(parts, options, options.decoding.read_columns(schema.names)):
         place = {"topic": part.file.topic, "partition": part.file.partition, arrow.PROVEN: chunk.is_proven}
         yield arrow.record_batch(chunk, schema, place, decoded.arrays(chunk, part.file, schema))

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from kseg.api.modes import ROW_MODES
 from kseg.errors import KsegError
-from kseg.export.decoded import Decoding
+from kseg.export.decoded import FORMS, Decoding
 from kseg.export.pushdown import Bounds
 from kseg.export.scanning import ScanRequest
 from kseg.options.declaration import BYTE_UNITS, codec_name, scaled
@@ -346,8 +346,8 @@ _READING: tuple[_Option, ...] = (
     ("subscribe", "names", topics),
     ("subscribePattern", "pattern", topic_pattern),
     ("assign", "assigned", assigned),
-    ("keys", "decoding.keys", chosen("bytes", "decoded")),
-    ("values", "decoding.values", chosen("bytes", "decoded")),
+    ("keys", "decoding.keys", one_of(*FORMS)),
+    ("values", "decoding.values", one_of(*FORMS)),
     ("schemas", "decoding.schemas", os.path.abspath),
     ("includeHeaders", "includes_headers", truth),
     ("ignoreLogStart", "ignores_log_start", truth),

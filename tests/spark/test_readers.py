@@ -396,3 +396,14 @@ def test_decoded_keys_and_values_are_json_text(tmp_path: Path) -> None:
         rows_of(tmp_path / "orders-0", values="decoded")
     with pytest.raises(KsegError, match="mode batches has neither"):
         rows_of(tmp_path, values="decoded", mode="batches")
+
+
+def test_keys_and_values_of_serializers_are_typed_columns(tmp_path: Path) -> None:
+    with kseg.writer(tmp_path / "t-0") as writer:
+        for i in (1, None, -5):
+            writer.append(key=None if i is None else i.to_bytes(8, "big", signed=True), value=b"\0\0\0\7")
+    rows = rows_of(tmp_path / "t-0", keys="long", values="int")
+    assert [(row["key"], row["value"]) for row in rows] == [(1, 7), (None, 7), (-5, 7)]
+    with pytest.raises(KsegError, match="is no long"):
+        rows_of(tmp_path / "t-0", values="long", onDamage="fail")
+    assert [row["value"] for row in rows_of(tmp_path / "t-0", values="long")] == [None, None, None]

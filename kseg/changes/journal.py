@@ -107,12 +107,13 @@ class Journal:
     """The journal of one change.
 
     ``keeps``: removed bytes are kept, and so is the journal. ``known``: the root's files before the command, None if
-    absent; ``planned``: their new contents; ``left``: the files at the end. ``partitions``: names of the finished
-    partitions, in order; ``moves``: renames of partition directories, after these were changed, in order. ``begun_ns``:
-    modification time of the log directory before the first partition changed, None until then; ``root``: its
-    `root_state` at that moment, "" in journals of older versions. ``restored``: files that an undo restores;
-    ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was given as PATH, ""
-    for the log directory. ``author``: None in journals of older versions. ``size``: bytes of the complete lines.
+    absent; ``planned``: their new contents; ``replaced``: contents that were planned before these and written;
+    ``left``: the files at the end. ``partitions``: names of the finished partitions, in order; ``moves``: renames of
+    partition directories, after these were changed, in order. ``begun_ns``: modification time of the log directory
+    before the first partition changed, None until then; ``root``: its `root_state` at that moment, "" in journals of
+    older versions. ``restored``: files that an undo restores; ``undone``: partitions that were undone separately.
+    ``path_name``: name of the partition that was given as PATH, "" for the log directory. ``author``: None in journals
+    of older versions. ``size``: bytes of the complete lines.
     """
 
     directory: str
@@ -127,6 +128,7 @@ class Journal:
     partitions: list[str] = field(default_factory=list)
     moves: list[DirectoryMove] = field(default_factory=list)
     planned: dict[str, bytes] = field(default_factory=dict)
+    replaced: dict[str, list[bytes]] = field(default_factory=dict)
     left: dict[str, RootFile | None] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
@@ -184,6 +186,8 @@ class Journal:
         if "moves" in row:
             self.moves = [DirectoryMove.of(found) for found in row["moves"]]
         if "planned" in row:
+            for name, content in self.planned.items():
+                self.replaced.setdefault(name, []).append(content)
             self.planned = {_root_file(name): b64decode(content) for name, content in row["planned"].items()}
         if "left" in row:
             self.left = {_root_file(name): RootFile.of(found) for name, found in row["left"].items()}
@@ -195,6 +199,10 @@ class Journal:
             if row["state"] not in (DONE, ABANDONED, UNDOING):
                 raise ValueError(row["state"])
             self.state = row["state"]
+
+    def contents(self, name: str) -> list[bytes]:
+        """Returns the contents that this change gives to a file of the root, and gave before."""
+        return [*self.replaced.get(name, ()), *([self.planned[name]] if name in self.planned else [])]
 
     def remove(self, disk: Disk) -> None:
         """Raises OSError."""
@@ -468,6 +476,8 @@ class LogDirectoryChange:
         """Names of the partitions that were changed before there was a journal."""
         self._next: Journal | None = None
         """A journal that is not on the disk yet."""
+        self._written: dict[str, bytes] = {}
+        """The contents of root files that were written by this run."""
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
         self._restorable = {*names, CLEAN_SHUTDOWN}
@@ -639,13 +649,14 @@ class LogDirectoryChange:
             with self._halfway():
                 roll_back_journal(journal, self._disk)
 
-    def finish(self, root: Plan | None = None) -> None:
+    def finish(self, root: Plan | None = None, is_last: bool = True) -> None:
         """Renames directories and writes the root's files from the plan (steps with bytes as content), and ends the
         change.
 
-        Raises StoppedHalfwayError if a system call fails.
+        ``is_last``: false if a second call follows, after other log directories are written; then the change stays
+        open. Raises StoppedHalfwayError if a system call fails.
         """
-        contents = root_contents(root) if root else {}
+        contents = self._written = self._written | (root_contents(root) if root else {})
         if contents and self._journal is None and self._unrecorded and free_bytes(self.directory) < MARGIN_BYTES:
             with self._halfway():
                 self._write_root_files(contents)
@@ -662,6 +673,8 @@ class LogDirectoryChange:
                     planned = {name: b64encode(content).decode() for name, content in contents.items()}
                     journal.append(self._disk, {"planned": planned})
                 self._write_root_files(contents)
+                if not is_last:
+                    return
                 names = {os.path.basename(change.directory) for change in self._changes}
                 are_all = names == {*journal.partitions} and not journal.moves
                 end_journal(journal, self._disk, changes=self._changes if are_all else None)
@@ -744,8 +757,7 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
             if now is not None and (now != known or (journal.begun_ns is not None and not keeps_marker)):
                 return name
         else:
-            planned = [journal.planned[name]] if name in journal.planned else []
-            if (now and now.content) not in (known and known.content, *planned):
+            if (now and now.content) not in (known and known.content, *journal.contents(name)):
                 return name
     if journal.begun_ns is not None and not journal.planned and not journal.moves:
         if os.stat(journal.directory).st_mtime_ns != journal.begun_ns:

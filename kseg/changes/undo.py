@@ -317,7 +317,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
         if journal.state == DONE:
             is_as_left = now == journal.left.get(name)
         else:
-            is_as_left = now in (known, None) or (now is not None and now.content == journal.planned.get(name))
+            is_as_left = now in (known, None) or (now is not None and now.content in journal.contents(name))
             is_as_left &= journal.state != ABANDONED
         if (merged := _merged(journal, name, now)) is None and not is_as_left:
             not_restored.append(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
-from kseg.changes.journal import Known, TopicPartition
+from kseg.changes.journal import Known, TopicPartition, topic_partition_of
 from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value
@@ -28,6 +28,7 @@ from kseg.recovery import options as recovery_options
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
+from kseg.recovery.moved_rows import MovedRows, Rows, names_of
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
 from kseg.runtime.process_pool import Put, in_processes
@@ -338,6 +339,11 @@ class RecoveryPlanner(Planner):
         self._destination = Destination(options)
         self._bounds: dict[TopicPartition, LogBounds] = {}
         """Those of all recovered partitions, under their new names."""
+        self._moved = MovedRows(self.nodes)
+        self._rows: dict[str, Rows] = {}
+        """The rows that the checkpoints of each log directory are to have, by its real path."""
+        self._places = set[TopicPartition]()
+        """The partitions of all log directories that were planned."""
         self._begin([], False)
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
@@ -352,6 +358,8 @@ class RecoveryPlanner(Planner):
         self._starts: dict[str, tuple[int, int]] = {}
         """The log start and the first base offset of each partition."""
         self._has_new_start: set[str] = set()
+        self._carried: Rows = {}
+        """The rows that partitions have left on other disks."""
         if not self._options.undeletes:
             return list(paths)
         left_out = set[str]()
@@ -398,6 +406,7 @@ class RecoveryPlanner(Planner):
         if not self._options.is_salvage and trees.isdir(os.path.join(directory, METADATA_PARTITION)):
             if self._checks is not None and (why := self._checks.metadata_refusal(directory)):
                 raise BrokerRefusesError(why)
+        self._carry(directory, root, paths)
         epochs = recovery_options.EPOCHS_REPAIRED if self._options.rebuilds_epochs else recovery_options.EPOCHS_KEPT
         ids = self._topic_ids(directory)
         tasks: list[tuple[str, BrokerStart]] = []
@@ -412,6 +421,24 @@ class RecoveryPlanner(Planner):
             self.damage_remains = True
         yield from plans
 
+    def _carry(self, directory: str, root: Root, paths: Iterable[str]) -> None:
+        """Adds the rows that partitions of a log directory have left on other disks of the node."""
+        places = {place for path in paths if (place := topic_partition_of(path)) is not None}
+        self._places |= places
+        self._carried = self._moved.carried(directory, places, root.offsets)
+        for name, rows in self._carried.items():
+            root.offsets[name] = {**root.offsets.get(name, {}), **rows}
+        for line in self._moved.ambiguous:
+            self.reporter.warning(line)
+
+    def plan_root_again(self, directory: str, planned: Known, is_dry: bool) -> Plan:
+        return self._moved.plan_left(
+            directory, self._places, self._root_of(planned).offsets, self._rows if is_dry else None
+        )
+
+    def changes_root_again(self, directory: str) -> bool:
+        return self._moved.is_possible(directory)
+
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         """Returns the changes after which no recovery point or high watermark is beyond its log end, no checkpoint is
         unreadable, and partitions with another name or log start have their entries; and the renames of directories.
@@ -420,8 +447,10 @@ class RecoveryPlanner(Planner):
         """
         failed = {partition_of(path) for path in self.failures.errors}
         root, plan, moved = self._root_of(known), Plan(directory), dict[str, bytes]()
-        for name, offsets in root.offsets.items():
-            changed = self._log_starts
+        rows = self._rows[os.path.realpath(directory)] = dict(root.offsets)
+        for name, in_file in root.offsets.items():
+            carried = {key: at for key, at in self._carried.get(name, {}).items() if key not in failed}
+            offsets, changed = {**in_file, **carried}, self._log_starts
             if name != checkpoints.LOG_STARTS:
                 changed = {key: end for key, end in self._ends.items() if offsets.get(key, -1) > end}
             changed = {key: offset for key, offset in changed.items() if key not in failed}
@@ -429,10 +458,15 @@ class RecoveryPlanner(Planner):
             if name in root.unreadable:
                 is_wanted = not (self._names_partition or self._options.topics)
                 reason = f"cannot be read ({root.unreadable[name]}): a broker takes it for empty and then stops"
+            rows[name] = {**offsets, **changed}
             if is_wanted:
-                plan.write(name, [checkpoints.build_offset_checkpoint({**offsets, **changed})], reason)
-            elif name not in root.unreadable and (entries := self._moved_entries(name, offsets)) != offsets:
-                moved[name] = checkpoints.build_offset_checkpoint(entries)
+                plan.write(name, [checkpoints.build_offset_checkpoint(rows[name])], reason)
+            elif name not in root.unreadable and (entries := self._moved_entries(name, offsets)) != in_file:
+                if entries == offsets:
+                    reason = f"with the entries that partitions left on another disk: {names_of(carried)}"
+                    plan.write(name, [checkpoints.build_offset_checkpoint(entries)], reason)
+                else:
+                    moved[name] = checkpoints.build_offset_checkpoint(entries)
         for name, content in moved.items():
             plan.write(name, [content], "for partitions with another name or log start")
         for path, (name, displaced) in () if self._is_copy else self._restores.items():

@@ -3,7 +3,7 @@ reporter gets plans and results.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from kseg.changes.apply import Keeping
 from kseg.changes.author import Author
 from kseg.changes.copies import write_copy, write_root_files
 from kseg.changes.disk import Disk
-from kseg.changes.journal import Known, LogDirectoryChange, known_root_files
+from kseg.changes.journal import Known, LogDirectoryChange, RootFile, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
@@ -278,6 +278,17 @@ class Planner:
         """Plans the files of the log directory, after all partitions: new contents only, and not the marker."""
         return Plan(directory)
 
+    def changes_root_again(self, directory: str) -> bool:
+        """Whether `plan_root_again` may plan something."""
+        return False
+
+    def plan_root_again(self, directory: str, planned: Known, is_dry: bool) -> Plan:
+        """Plans the files of the log directory once more, when those of all PATHs are written.
+
+        ``planned``: the files as `plan_root` leaves them.
+        """
+        return Plan(directory)
+
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         """Returns the name of a partition in the output. ``is_single``: the user named the partition."""
         return own_name(directory) if is_single else os.path.basename(directory)
@@ -468,6 +479,9 @@ class PathRun:
         self.root = log_directory_of(path) if is_single else path
         self._is_marker_reported = planner.keeps_marker or options.output is not None
         self._is_one_plan = False
+        self._change: LogDirectoryChange | None = None
+        self._planned: dict[str, RootFile | None] = {}
+        """The files of the log directory after `show` or `apply`."""
 
     def _report(self, plan: Plan) -> None:
         """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
@@ -497,7 +511,23 @@ class PathRun:
         """Plans and reports the files of a log directory."""
         plan = self.planner.plan_root(directory, known, has_changed)
         self._report(plan)
+        new = {name: RootFile(content, 0, 0) for name, content in journaling.root_contents(plan).items()}
+        self._planned = {**known, **new}
         return plan
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether `finish` follows when all PATHs are done."""
+        is_possible = bool(self._planned) and not self.is_single and self.options.output is None
+        return is_possible and self.planner.changes_root_again(self.root)
+
+    def finish(self) -> None:
+        """Plans the files of the log directory once more, and ends its change."""
+        self._report(plan := self.planner.plan_root_again(self.root, self._planned, self.options.is_dry))
+        if (change := self._change) is not None:
+            with change.rolled_back_if_unchanged():
+                change.finish(plan)
+                self.state.applied()
 
     def _begin(self) -> LogDirectoryChange:
         planner, path_name = self.planner, os.path.basename(os.path.abspath(self.path)) if self.is_single else ""
@@ -522,7 +552,7 @@ class PathRun:
 
     def apply(self) -> None:
         """Reports the plans, and applies them."""
-        change = self._begin()
+        change = self._change = self._begin()
         with change.rolled_back_if_unchanged():
             if self.is_single:
                 self._apply_partition(change)
@@ -561,7 +591,8 @@ class PathRun:
             return  # the journal stays: the same command resumes, and the checkpoints are written then
         if change.is_begun and not change.has_changed:
             change.roll_back()  # none of the plans could be applied
-        change.finish(self._plan_root(self.root, change.known, change.is_begun))
+        plan = self._plan_root(self.root, change.known, change.is_begun)
+        change.finish(plan, is_last=not self.is_unfinished)
         self.state.applied()
 
     def copy(self) -> None:
@@ -625,15 +656,48 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
     planner.nodes.give(paths)
     paths = planner.nodes.paths
     reporter.begin(planner.at_once, partition_count(paths))
-    for path in without_same_outputs(paths, options.output, failures):
-        with failures.of(path):
-            _run_path(path, planner, options, state)
-        state.not_applied()
+    paths = without_same_outputs(paths, options.output, failures)
+    with ExitStack() as held:
+        refused = _lock_all(paths, held) if options.takes_lock and options.output is None and not options.is_dry else {}
+        unfinished = list[PathRun]()
+        try:
+            for path in paths:
+                with failures.of(path):
+                    found = _run_path(path, planner, options, state, refused)
+                    unfinished += [found] if found.is_unfinished else []
+                state.not_applied()
+        finally:
+            for one in unfinished:
+                with failures.of(one.path):
+                    one.finish()
+                state.not_applied()
     left_alone, conclusion = planner.left_alone, planner.conclusion()
     return state.outcome(failures, planner.damage_remains, conclusion=conclusion, left_alone=left_alone)
 
 
-def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
+def _lock_all(paths: Sequence[str], held: ExitStack) -> dict[str, KsegError]:
+    """Locks the log directories of all PATHs until ``held`` ends: no broker starts on some of a node's disks while the
+    others change. All runs lock them in one order. Returns the errors by log directory.
+    """
+    to_lock = set[str]()
+    for path in paths:
+        with suppress(KsegError, OSError):  # reported when its turn comes
+            real = resolved_to_change(path)
+            if path != STANDARD_INPUT and not is_url(path) and trees.find(real) is None:
+                to_lock.update(directories_to_lock(path, real, is_partition(real)))
+    refused = dict[str, KsegError]()
+    for directory in sorted(to_lock):
+        try:
+            held.enter_context(locked(directory))
+        except KsegError as error:
+            refused[directory] = error
+    return refused
+
+
+def _run_path(
+    path: str, planner: Planner, options: ChangeOptions, state: RunState, refused: Mapping[str, KsegError]
+) -> PathRun:
+    """``refused``: as `_lock_all` returns them."""
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
     reporter, real = planner.reporter, resolved(path) if options.output is not None else resolved_to_change(path)
@@ -662,8 +726,12 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
             reporter.warning(line)
         path_run.show()
     else:
-        with locked_and_completed(real, is_single, to_lock, reporter.warning):
+        for directory in to_lock:
+            if directory in refused:
+                raise refused[directory]
+        with locked_and_completed(real, is_single, [], reporter.warning):
             path_run.apply()
+    return path_run
 
 
 def check_unchanged(plans: Sequence[Plan]) -> None:

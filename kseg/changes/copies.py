@@ -10,7 +10,7 @@ from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import FileState, Pieces, Plan, PlannedFile, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error
 from kseg.formats.suffixes import LOGS
-from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.segment.files import CLEAN_SHUTDOWN, bounded
 from kseg.stores import trees
 
 
@@ -25,7 +25,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     Raises KsegError if nothing was written, StoppedHalfwayError if the copy is there, but could not be synced.
     """
     disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
-    target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
+    target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{bounded(name, 240)}.new")
     if trees.lexists(target):
         raise PathError(f"{target}: already exists; nothing was written")
     try:

@@ -17,7 +17,7 @@ from kseg.errors import KsegError
 from kseg.formats.json_values import fields_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
-from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
+from kseg.segment.files import LOG_DIRECTORY_FILES, MAX_NAME_BYTES, OWN_PREFIX
 from kseg.stores.no_follow import open_file, read_own
 
 # The states that each file may have before, during and after a change; any other was made by another program.
@@ -504,4 +504,6 @@ def kept_name(directory: str, number: int, time_ms: int) -> str:
     """Returns the name of the folder for bytes that are kept elsewhere. It identifies the directory and the change."""
     directory = os.path.abspath(directory)
     place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
-    return f"{os.path.basename(directory)}.{number}.{time_ms}.{place}"
+    ending = f".{number}.{time_ms}.{place}"
+    name = os.fsencode(os.path.basename(directory))[: MAX_NAME_BYTES - len(ending)]
+    return os.fsdecode(name) + ending

@@ -22,6 +22,7 @@ from kseg.changes.disk import Disk, is_temporary, opened, umask
 from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
+from kseg.segment.files import bounded
 from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved, status_of
 from kseg.stores.stored_object import is_url, shown
@@ -156,7 +157,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
                 lock, place = held.enter_context(locked(output, takes_lock, is_shared=True)), output
                 with lock.alone():
                     was_completed = _complete(output, disk)
-            name = os.path.basename(output) if lock is None else _INSIDE
+            name = bounded(os.path.basename(output), 200) if lock is None else _INSIDE
             staged = re.compile(rf"\.kseg-{re.escape(name)}(\.[0-9a-f]{{32}})?\.new")
             _remove_dead(place, _folders(place, staged), disk)
             folder = _staging_folder(place, name, "" if lock else model, disk, held)
@@ -281,7 +282,7 @@ class ResumableOutput:
     @contextmanager
     def partition(self, name: str) -> Iterator[str]:
         """Yields an empty local folder, whose files become the partition at `finish_partition`."""
-        staged = os.path.join(self.directory, f".kseg-{name}.new")
+        staged = os.path.join(self.directory, f".kseg-{bounded(name, 240)}.new")
         if os.path.lexists(os.path.join(self.directory, name)):
             raise PathError(f"{os.path.join(self.directory, name)}: already exists")
         self.disk.remove_tree(staged)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.changes.disk import MANY_FILES, Disk, is_temporary
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
-from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.files import SegmentFile, bounded, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
 
 if TYPE_CHECKING:
@@ -156,8 +156,10 @@ def remove_kept(path: str, disk: Disk) -> None:
     """Removes the kept files in a folder elsewhere, and the folder if it is then empty."""
     try:
         names = names_in(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    except OSError:
+        if os.path.lexists(path):
+            raise
+        return  # it could not be made
     for name in sorted(names):
         if name.isascii() and name.isdigit():
             disk.unlink(os.path.join(path, name))
@@ -268,7 +270,7 @@ def staging(directory: str, output: str | None = None) -> Iterator[Staging]:
     inside = folder_of(directory) if output is None else ""
     output = output and resolved(output)
     name = os.path.basename(directory)
-    folder = os.path.join(inside, _NAME) if inside else os.path.join(str(output), f".kseg-{name}.staged")
+    folder = os.path.join(inside, _NAME) if inside else os.path.join(str(output), f".kseg-{bounded(name, 240)}.staged")
     with errors_at(folder, KsegError, "; nothing was changed"):
         if inside and not os.path.lexists(inside):
             disk.make_directory(inside)

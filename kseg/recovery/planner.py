@@ -376,7 +376,9 @@ class RecoveryPlanner(Planner):
                 error = f"{path}: {name} is there and holds records"
                 error += ": take it back under another name, with --output and --as"
             else:
-                self._restores[path] = name, f"{name}.{uuid4().hex}-delete"
+                topic, _, number = name.rpartition("-")  # brokers cut a long topic, too
+                ending = f"-{number}.{uuid4().hex}-delete"
+                self._restores[path] = name, topic[: segment_files.MAX_NAME_BYTES - len(ending)] + ending
                 left_out.add(os.path.join(os.path.dirname(path), name))
             if error:
                 self.failures.add(PathError(error), path)

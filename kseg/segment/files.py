@@ -47,6 +47,19 @@ _PARTITION = r"(?P<topic>.+)-(?P<partition>[0-9]+)"
 _MOVED_PARTITION = r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)"
 
 
+MAX_NAME_BYTES = 255
+"""The longest name that file systems take. Directories of partitions may have nearly as many."""
+
+
+def bounded(name: str, most: int) -> str:
+    """Returns a name of at most ``most`` bytes: a longer one ends with a digest instead of its last bytes."""
+    if len(data := os.fsencode(name)) <= most:
+        return name
+    from hashlib import sha256
+
+    return f"{os.fsdecode(data[: most - 33])}.{sha256(data).hexdigest()[:32]}"
+
+
 class SegmentFile(NamedTuple):
     """The facts in a segment file's name and directory, known without reading it.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from kseg.changes.author import Author
 from kseg.changes.disk_space import PlanTotals
 from kseg.changes.driver.command import Outcome, Recording
 from kseg.changes.driver.undoing import KnownChange, Purged
@@ -484,6 +485,7 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
                 "directory": name_value(change.directory),
                 **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
                 "kept": name_value(change.kept) if change.kept else None,
+                **_author_fields(change.author),
             }
             sink.put_row(row if change.partitions is None else row | {"partitions": change.partitions})
         kept = sum(change.kept_bytes for change in found)
@@ -508,6 +510,14 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
         else:
             for number, time, state, size, command in map(_change_cells, changes):
                 sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
+
+
+def _author_fields(author: Author | None) -> Row:
+    """Returns who has made a change; all null in records of older versions, ``arguments`` also for Python."""
+    if author is None:
+        return dict.fromkeys(("user", "host", "kseg", "arguments"))
+    words = None if author.arguments is None else [name_value(word) for word in author.arguments]
+    return {"user": author.user, "host": author.host, "kseg": author.version, "arguments": words}
 
 
 def _change_cells(change: KnownChange) -> tuple[str, ...]:

@@ -211,7 +211,7 @@ segmentRetention = file: bytes, size: int, records: int?, baseOffset: int, lastO
 
 _UNDO = """
 change = directory: bytes, number: int, timeMs: int, command: text, state: text, keptBytes: int, kept: bytes?,
-    partitions?: int
+    user: text?, host: text?, kseg: text?, arguments: []bytes?, partitions?: int
 summary = changed: flag, keptBytes: int
 """
 

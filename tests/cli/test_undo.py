@@ -1,5 +1,7 @@
 """``kseg undo`` from the command line, on copies of real partitions that were changed."""
 
+import os
+import pwd
 import shutil
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from changes.holding import held
 from cli.command import TESTDATA, Kseg, flip, unchanged
+from kseg import __version__
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.journal import LogDirectoryChange
@@ -294,3 +297,16 @@ def test_a_partition_named_without_its_directory_is_put_back(
     kseg("undo", "dplain-0").expect(0)
     found = files(logs / "dplain-0")
     assert {name: found[name] for name in before} == before
+
+
+def test_a_change_names_who_has_made_it(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "dplain-0"
+    flip(partition / f"{116:020}.log")
+    words = ["recover", "-q", "--mode", "salvage", str(partition)]
+    kseg(*words).expect(0)
+    for path in (partition, logs):
+        *changes, _summary = kseg("undo", "--list", "--format", "json", path).objects
+        for row in changes:
+            assert row["arguments"] == words
+            assert row["host"] == os.uname().nodename
+            assert (row["user"], row["kseg"]) == (pwd.getpwuid(os.geteuid()).pw_name, __version__)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kseg.changes import quarantine
 from kseg.changes import undo as undo_changes
+from kseg.changes.author import Author
 from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.journal import Journal, changed_partitions, forget, journals
@@ -152,7 +153,9 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState
 
 
 class KnownChange(NamedTuple):
-    """A change of a partition, or of a log directory as a whole if ``partitions`` is a number."""
+    """A change of a partition, or of a log directory as a whole if ``partitions`` is a number. ``author``: None in
+    records of older versions.
+    """
 
     directory: str
     number: int
@@ -161,6 +164,7 @@ class KnownChange(NamedTuple):
     state: str
     kept_bytes: int
     kept: str
+    author: Author | None = None
     partitions: int | None = None
 
 
@@ -190,11 +194,11 @@ def known_changes(
             is_single = driver.is_partition(path)
             for each in [] if is_single else journals(path):
                 at = path, each.number, each.time_ms, each.command, each.state
-                found.append(KnownChange(*at, 0, each.path, len(each.partitions)))
+                found.append(KnownChange(*at, 0, each.path, each.author, len(each.partitions)))
             for partition in [path] if is_single else changed_partitions(path):
                 for change in quarantine.changes(partition):
                     at = partition, change.number, change.time_ms, change.command, change.state
-                    found.append(KnownChange(*at, change.kept_bytes, change.kept))
+                    found.append(KnownChange(*at, change.kept_bytes, change.kept, change.author))
     return found, failures.status
 
 

@@ -39,7 +39,7 @@ VALUES = {
     "--key-pattern": ["k"], "--grep": ["a"], "--key": ["k"], "--codec": ["none", "gzip", "snappy", "lz4", "zstd:3"],
     "--index-interval-bytes": ["1", "512"], "--min-cleanable-ratio": ["0", "0.5"], "--position": ["0..400"],
     "--key-format": ["hex", "json"], "--value-format": ["base64", "long"], "--what-if": ["zstd"], "--memory": ["1M"],
-    "--ignore": ["crc-mismatch"],
+    "--ignore": ["crc-mismatch"], "--grep-header": ["a"], "--grep-any": ["k"], "--by": ["content", "key,value"],
 }  # fmt: skip
 BY_TYPE = {
     "integer range": ["0", "1", "3", "150"], "BYTES": ["1", "900", "8192", "1M", "-1"], "MS": ["0", "1h", "-1"],

@@ -242,6 +242,7 @@ class ConvertArguments(OutputArguments, total=False):
     key_format: Annotated[Literal["avro"] | None, None]
     value_format: Annotated[Literal["avro"] | None, None]
     schemas: Annotated[Path | None, None]
+    csv_safe: Annotated[bool, False]
 
 
 class ChangeArguments(OutputArguments, total=False):
@@ -420,7 +421,7 @@ def convert(
     ``to`` jsonl, csv, parquet or arrow: ``output`` is a new file of the records; tables with ``partition_by``, some of
     topic, partition and date, are a directory of directories such as topic=orders. ``from_``: partitions are built from
     such files, but not from CSV. ``key_format`` and ``value_format`` "avro": keys and values are decoded, as in `scan`,
-    with ``schemas``.
+    with ``schemas``. ``csv_safe``: texts of CSV that a spreadsheet would run as formulas begin with an apostrophe.
 
     >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
     >>> len(plan.actions) > 4

@@ -132,5 +132,5 @@ def _export(
     with open_sink(options.output) as sink:
         if sink.is_terminal and options.form != CSV:
             raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")
-        export_records(paths, options, sink, presentation.notices().warning)
+        export_records(paths, options, sink, presentation.notices().warning, sink.is_terminal)
     return 0

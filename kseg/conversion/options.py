@@ -110,6 +110,9 @@ class ConvertOptions:
         "--value-format", RULES, "Exports: avro decodes values with their schemas.", ("avro",), is_switch=True
     )
     schemas: str | None = declaration.schemas()
+    csv_safe: bool = option(
+        "--csv-safe", RULES, "CSV: put ' before texts that spreadsheets would run as formulas (= + - @).", bool
+    )
 
     @property
     def is_export(self) -> bool:
@@ -139,6 +142,8 @@ class ConvertOptions:
         if not self.is_export:
             refuse(("--key-format", "--value-format"), given, "is for --to jsonl, csv, parquet and arrow")
         of_segments = ("--batch-bytes", "--segment-bytes", "--index-interval-bytes", "--lossy", "--base-offset")
+        if self.csv_safe and self.form != "csv":
+            raise RequestError("--csv-safe is for --to csv")
         is_table = self.form in ("parquet", "arrow")
         if self.partition_by and not is_table:
             raise RequestError("--partition-by needs --to parquet or arrow")

@@ -31,6 +31,7 @@ from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
 from kseg.limits import CHUNK_BYTES
+from kseg.output.notices import on_one_line
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
@@ -193,18 +194,22 @@ def check_form(options: ConvertOptions) -> None:
 
 
 def export_records(
-    paths: Iterable[str], options: ConvertOptions, output: TableOutput, warn: Callable[[str], None]
+    paths: Iterable[str],
+    options: ConvertOptions,
+    output: TableOutput,
+    warn: Callable[[str], None],
+    is_terminal: bool = False,
 ) -> None:
-    """Writes all records as csv, parquet or arrow. ``warn`` receives the damage that is left out. Raises DamageError,
-    KsegError."""
+    """Writes all records as csv, parquet or arrow. ``warn`` receives the damage that is left out. ``is_terminal``: the
+    output is one, and control characters of CSV are escaped. Raises DamageError, KsegError."""
     reading = _Reading(paths, options, warn)
     if options.form == CSV:
         output.write(FIRST_LINE)
         decoded = reading.decoded()
         with closing(reading.chunks(1)) as chunks:
             for file, chunk in chunks:
-                texts = {name: [_text(each) for each in decoded.texts(chunk, file, name)] for name in decoded.names}
-                output.write(csv_lines(chunk, file.topic, file.partition, texts))
+                texts = {name: [*decoded.texts(chunk, file, name)] for name in decoded.names}
+                output.write(csv_lines(chunk, file.topic, file.partition, texts, options.csv_safe, is_terminal))
     else:
         wanted, batches = _batches(reading, options, COLUMNS)
         with TableWriter(output, str(options.form), wanted, *options.packing) as writer, closing(batches):
@@ -436,23 +441,33 @@ def csv_lines(
     topic: str | None,
     partition: int | None,
     decoded: Mapping[str, list[str]] | None = None,
+    is_safe: bool = False,
+    is_terminal: bool = False,
 ) -> bytes:
-    """Returns the records of a chunk that has all columns; timestamps are in ms. ``decoded``: fields of columns."""
+    """Returns the records of a chunk that has all columns; timestamps are in ms. ``decoded``: texts of columns;
+    ``is_safe``: none that a spreadsheet takes for a formula; ``is_terminal``: without control characters."""
     if chunk.valid is None:
         raise KeyError(TIMESTAMP)
-    place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
+    text = _safe_text if is_safe else _text
+    place = text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
     place += "," if partition is None else f",{partition}"
     count, numbers = chunk.count, chunk.numbers
-    keys, values = ((decoded or {}).get(name) or _texts(chunk.bytes[name], count) for name in (KEY, VALUE))
+    found = decoded or {}
+    keys, values = (
+        map(text, found[name] if name in found else chunk.bytes[name].values(count))
+        if is_safe or name in found
+        else _texts(chunk.bytes[name], count)
+        for name in (KEY, VALUE)
+    )
     rows = zip(
         numbers[OFFSET][:count].tolist(), numbers[TIMESTAMP][:count].tolist(), bits(chunk.valid, count),
         numbers[TIMESTAMP_TYPE][:count].tolist(), keys, values, _headers(chunk), strict=True,
     )  # fmt: skip
     lines = [
-        f"{place},{offset},{time if is_timed else ''},{_TYPES[kind]},{key},{value},{shown}\r\n"
+        f"{place},{offset},{time if is_timed else ''},{_TYPES[kind]},{key},{value},{shown}"
         for offset, time, is_timed, kind, key, value, shown in rows
     ]
-    return "".join(lines).encode()
+    return "\r\n".join([*(map(on_one_line, lines) if is_terminal else lines), ""]).encode()
 
 
 def _texts(column: Bytes, count: int) -> list[str]:
@@ -476,6 +491,15 @@ def _text(data: bytes | str | None) -> str:
         return ""
     shown = data if isinstance(data, str) else bytes_value(data)
     return _quoted(shown if isinstance(shown, str) else f'{{"base64":"{shown["base64"]}"}}')
+
+
+_FORMULA = "=", "+", "-", "@", "\t", "\r"
+"""First characters of a text that spreadsheets take for a formula, or leave out before one."""
+
+
+def _safe_text(data: bytes | str | None) -> str:
+    shown = _text(data)
+    return f"\"'{shown[1:]}" if shown[1:].startswith(_FORMULA) else shown
 
 
 def _quoted(text: str) -> str:

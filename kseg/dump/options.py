@@ -281,6 +281,9 @@ class DumpOptions:
             yield "--sample is for --what-if"
         if not self.image and (self.as_of is not None or self.since is not None):
             yield "--as-of and --since are for --image"
+        is_decoded = self.image or self.decode_by_topic or self.decoder == "cluster-metadata"
+        if self.redact and (self.as_hex or (self.shows_contents and not is_decoded)):
+            yield "--redact hides decoded secrets: it needs --cluster-metadata-decoder, --decode auto or --image"
         if self.image and declaration.given_in(self) - {"--image", "--as-of", "--since", "--redact", "--format"}:
             yield "--image has --as-of, --since, --redact and --format only"
 
@@ -349,6 +352,8 @@ class DumpOptions:
 
         def choose(file: SegmentFile) -> Any:
             name = name_for(file.topic, file.kind) if self.decode_by_topic else None
+            if self.redact and file.topic is None and self.shows_contents:
+                name = FOR_TOPIC[METADATA_TOPIC]  # secrets of a log without a topic's name stay hidden
             return made(name) if name is not None else by_log_directory(file) if is_used else None
 
         return choose

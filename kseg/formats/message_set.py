@@ -199,7 +199,7 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: 
 
     If the end of the set is missing, its offsets continue ``offset_before``, unless that is None.
     """
-    walk = kernel.MessageWalk(mode=mode)
+    walk = kernel.MessageWalk(kind=layout.CREATE_TIME, mode=mode)
     status = walk.read(payload)
     if offset_before is not None and (status != DONE or walk.count == 0):
         if offset_before == UNKNOWN_OFFSET:

@@ -44,6 +44,7 @@ class Transactions:
     def __init__(self, open_before: Mapping[int, int] | None = None) -> None:
         """``open_before``: first offsets of the transactions that are open before the first segment, by producer id."""
         self._open: dict[int, int] = dict(open_before or {})
+        self._stable: tuple[int | None] | None = None
         self._aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     @classmethod
@@ -75,6 +76,7 @@ class Transactions:
         """Adds the transactions that a reader of later segments has found open at the end of the log."""
         for producer_id, first in later._open.items():
             self._open[producer_id] = min(first, self._open.get(producer_id, first))
+        self._stable = None
 
     def aborted_in(self, reader: SegmentReader, run: Run) -> Iterator[int]:
         """Yields the indexes of frames in a run that a read_committed consumer skips."""
@@ -82,7 +84,7 @@ class Transactions:
             yield from (i for i, batch in _marked_in(reader, run, TRANSACTIONAL) if self.is_aborted(batch))
 
     def _add(self, batch: RecordBatch) -> None:
-        producer_id = batch.header.producer_id
+        producer_id, self._stable = batch.header.producer_id, None
         if not batch.is_control:
             self._open.setdefault(producer_id, batch.header.base_offset)
             return
@@ -96,7 +98,9 @@ class Transactions:
 
     @property
     def last_stable_offset(self) -> int | None:
-        return min(self._open.values(), default=None)
+        if self._stable is None:  # readers ask for it at each batch
+            self._stable = (min(self._open.values(), default=None),)
+        return self._stable[0]
 
     def is_aborted(self, batch: Batch) -> bool:
         """Whether a read_committed consumer skips the batch."""

@@ -282,3 +282,21 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
 def test_null_is_nothing_and_no_bytes_are_quotes() -> None:
     found = bytes(csv_lines(chunk_of([(0, 5, 0, None, b"", []), (1, 5, 0, b"", None, [])]), "t", 7))
     assert found == b'"t",7,0,5,"CreateTime",,"","[]"\r\n"t",7,1,5,"CreateTime","",,"[]"\r\n'
+
+
+@pytest.mark.parametrize("text", [b"=1+1", b"+1", b"-1", b"@A1", b"\t=1", b"\r=1"])
+def test_a_safe_csv_has_no_text_that_a_spreadsheet_runs(text: bytes) -> None:
+    records = [(0, 5, 0, text, text, [])]
+    assert b",\"'" + text + b'",' in csv_lines(chunk_of(records), "t", 7, is_safe=True)
+    assert b',"' + text + b'",' in csv_lines(chunk_of(records), "t", 7)
+    assert b'"=t",7' not in csv_lines(chunk_of(records), "=t", 7, is_safe=True)
+
+
+def test_csv_on_a_terminal_has_no_control_characters() -> None:
+    attack = b"\x1b]52;c;ZWNobyBoaQo=\x07 \xc2\x9b31m"
+    records = [(0, 5, 0, attack, b"a\nb", [("h", attack)])]
+    line = csv_lines(chunk_of(records), "t", 7, is_terminal=True)
+    assert line.endswith(b"\r\n")
+    assert not any(byte < 32 or byte == 127 for byte in line[:-2])
+    assert "\x9b" not in line.decode()
+    assert attack in csv_lines(chunk_of(records), "t", 7)

@@ -8,6 +8,8 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from dump.asked import COMPACTED, MIX_LOG, SECOND, TXN, V07, offsets
+from kseg.formats.record_batch import build_batch
+from segment.segments import sealed
 
 HALF_BATCH = TESTDATA / "damaged/4.3.1-last-trunc-half-batch/dplain-0/00000000000000000116.log"
 
@@ -100,3 +102,44 @@ def test_a_captured_fetch_response(kseg: Kseg, tmp_path: Path) -> None:
         assert batch == same | {"file": str(path), "position": same["position"] + shift}
     path.write_bytes(answer(data)[:-1])
     assert kseg("dump", "--fetch-response", path).status == 1
+
+
+SECRETS = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
+
+
+@pytest.mark.parametrize("words", [["--print-data-log"], ["--hex"], ["--deep-iteration", "--offsets-decoder"]])
+def test_redact_prints_no_records_that_are_not_decoded(kseg: Kseg, words: list[str]) -> None:
+    done = kseg("dump", *words, "--redact", SECRETS)
+    assert (done.status, done.out) == (2, b"")
+    assert "--cluster-metadata-decoder, --decode auto or --image" in done.err
+
+
+def test_redact_decodes_a_log_whose_topic_is_unknown(kseg: Kseg, tmp_path: Path) -> None:
+    log = next(iter(sorted(SECRETS.glob("*.log"))))
+    path = tmp_path / log.name
+    shutil.copy(log, path)
+    words = "dump", "--print-data-log", "--decode", "auto", "--redact"
+    assert kseg(*words, path).lines[1:] == kseg(*words, log).lines[1:]
+
+
+def transactional(offset: int, producer: int) -> bytes:
+    data = bytearray(build_batch(offset, 0, 1_790_000_000_000 + offset, [(None, b"v")]))
+    struct.pack_into(">qhi", data, 43, producer, 0, 0)
+    data[22] |= 0x10
+    return sealed(bytes(data))
+
+
+def test_open_transactions_are_looked_through_once(tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch of the dump asks for the last stable offset."""
+    looked = 0
+
+    def counted(values: list[int], default: int | None = None) -> int | None:
+        nonlocal looked
+        looked += 1
+        return min(values, default=default)
+
+    monkeypatch.setattr("kseg.segment.isolation.min", counted, raising=False)
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join(transactional(offset, offset) for offset in range(200)))
+    assert kseg("dump", "--isolation", "read_committed", "--format", "json", path).objects == []
+    assert 0 < looked < 10

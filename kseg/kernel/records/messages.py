@@ -10,9 +10,11 @@ An entry of a 0.7 set (kafka.message.Message @0.7):
     size int32 | magic int8 | (magic 1: attributes int8) | crc uint32 | payload          (the CRC-32 covers the payload)
 
 v0 and v1 are read in one of three modes. STRICT; AS_DUMPED, as kafka-dump-log reads (Kafka's LegacyRecord and
-AbstractLegacyRecordBatch): negative sizes stay as they are written, and a message whose magic is not 0 is laid out as
-v1; SIZES_ONLY, the same, and a key or value need not fit its message either: its size goes to the row, which counts as
-a misfit. Positions of misfits must not be followed.
+AbstractLegacyRecordBatch): negative sizes stay as they are written, a message whose magic is not 0 is laid out as v1,
+and all of a set have the timestamp type of its wrapper; SIZES_ONLY, the same, and a key or value need not fit its
+message either: its size goes to the row, which counts as a misfit. Positions of misfits must not be followed. Inside of
+a wrapper, any magic but 0 is laid out as v1 in all modes, and in STRICT a v1 message in a v0 wrapper has the timestamp
+type of its own.
 """
 
 import cython
@@ -140,7 +142,7 @@ def read_frame(walk, p, end, is_07, message):
     if size > end - walk.position - overhead:
         return CUT
     message.magic = p[walk.position + (V07_MAGIC if is_07 else ENTRY_MAGIC)]
-    if message.magic > 1 and (is_07 or walk.mode == STRICT):
+    if message.magic > 1 and (is_07 or (walk.mode == STRICT and walk.kind == OWN)):
         return UNKNOWN_MAGIC
     if message.magic and size < least + (1 if is_07 else V1_TIMESTAMP_BYTES):
         return TOO_SHORT
@@ -195,7 +197,7 @@ def walk_set(walk, p, end, rows, capacity, is_07):
                 offset = sum_of(walk.last_offset, walk.base)
                 kind = kind_of(p, walk.position, message.magic != 0)
                 timestamp = time_of(p, walk.position, message.magic != 0)
-                if message.magic and walk.kind != OWN:
+                if message.magic and (walk.kind > NO_TIME or (walk.kind == NO_TIME and walk.mode != STRICT)):
                     kind = walk.kind
                     if kind == APPEND_TIME and message.magic == 1:
                         timestamp = walk.timestamp

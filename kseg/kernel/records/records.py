@@ -275,7 +275,7 @@ class RecordWalk:
 
     def __init__(self, data: BytesIn, position=0):
         read_records_header(bytes_in(data, V2_HEADER_BYTES), 0, cython.address(self.header))
-        begin_records(cython.address(self.cursor), position, -INT64_MAX - 1)
+        begin_records(cython.address(self.cursor), position, -1)
         self._show(DONE)
 
     def _show(self, status) -> int:

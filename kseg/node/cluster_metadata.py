@@ -241,8 +241,10 @@ def load_image(files: list[SegmentFile], end: int | None = None) -> LoadedImage:
 class ReplayedLog:
     """What a replay of a whole log found: ``refused``, the record that stopped it; ``refused_snapshots``: such records
     of snapshots, by the snapshot's name; ``different``: the snapshots that are not what the log gives, each with the
-    records that only it has and those that only the log gives."""
+    records that only it has and those that only the log gives; ``image`` at the end of the log, None if records there
+    are missing, damaged or refused."""
 
+    image: MetadataImage | None = None
     refused: RefusedRecordError | None = None
     refused_snapshots: dict[str, RefusedRecordError] = field(default_factory=dict)
     different: dict[str, tuple[Bag, Bag]] = field(default_factory=dict)
@@ -367,6 +369,7 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
         except UndecodableError:  # a finding of its own
             loader = None
     _at_snapshot(loader, unread.pop(at, None), found)
+    found.image = None if loader is None else loader.image
     for snapshot in unread.values():  # no batch of the log begins where it ends
         _at_snapshot(None, snapshot, found)
     return found

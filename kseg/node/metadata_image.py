@@ -9,6 +9,7 @@ BrokerRegistration, MetadataVersion of Kafka 4.4.0; KIP-631, KIP-866, KIP-868, K
 import base64
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kseg.decoders.framed import FramedRecord, type_name
@@ -32,6 +33,14 @@ ELR_SINCE, CORDONED_SINCE, ZK_MIGRATION_SINCE = 23, 30, 8
 
 METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+FEATURES = {
+    KRAFT_VERSION: 1, "transaction.version": 2, "group.version": 1, ELR_VERSION: 1, "share.version": 2,
+    "streams.version": 1,
+}  # fmt: skip
+"""The other features of Kafka 4.4, with their highest levels: a node stops at one that it does not know."""
+NEWEST_LEVEL = 33
+"""The highest level of metadata.version that 4.4 takes: later ones are not released."""
+_OF_OTHER_MAKERS = "confluent."
 NO_LEADER_CHANGE, NO_RECOVERY_CHANGE = -2, -1
 TOPIC_RESOURCE = 2
 _MISSING = object()
@@ -448,6 +457,31 @@ class MetadataImage:
                 yield record(_CREDENTIAL, credential)
         for _, token in sorted(self.tokens.items()) if level >= TOKENS_SINCE else ():
             yield record(_TOKEN, token)
+
+
+def unstartable(image: MetadataImage) -> Iterator[tuple[str, Callable[[], object] | None]]:
+    """Yields what a node replays and then stops at, as a sentence, and what takes it out of the image; None if the
+    image is nothing without it. Sources: FeaturesPublisher, QuorumFeatures, TopicsImage, SecurityProtocol."""
+    if (image.metadata_version or 0) > NEWEST_LEVEL:
+        yield f"{METADATA_VERSION} {image.metadata_version} is of no release up to 4.4", None
+    for name, level in sorted(image.features.items()):
+        if name not in FEATURES and not name.startswith(_OF_OTHER_MAKERS):
+            yield f"no release up to 4.4 knows feature {name}", partial(image.features.pop, name)
+        elif not 0 <= level <= FEATURES.get(name, level):
+            text = f"no release up to 4.4 knows level {level} of feature {name}"
+            yield text, partial(image.features.pop, name)
+    for topic in list(image.topics.values()):
+        if (named := image.topic_ids.get(topic.name, topic.topic_id)) != topic.topic_id:
+            text = f"topic {topic.name} has two ids: {named}, and {topic.topic_id} before"
+            yield text, partial(image.topics.pop, topic.topic_id)
+    for number, broker in list(image.brokers.items()):
+        for endpoint in broker["endPoints"]:
+            if not 0 <= endpoint["securityProtocol"] <= 3:
+                text = (
+                    f"broker {number} is registered with the unknown security protocol {endpoint['securityProtocol']}"
+                )
+                yield text, partial(image.brokers.pop, number, None)
+                break
 
 
 _BROKER, _TOPIC, _PARTITION, _CONFIG, _TOKEN, _CREDENTIAL, _FEATURE = 0, 2, 3, 4, 10, 11, 12

@@ -41,7 +41,7 @@ from kseg.node import metadata_image
 from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
 from kseg.node.coordinators import topic_id_at, transaction_states
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
-from kseg.node.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage
+from kseg.node.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.planner import has_records
@@ -437,6 +437,11 @@ def new_snapshot(
         raft = _above_all(raft, topics.directories, image, has_copy=bool(files))
     if image.metadata_version is None:
         raise KsegError(f"{where}: no record of metadata.version can be read, so no snapshot can be written")
+    for text, take_out in unstartable(image):
+        if take_out is None:
+            raise KsegError(f"{where}: {text}: no node would start with a snapshot of it")
+        take_out()
+        left_out.append(KsegError(f"{where}: {text}"))
     lost = [topic for topic in image.topics.values() if not topic.partitions]
     for topic in lost:
         left_out.append(KsegError(f"{where}: the partitions of topic {topic.name} ({topic.topic_id}) are unknown"))
@@ -570,7 +575,9 @@ def write_new_quorum(
             raise BrokerRunningError(f"{text}: stop it, or use --no-lock; nothing was written")
         warn(f"{text}: what it writes from now on is not in the new one")
     topics = DirectoryTopics(of_topics) if of_topics else None
-    directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+    directory_id = "-"
+    while directory_id.startswith("-"):  # as Kafka's own: a word that begins so would be an option
+        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
     endpoint = {"name": listener.name, "host": listener.host, "port": listener.port}
     voter = {
         "voterId": node, "voterDirectoryId": directory_id, "endpoints": [endpoint],

@@ -267,6 +267,7 @@ class MetadataLogRule(Rule):
         from kseg.decoders.schemas import CLUSTER_METADATA
         from kseg.formats.schema import json_text
         from kseg.node.cluster_metadata import replay_log
+        from kseg.node.metadata_image import unstartable
 
         whole = {file.name for file in snapshots}
         try:
@@ -282,6 +283,8 @@ class MetadataLogRule(Rule):
             details = {"reason": REFUSED} if is_read else {}
             text = f"no node can replay the record: {refused.why}"
             self.report.add("metadata-record-refused", refused.path, text, offset=refused.offset, details=details)
+        for text, _ in unstartable(found.image) if found.image is not None else ():
+            self.report.add("metadata-record-refused", self.partition.name, text, details={"reason": REFUSED})
         for name, (only_there, only_log) in found.different.items():
             kind, _, text_of_fields = next(iter(only_there or only_log))
             fields = json.loads(text_of_fields)

@@ -357,3 +357,46 @@ def test_no_snapshot_is_written_without_voters(logs: Path, kseg: Kseg, tmp_path:
     kseg("recover", "--metadata-snapshot", logs).expect(3, "no record of the voters can be read")
     words = ("recover", "--new-quorum", 9, "--listener", "C://h:1", "--output", tmp_path / "new")
     kseg(*words, logs).expect(1, "controller.quorum.bootstrap.servers")
+
+
+def of_broker(protocol: int) -> FramedRecord:
+    endpoint = {"name": "L", "host": "h", "port": 9092, "securityProtocol": protocol}
+    fields = {
+        "brokerId": 77, "incarnationId": "AAAAAAAAAAAAAAAAAAAAAQ", "brokerEpoch": 5, "endPoints": [endpoint],
+        "features": [], "rack": None, "fenced": True, "inControlledShutdown": False, "logDirs": [],
+        "isMigratingZkBroker": False,
+    }  # fmt: skip
+    return FramedRecord(0, 3, fields)
+
+
+STOPPING = {
+    "feature no.such": [FramedRecord(12, 0, {"name": "no.such", "featureLevel": 1})],
+    "level 9 of feature group.version": [FramedRecord(12, 0, {"name": "group.version", "featureLevel": 9})],
+    "level -2 of feature share.version": [FramedRecord(12, 0, {"name": "share.version", "featureLevel": -2})],
+    "two ids": [
+        FramedRecord(2, 0, {"name": "twice", "topicId": f"AAAAAAAAAAAAAAAAAAAAA{end}"}) for end in "gw"
+    ],
+    "security protocol 77": [of_broker(77)],
+}  # fmt: skip
+
+
+def with_records(logs: Path, records: list[FramedRecord]) -> None:
+    batch = build_batch(END, 1, 1, [(None, framed(record, CLUSTER_METADATA)) for record in records])
+    append(logs, batch)
+
+
+@pytest.mark.parametrize("kind", STOPPING)
+def test_what_replays_but_no_node_takes_is_named_and_left_out(kind: str, logs: Path, kseg: Kseg) -> None:
+    with_records(logs, STOPPING[kind])
+    found = [row for row in kseg("verify", "--format", "json", logs).of_type("finding") if kind in row["message"]]
+    assert [row["code"] for row in found] == ["metadata-record-refused"]
+    kseg("recover", "--metadata-snapshot", logs).expect(1, kind)
+    rows = kseg("verify", "--format", "json", logs / "__cluster_metadata-0").of_type("finding")
+    assert not any(row["code"] == "metadata-record-refused" for row in rows)
+
+
+def test_no_snapshot_is_made_of_a_level_of_no_release(logs: Path, kseg: Kseg) -> None:
+    with_records(logs, [FramedRecord(12, 0, {"name": "metadata.version", "featureLevel": 34})])
+    before = tree(logs)
+    kseg("recover", "--metadata-snapshot", logs).expect(3, "metadata.version 34 is of no release up to 4.4")
+    assert tree(logs) == before

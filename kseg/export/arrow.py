@@ -1,4 +1,4 @@
-"""Chunks of columns as Arrow record batches, without copying, and record batches as rows for new batches of Kafka."""
+"""Chunks of columns as Arrow record batches, and record batches as rows for new batches of Kafka."""
 
 import re
 from array import array
@@ -109,12 +109,17 @@ def record_batches(rows: Iterable[Mapping[str, Any]], wanted: "pa.Schema") -> It
         yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
+_SPARSE = 4
+"""A chunk that fills less than this part of its room is copied: its columns would hold all of that memory, for each of
+many small segments."""
+
+
 def record_batch(
     chunk: Chunk, wanted: "pa.Schema", constants: dict[str, Any], decoded: "Mapping[str, pa.Array] | None" = None
 ) -> "pa.RecordBatch":
-    """Returns the chunk as a record batch. ``constants``: columns that are not part of the chunk, each with its one
-    value. The schema is `schema`'s, or differs from it in field names only, and in ``decoded`` columns
-    (`kseg.export.decoded`).
+    """Returns the chunk as a record batch, without copying unless it has few rows. ``constants``: columns that are not
+    part of the chunk, each with its one value. The schema is `schema`'s, or differs from it in field names only, and in
+    ``decoded`` columns (`kseg.export.decoded`).
 
     `Chunks` has scaled timestamps to the unit of the schema. Raises KeyError if the chunk lacks a column.
     """
@@ -133,7 +138,10 @@ def record_batch(
             valid = None if field.name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
             numbers = pa.py_buffer(chunk.numbers[field.name][: chunk.count])
             arrays.append(pa.Array.from_buffers(field.type, chunk.count, [valid, numbers]))
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    if chunk.count * _SPARSE < CHUNK_ROWS:
+        return pa.ipc.read_record_batch(batch.serialize(), wanted)
+    return batch
 
 
 @lru_cache(maxsize=4)

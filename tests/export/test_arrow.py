@@ -160,3 +160,15 @@ def test_rows_by_partition() -> None:
         given = pa.record_batch({"topic": [topic], "partition": pa.array([partition], pa.int32())})
         with pytest.raises(ValueError, match=f"column {told}"):
             list(by_partition(given))
+
+
+def test_few_rows_keep_no_memory_of_their_chunk() -> None:
+    """Each of many small segments has a chunk with room for thousands of rows."""
+    from kseg.export.arrow import record_batch, schema
+
+    (chunk, *_) = read_chunks(TESTDATA / SOURCES[0], names=NAMES, timestamp_scale=1000, rows=7)
+    found = record_batch(chunk, schema([*NAMES, "topic", "partition"]), {"topic": "orders", "partition": None})
+    before = found.to_pylist()
+    chunk.numbers["offset"][0] = 999_999
+    memoryview(chunk.bytes["value"].data)[:1] = b"\xff"
+    assert found.to_pylist() == before

@@ -12,7 +12,7 @@ from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.node.topics import of_topics
-from kseg.output.notices import Presentation
+from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
 
@@ -132,5 +132,5 @@ def _export(
     with open_sink(options.output) as sink:
         if sink.is_terminal and options.form != CSV:
             raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")
-        export_records(paths, options, sink, presentation.notices().warning, sink.is_terminal)
+        export_records(paths, options, sink, presentation.notices().warning, on_one_line if sink.is_terminal else None)
     return 0

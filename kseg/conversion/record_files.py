@@ -31,7 +31,6 @@ from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
 from kseg.limits import CHUNK_BYTES
-from kseg.output.notices import on_one_line
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
@@ -198,10 +197,10 @@ def export_records(
     options: ConvertOptions,
     output: TableOutput,
     warn: Callable[[str], None],
-    is_terminal: bool = False,
+    escaped: Callable[[str], str] | None = None,
 ) -> None:
-    """Writes all records as csv, parquet or arrow. ``warn`` receives the damage that is left out. ``is_terminal``: the
-    output is one, and control characters of CSV are escaped. Raises DamageError, KsegError."""
+    """Writes all records as csv, parquet or arrow. ``warn`` receives the damage that is left out. ``escaped``: returns
+    a line of CSV as a terminal may show it. Raises DamageError, KsegError."""
     reading = _Reading(paths, options, warn)
     if options.form == CSV:
         output.write(FIRST_LINE)
@@ -209,7 +208,7 @@ def export_records(
         with closing(reading.chunks(1)) as chunks:
             for file, chunk in chunks:
                 texts = {name: [*decoded.texts(chunk, file, name)] for name in decoded.names}
-                output.write(csv_lines(chunk, file.topic, file.partition, texts, options.csv_safe, is_terminal))
+                output.write(csv_lines(chunk, file.topic, file.partition, texts, options.csv_safe, escaped))
     else:
         wanted, batches = _batches(reading, options, COLUMNS)
         with TableWriter(output, str(options.form), wanted, *options.packing) as writer, closing(batches):
@@ -440,12 +439,12 @@ def csv_lines(
     chunk: Chunk,
     topic: str | None,
     partition: int | None,
-    decoded: Mapping[str, list[str]] | None = None,
+    decoded: Mapping[str, list[str | None]] | None = None,
     is_safe: bool = False,
-    is_terminal: bool = False,
+    escaped: Callable[[str], str] | None = None,
 ) -> bytes:
     """Returns the records of a chunk that has all columns; timestamps are in ms. ``decoded``: texts of columns;
-    ``is_safe``: none that a spreadsheet takes for a formula; ``is_terminal``: without control characters."""
+    ``is_safe``: none that a spreadsheet takes for a formula; ``escaped``: applied to each line."""
     if chunk.valid is None:
         raise KeyError(TIMESTAMP)
     text = _safe_text if is_safe else _text
@@ -467,7 +466,7 @@ def csv_lines(
         f"{place},{offset},{time if is_timed else ''},{_TYPES[kind]},{key},{value},{shown}"
         for offset, time, is_timed, kind, key, value, shown in rows
     ]
-    return "\r\n".join([*(map(on_one_line, lines) if is_terminal else lines), ""]).encode()
+    return "\r\n".join([*(map(escaped, lines) if escaped else lines), ""]).encode()
 
 
 def _texts(column: Bytes, count: int) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from cli.command import TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
 from conversion.conversions import files as files_of_kind
 from conversion.conversions import records_of
+from kseg.formats.record_batch import build_batch
 from kseg.segment.files import LAST_OFFSET
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -459,3 +460,11 @@ def test_snapshots_are_those_of_the_new_batches(kseg: Kseg, tmp_path: Path, sour
     assert any(found[name] != content for name, content in before.items() if name in found)
     assert kseg("undo", partition).status == 0
     assert {path.name: path.read_bytes() for path in partition.glob("*.snapshot")} == before
+
+
+def test_csv_for_spreadsheets(kseg: Kseg, tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(build_batch(0, 0, 1, [(b"=1+1", b"plain")]))
+    done = kseg("convert", "--to", "csv", "--csv-safe", "--output", "-", path)
+    assert done.lines[1].split(",")[5:7] == ['"\'=1+1"', '"plain"']
+    assert kseg("convert", "--to", "jsonl", "--csv-safe", "--output", "-", path).status == 2

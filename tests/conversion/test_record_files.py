@@ -30,6 +30,7 @@ from kseg.export.chunk import (
     Chunks,
 )
 from kseg.formats.json_values import bytes_value
+from kseg.output.notices import on_one_line
 from output.feeding import MemorySink
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -294,8 +295,8 @@ def test_a_safe_csv_has_no_text_that_a_spreadsheet_runs(text: bytes) -> None:
 
 def test_csv_on_a_terminal_has_no_control_characters() -> None:
     attack = b"\x1b]52;c;ZWNobyBoaQo=\x07 \xc2\x9b31m"
-    records = [(0, 5, 0, attack, b"a\nb", [("h", attack)])]
-    line = csv_lines(chunk_of(records), "t", 7, is_terminal=True)
+    records = [(0, 5, 0, attack, b"a\nb", [(b"h", attack)])]
+    line = csv_lines(chunk_of(records), "t", 7, escaped=on_one_line)
     assert line.endswith(b"\r\n")
     assert not any(byte < 32 or byte == 127 for byte in line[:-2])
     assert "\x9b" not in line.decode()

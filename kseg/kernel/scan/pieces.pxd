@@ -21,6 +21,7 @@ cdef unsigned long long key_of(KeyIndex index, BytesIn buffer, long long origin,
 cdef bint put(KeyIndex index, unsigned long long key, long long number, bint beside) noexcept nogil
 
 cdef long long first_of(const long long* rows, Py_ssize_t row) noexcept nogil
+cdef bint fits(const long long* rows, Py_ssize_t row, long long largest) noexcept nogil
 cdef bint may_be_versions(const long long* a, Py_ssize_t i, const long long* b, Py_ssize_t k) noexcept nogil
 
 cdef bint rises(const unsigned char* p, Py_ssize_t at, int width) noexcept nogil

@@ -23,7 +23,7 @@ from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.log_directories import judge_nodes
-from kseg.verification.partition import CheckSettings
+from kseg.verification.partition import CheckSettings, LogSpan
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file
@@ -66,13 +66,12 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
     def postpone(some: list[Task], _settings: CheckSettings, _report: Report) -> Iterator[CheckedPartition]:
         for task in some:
             tasks.append(task)
-            extent = None
+            span = None
             if settings.level == DEEP:  # commits are compared with it
                 with suppress(KsegError):  # the task reports the error
-                    extent = log_extent(task.directory, Scratch())
-                if extent:
-                    extent = max(extent[0], task.broker.log_start_offset or 0), extent[1]
-            yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, extent)
+                    if (extent := log_extent(task.directory, Scratch())) is not None:
+                        span = LogSpan(max(extent[0], task.broker.log_start_offset or 0), extent[1])
+            yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None, span)
 
     nodes = Nodes(request.paths)
     for path in request.paths:

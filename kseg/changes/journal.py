@@ -44,13 +44,14 @@ from kseg.quantities import named_path, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX, parse_partition_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
+from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.no_follow import names_in, read_file, read_own
 
 OPEN, UNDOING = "open", "undoing"
 """States of a journal beside DONE and ABANDONED."""
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
 _VERSION = 1
-ROOT_FILES = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN)
+ROOT_FILES = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES)
 """Files of a log directory that commands change."""
 
 

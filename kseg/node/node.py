@@ -5,13 +5,15 @@ about the partitions on all. What no disk tells is unknown, never Kafka's defaul
 LogCleanerManager of Kafka 4.4.0; KIP-858.
 """
 
+import base64
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import KsegError, PathError
 from kseg.node.cluster_metadata import TopicSettings, read_topic_settings
 from kseg.node.log_directory import (
     CLEANER_SETTINGS,
@@ -27,9 +29,9 @@ from kseg.node.log_directory import (
 from kseg.node.metadata_image import PartitionImage
 from kseg.node.paths import configuration_at, expanded
 from kseg.node.server_properties import DEFAULTS, ServerProperties
-from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.files import METADATA_TOPIC, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
-from kseg.sidefiles.text_files import integer
+from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
 from kseg.stores import trees
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ TOPIC, SERVER, DEFAULT, CHECKPOINT, NAME, UNKNOWN = "topic", "server", "default"
 """Sources of a setting: the topic or the cluster in the metadata log, the broker's file, Kafka's default, the cleaner's
 checkpoint, the topic's name, none."""
 _LARGEST_INTERVAL = (1 << 31) - 1
+_RESERVED_IDS = 100
+"""Uuids below this number mean something else than a directory (DirectoryId)."""
 
 
 class Policy(NamedTuple):
@@ -278,6 +282,92 @@ class Node:
         """The log directories by their directory.id."""
         return {one.meta.directory_id: one for one in self.directories if one.meta and one.meta.directory_id}
 
+    def assigned_id(self, topic_id: str | None, number: int) -> str | None:
+        """Returns the directory.id to which the metadata log assigns the node's replica of a partition; None if it
+        does not say."""
+        topics, node = self.topics, self.number
+        if topics is None or topic_id is None or node is None or not topics.knows_partitions:
+            return None
+        partition = topics.partitions.get((topic_id, number))
+        if partition is None or node not in partition.replicas:
+            return None
+        found = partition.directories[partition.replicas.index(node)]
+        return None if is_reserved_id(found) else found
+
+    @cached_property
+    def restored_ids(self) -> dict[str, str]:
+        """The directory.id, by path, of each log directory whose meta.properties lacks it or has another one.
+
+        It is the one that the metadata log assigns the partitions lying there to, if no other log directory has it, and
+        it is the only such. A directory of another node or cluster has none.
+        """
+        if self.topics is None or self.number is None or not self.topics.knows_partitions:
+            return {}
+        own = {one.path: _own_id(one) for one in self.directories}
+        counts, registered = Counter(own.values()), self.registered_directories
+        taken, candidates = set[str](), dict[str, set[str]]()
+        for one in self.directories:
+            named = own[one.path]
+            found = set() if self._is_of_other(one) else self._ids_of_partitions(one, named)
+            if named is not None and (named in found or (not found and counts[named] == 1)):
+                taken.add(named)
+            elif named in registered and counts[named] == 1:
+                candidates[one.path] = found - registered  # those are other disks
+            else:
+                candidates[one.path] = found
+        restored: dict[str, str] = {}
+        while only := {path: found - taken for path, found in candidates.items() if len(found - taken) == 1}:
+            path, (directory_id,) = next(iter(only.items()))
+            restored[path] = directory_id
+            taken.add(directory_id)
+            del candidates[path]
+        return restored
+
+    def _is_of_other(self, directory: LogDirectory) -> bool:
+        """Whether meta.properties names another node or cluster."""
+        if directory.meta is None or META_PROPERTIES in directory.problems:
+            return False
+        return directory.ids != (self.cluster_id, self.number)
+
+    def _ids_of_partitions(self, directory: LogDirectory, own: str | None) -> set[str]:
+        """Returns the ids that the metadata log assigns the partitions of a log directory to; only ``own`` if it is
+        among them. The metadata log itself lies in the directory of the voter."""
+        from kseg.node.coordinators import topic_id_at
+
+        found = set[str]()
+        for name in directory.directories:
+            place = None if is_moved(name) else parse_partition_name(name)
+            if place is None or place[0] == METADATA_TOPIC:
+                continue
+            assigned = self.assigned_id(topic_id_at(os.path.join(directory.path, name)), place[1])
+            if assigned is not None and assigned == own:
+                return {assigned}
+            found.update([assigned] if assigned is not None else ())
+        if own is None and directory is self.metadata and (voter := self._voter_directory) is not None:
+            return {voter}
+        return found
+
+    @property
+    def _voter_directory(self) -> str | None:
+        """The directory.id of the node among the voters in its metadata log."""
+        from kseg.node.cluster_metadata import read_raft  # few nodes have lost it
+
+        if self.metadata is None or self.number is None:
+            return None
+        path = os.path.join(self.metadata.path, METADATA_PARTITION)
+        with suppress(KsegError):
+            return read_raft(path, list_segments(path)).voter_directories.get(self.number)
+        return None
+
+    def restored_properties(self, directory: str) -> MetaProperties | None:
+        """Returns what meta.properties of a log directory has to say; None if it is right, or not all of it is known:
+        the ids of cluster and node stand in those of the other disks."""
+        found = self.directory_at(directory)
+        directory_id = None if found is None else self.restored_ids.get(found.path)
+        if directory_id is None or self.cluster_id is None or self.number is None:
+            return None
+        return MetaProperties(1, self.cluster_id, None, self.number, directory_id)
+
     def topic_id(self, topic: str) -> str | None:
         """Returns the id of a topic; None if it is unknown, or the metadata are incomplete."""
         return self.topics.ids.get(topic) if self.topics is not None and not self.topics.lacking else None
@@ -299,6 +389,20 @@ class Node:
             f"{METADATA_PARTITION}, which has the settings of topics, is on none of these disks: give all log "
             "directories of the node, or --server-properties FILE"
         )
+
+
+def is_reserved_id(directory_id: str) -> bool:
+    """Whether a directory.id means something else than a directory."""
+    number = int.from_bytes(base64.urlsafe_b64decode(directory_id.rstrip("=") + "=="), "big")
+    return number < _RESERVED_IDS
+
+
+def _own_id(directory: LogDirectory) -> str | None:
+    """Returns the directory.id in a meta.properties that can be read."""
+    if directory.meta is None or META_PROPERTIES in directory.problems:
+        return None
+    found = directory.meta.directory_id
+    return found if found and is_uuid(found) and not is_reserved_id(found) else None
 
 
 class Nodes:

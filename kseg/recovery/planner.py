@@ -88,8 +88,9 @@ _MAX_LISTED = 5
 # Sources: MetaPropertiesEnsemble and FileQuorumStateStore of Kafka 4.3.1.
 
 
-def node_file_problems(directory: str) -> Iterator[str]:
-    """Yields a sentence for each such file; nothing if the directory is not of KRaft."""
+def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
+    """Yields a sentence for each such file; nothing if the directory is not of KRaft. ``with_properties``: whether
+    meta.properties is looked at."""
     metadata = os.path.join(directory, METADATA_PARTITION)
     if not trees.isdir(metadata):
         return
@@ -97,7 +98,8 @@ def node_file_problems(directory: str) -> Iterator[str]:
         (
             os.path.join(directory, META_PROPERTIES),
             text_files.read_meta_properties,
-            "kafka-storage.sh format makes a new one",
+            "the metadata log does not tell its directory.id; a format writes a new one, under which the partitions "
+            "here have no leader",
         ),
         (
             os.path.join(metadata, segment_files.QUORUM_STATE),
@@ -105,6 +107,8 @@ def node_file_problems(directory: str) -> Iterator[str]:
             "move it away, and the node begins a new one",
         ),
     ):
+        if path.endswith(META_PROPERTIES) and not with_properties:
+            continue
         if not trees.lexists(path):
             if path.endswith(META_PROPERTIES):
                 yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
@@ -306,7 +310,6 @@ class RecoveryPlanner(Planner):
     ``make_checks``: returns checks, for runs that need them; None: all partitions count as damaged.
     """
 
-    root_names = tuple(checkpoints.OFFSET_CHECKPOINTS)
     with_root = True
 
     def __init__(
@@ -345,6 +348,12 @@ class RecoveryPlanner(Planner):
         self._places = set[TopicPartition]()
         """The partitions of all log directories that were planned."""
         self._begin([], False)
+
+    @property
+    def root_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The checkpoints, and meta.properties if it has to be written for a log directory of the nodes."""
+        restores = any(node.restored_ids for node in self.nodes.given)
+        return (*checkpoints.OFFSET_CHECKPOINTS, *([META_PROPERTIES] if restores else []))
 
     def _begin(self, paths: Sequence[str], names_partition: bool) -> list[str]:
         """Begins with the partitions at one PATH; ``names_partition``: it is the directory of one. Returns those to
@@ -418,7 +427,7 @@ class RecoveryPlanner(Planner):
         plans = self._plans(tasks)
         self._write_broken_records([plan.directory for plan in plans])
         self._messages.report_unscanned(directory)
-        for problem in node_file_problems(directory):
+        for problem in node_file_problems(directory, self.nodes.at(directory).restored_properties(directory) is None):
             self.reporter.warning(problem)
             self.damage_remains = True
         yield from plans
@@ -471,6 +480,10 @@ class RecoveryPlanner(Planner):
                     moved[name] = checkpoints.build_offset_checkpoint(entries)
         for name, content in moved.items():
             plan.write(name, [content], "for partitions with another name or log start")
+        properties = self.nodes.at(directory).restored_properties(directory)
+        if properties is not None and not (self._names_partition or self._options.topics):
+            reason = "has to have the directory.id to which the cluster's metadata assign the partitions here"
+            plan.write(META_PROPERTIES, [text_files.build_meta_properties(properties)], reason)
         for path, (name, displaced) in () if self._is_copy else self._restores.items():
             if path in self.failures.errors:
                 continue

@@ -194,6 +194,12 @@ class MetaProperties(NamedTuple):
         return {foreign} if getattr(self, foreign) is None else set()
 
 
+def build_meta_properties(entry: MetaProperties) -> bytes:
+    """Returns the bytes of the file of a KRaft node."""
+    found = {"cluster.id": entry.cluster_id, "directory.id": entry.directory_id, "node.id": entry.node_id}
+    return "".join(f"{key}={value}\n" for key, value in {**found, "version": entry.version}.items()).encode()
+
+
 def missing_in_kraft(found: MetaProperties) -> str | None:
     """Returns a message about a property that version 0 may lack, but not in KRaft (KafkaRaftServer); None if there
     is none. In version 0 the node's id is broker.id."""

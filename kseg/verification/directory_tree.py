@@ -31,7 +31,7 @@ from kseg.stores.windows import Buffers
 from kseg.verification import log_directories
 from kseg.verification import partition as partition_check
 from kseg.verification.batches import BatchRule
-from kseg.verification.partition import CheckedSegment, CheckSettings, PartitionCheck, Rule
+from kseg.verification.partition import CheckedSegment, CheckSettings, LogSpan, PartitionCheck, Rule
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import judge_file, rules_of
 from kseg.verification.side_files import misnamed_files
@@ -55,14 +55,14 @@ class Task(NamedTuple):
 class CheckedPartition(NamedTuple):
     """The result of a partition besides its findings.
 
-    ``failure``: why it could not be checked; ``extent``: log start and end offset, None if there is no segment.
+    ``failure``: why it could not be checked; ``extent``: that of its log, None if there is no segment.
     """
 
     directory: str
     totals: Totals
     topic_id: str | None
     failure: str | None
-    extent: tuple[int, int] | None = None
+    extent: LogSpan | None = None
 
 
 _Place = tuple[str, str, int | None]
@@ -147,7 +147,7 @@ class DirectoryCheck:
         if directory is not None and not wanted.topics:
             log_directories.judge_entries(directory, node, report, settings.level)
         topic_ids: dict[str, str | None] = {}
-        extents: dict[str, tuple[int, int]] = {}
+        extents: dict[str, LogSpan] = {}
         for outcome in self._partitions(tasks_of(node, partitions)):
             if outcome.failure is not None:
                 report.failures.append(outcome.failure)

@@ -3,7 +3,6 @@
 Sources: MetaPropertiesEnsemble, KafkaRaftServer, LogManager, ReplicaManager of Kafka 4.3.1 and 4.4.0 (KIP-858).
 """
 
-import base64
 import os
 import re
 from collections import defaultdict
@@ -24,7 +23,6 @@ from kseg.segment.files import (
     OWN_PREFIX,
     QUORUM_STATE,
     REMOTE_INDEX_CACHE,
-    is_uuid,
     list_segments,
     parse_partition_name,
 )
@@ -35,11 +33,12 @@ from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaP
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot
-from kseg.verification.partition import CheckSettings
-from kseg.verification.report import AssignedPartition, Finding, NodeStart, Report, effect_of
+from kseg.verification.partition import CheckSettings, LogSpan
+from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
 
 if TYPE_CHECKING:
     from kseg.node.cluster_metadata import TopicSettings
+    from kseg.node.metadata_image import PartitionImage
 
 # Checks a log directory itself: its own files, names in it, and partitions that contradict each other.
 #
@@ -50,11 +49,10 @@ KNOWN_FILES = LOG_DIRECTORY_FILES | {".lock", BOOTSTRAP}
 
 def judge_entries(directory: LogDirectory, node: Node, report: Report, level: int) -> None:
     """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
-    _own_files(directory, report, level)
+    _own_files(directory, node, report, level)
     _directory_names(directory, report)
-    marks, here = directory.offsets.get(HIGH_WATERMARKS, {}), set(directory.directories)
-    acknowledged = (f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0)
-    if absent := sorted(name for name in acknowledged if name not in here):
+    here = {name for one in node.directories for name in one.directories}
+    if absent := sorted(name for name in acknowledged(directory) if name not in here):
         text = f"in the checkpoint, but without a directory: {some(absent)}"
         report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
     if node.metadata is directory and lacks_topics(node):
@@ -63,6 +61,12 @@ def judge_entries(directory: LogDirectory, node: Node, report: Report, level: in
         report.add("metadata-lost", os.path.join(directory.path, METADATA_PARTITION), text)
     if not directory.was_clean and not _is_output(directory):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
+
+
+def acknowledged(directory: LogDirectory) -> frozenset[str]:
+    """Returns the names of the partitions that had records, by the high watermarks of a log directory."""
+    marks = directory.offsets.get(HIGH_WATERMARKS, {})
+    return frozenset(f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0)
 
 
 def lacks_topics(node: Node) -> bool:
@@ -80,12 +84,14 @@ def _lacking_topics(node: Node) -> tuple[set[str], set[str]]:
     return (set() if known is None or known.lacking else topics - known.ids.keys()), topics
 
 
-def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
+def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) -> None:
     for name, problems in directory.problems.items():
         code = "unreadable-checkpoint" if name in OFFSET_CHECKPOINTS else "bad-meta-properties"
         first = problems[0]
         text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
-        report.add(code, os.path.join(directory.path, name), text, first.position, first.length)
+        of_id, details = ("", NO_DETAILS) if name != META_PROPERTIES else told_id(directory, node)
+        path = os.path.join(directory.path, name)
+        report.add(code, path, text + of_id, first.position, first.length, details=details)
     if META_PROPERTIES not in directory.files and not _is_output(directory):
         # Partitions of a release with KRaft (since 2.8) have partition.metadata.
         needs_it = directory.is_kraft or any(
@@ -94,7 +100,8 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
         )
         text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
         if needs_it:
-            report.add("bad-meta-properties", directory.path, text)
+            of_id, details = told_id(directory, node)
+            report.add("bad-meta-properties", directory.path, text + of_id, details=details)
     if directory.holds_metadata and META_PROPERTIES not in directory.problems and directory.meta:
         if missing := missing_in_kraft(directory.meta):
             text = f"{missing}: a node of KRaft does not start with it"
@@ -107,6 +114,18 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
     )
     if unknown:
         report.add("unknown-file", directory.path, f"files that no broker knows: {some(unknown)}")
+
+
+def told_id(directory: LogDirectory, node: Node) -> tuple[str, Details]:
+    """Returns the directory.id that meta.properties has to have, as a part of a sentence and as details; nothing if
+    the metadata log does not tell it."""
+    if (found := node.restored_ids.get(directory.path)) is None:
+        return "", NO_DETAILS
+    text = f"; the cluster's metadata assign the partitions here to directory.id {found}: with any other, as a format "
+    text += "makes one, they have no leader"
+    if node.restored_properties(directory.path) is None:
+        text += "; the cluster.id is on no disk that is known: take it from another node"
+    return text, {"directoryId": found}
 
 
 def _pending(directory: LogDirectory, report: Report) -> None:
@@ -208,23 +227,23 @@ def judge_topic_ids(directory: LogDirectory, node: Node, ids: Mapping[str, str],
 
 _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 """The directory of a partition for which the node has to choose one (DirectoryId)."""
-_RESERVED_IDS = 100
-"""Uuids below this number mean something else than a directory (DirectoryId)."""
 
 
 class CheckedDirectory(NamedTuple):
     """A log directory whose partitions were checked; ``topic_ids``: by the names of its partitions but
-    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata; ``extents``: log start and end
-    by name."""
+    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata; ``extents``: by
+    name."""
 
     directory: LogDirectory
     topic_ids: dict[str, str | None]
-    extents: dict[str, tuple[int, int]]
+    extents: dict[str, LogSpan]
 
 
 def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
     """Checks the log directories in ``report.directories`` by node, and adds the start of each node to
     ``report.starts``."""
+    from kseg.verification.disks import judge_disks
+
     of_node: dict[Node, list[CheckedDirectory]] = {}
     for one in {os.path.realpath(one.directory.path): one for one in report.directories}.values():
         of_node.setdefault(nodes.at(one.directory.path), []).append(one)
@@ -234,11 +253,12 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
                 of_node.setdefault(node, [])
     for node, found in of_node.items():
         check = NodeCheck(node, found, report.absent)
-        contradictions = list(check.contradictions())
-        if settings.level != QUICK:
-            contradictions += check.quorum()
-        for code, path, text in contradictions:
+        for code, path, text in check.contradictions():
             report.add(code, path, text)
+        for code, path, text in check.quorum() if settings.level != QUICK else ():
+            restored = node.restored_ids.get(os.path.dirname(path))
+            report.add(code, path, text, details={"directoryId": restored} if restored else NO_DETAILS)
+        judge_disks(check, report)
         if not settings.is_live:
             if settings.level == DEEP:
                 check.judge_commits(report)
@@ -278,9 +298,7 @@ class NodeCheck:
         yield from self._ids("cluster.id", None, lambda meta: meta.cluster_id)
         server = self.node.server
         yield from self._ids("node.id", None if server is None else server.node_id, lambda meta: meta.number)
-        yield from self._directory_ids()
         yield from self._metadata_places()
-        yield from self._twice()
         count = sum(len(one.topic_ids) for one in self.found)
         metadata = self.node.topics
         if metadata is not None and metadata.image.brokers and self.node.number is not None and count:
@@ -305,17 +323,6 @@ class NodeCheck:
                 path = os.path.join(directory.path, META_PROPERTIES)
                 yield "node-identity-mismatch", path, f"{name} is {value}, that of {source} is {wanted}"
 
-    def _directory_ids(self) -> Iterator[tuple[str, str, str]]:
-        seen: dict[str, str] = {}
-        for directory in self.directories:
-            own, path = directory.meta and directory.meta.directory_id, os.path.join(directory.path, META_PROPERTIES)
-            if not own or not is_uuid(own):
-                continue
-            if int.from_bytes(base64.urlsafe_b64decode(own.rstrip("=") + "=="), "big") < _RESERVED_IDS:
-                yield "node-identity-mismatch", path, f"directory.id {own} is reserved"
-            elif (before := seen.setdefault(own, directory.path)) != directory.path:
-                yield "node-identity-mismatch", path, f"directory.id {own} is also that of {before}"
-
     def _metadata_places(self) -> Iterator[tuple[str, str, str]]:
         wanted = self.node.server.metadata_log_dir if self.node.server is not None else None
         places = [one.path for one in self.directories if one.holds_metadata]
@@ -325,21 +332,6 @@ class NodeCheck:
             if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
                 text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
                 yield "broker-would-not-start", os.path.join(path, METADATA_PARTITION), text
-
-    def _twice(self) -> Iterator[tuple[str, str, str]]:
-        seen: dict[tuple[str, int, bool], str] = {}
-        strays = frozenset(self.strays() or ())
-        for directory in self.directories:
-            for name in directory.directories:
-                place = topic_partition(name)
-                if place is None or place[0] == METADATA_TOPIC or name.endswith(("-delete", "-stray")):
-                    continue
-                path = os.path.join(directory.path, name)
-                if path in strays:
-                    continue  # renamed before nodes compare their log directories
-                before = seen.setdefault((*place, is_moved(name)), path)
-                if os.path.dirname(before) != os.path.dirname(path):
-                    yield "broker-would-not-start", path, f"{before} and {path} are the same partition"
 
     def quorum(self) -> Iterator[tuple[str, str, str]]:
         """Yields (code, path, sentence) for what contradicts the voters of the metadata log: those of the newest
@@ -382,14 +374,14 @@ class NodeCheck:
     def judge_commits(self, report: Report) -> None:
         """Compares committed offsets with the logs, which no broker may extend meanwhile."""
         extents = {
-            place: LogExtent(os.path.join(one.directory.path, name), one.topic_ids[name], *extent)
+            place: LogExtent(os.path.join(one.directory.path, name), one.topic_ids[name], extent.start, extent.end)
             for one in self.found for name, extent in one.extents.items()
             if (place := topic_partition(name)) is not None
         }  # fmt: skip
         judge_commits(self.node.group_offsets or {}, extents, report)
 
     @cached_property
-    def _at_start(self) -> "TopicSettings | None":
+    def at_start(self) -> "TopicSettings | None":
         """The metadata that the start finds, from which it learns its partitions; None if they are not known."""
         topics = self.node.topics
         if self.node.metadata is None or topics is None:
@@ -404,7 +396,7 @@ class NodeCheck:
 
     def strays(self) -> list[str] | None:
         """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
-        metadata = self._at_start
+        metadata = self.at_start
         if metadata is None:
             return None if self.node.is_kraft else []
 
@@ -413,42 +405,55 @@ class NodeCheck:
             partition = None if topic_id is None or place is None else metadata.partitions.get((topic_id, place[1]))
             return partition is not None and self.node.number in partition.replicas
 
-        return [
-            os.path.join(one.directory.path, name)
-            for one in self.found
-            for name, topic_id in one.topic_ids.items()
-            if not is_assigned(name, topic_id)
-        ]
+        from kseg.node.coordinators import topic_id_at
 
-    def absent(self, offline: Collection[str]) -> tuple[list[AssignedPartition] | None, list[AssignedPartition]]:
-        """Returns the partitions of the node that no directory has: those that the start creates empty (None: not
-        known), and those that it does not create because their directory may be among the ``offline`` ones, or that a
-        directory lacks while others are not here."""
-        topics = self._at_start
+        found = list[str]()
+        for one in self.found:
+            ids, root = dict(one.topic_ids), one.directory.path
+            futures = (name for name in one.directory.directories if name.endswith("-future"))
+            ids |= {name: topic_id_at(os.path.join(root, name)) for name in futures if topic_partition(name)}
+            found += [os.path.join(root, name) for name, topic_id in ids.items() if not is_assigned(name, topic_id)]
+        return found
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all log directories of the node are here, or known to be offline."""
+        if self.node.server is not None and self.node.server.log_dirs:
+            return set(map(os.path.realpath, self.node.server.log_dirs)) <= set(map(os.path.realpath, self.roots))
+        registered = self.node.registered_directories
+        return bool(registered) and registered <= self.node.directory_ids.keys()
+
+    def missing(self) -> "Iterator[tuple[str, PartitionImage]]":
+        """Yields the partitions that the metadata assign to the node, and that no directory here has."""
+        topics = self.at_start
         if topics is None or self.node.number is None:
-            return None, []
+            return
         held: set[tuple[str | None, int]] = set()
         unread = {name for directory in self.directories for name in directory.directories}
         for name, topic_id in (item for one in self.found for item in one.topic_ids.items()):
             held.add((topic_id, place[1] if (place := topic_partition(name)) else -1))
             unread.discard(name)
-        ids = {number: one.path for number, one in self.node.directory_ids.items()}
-        # Whether all log directories of the node are here, or known to be offline.
-        if self.node.server is not None and self.node.server.log_dirs:
-            is_whole = set(map(os.path.realpath, self.node.server.log_dirs)) <= set(map(os.path.realpath, self.roots))
-        else:
-            registered = self.node.registered_directories
-            is_whole = bool(registered) and registered <= ids.keys()
-        creates, lacks = list[AssignedPartition](), list[AssignedPartition]()
         for (topic_id, number), partition in topics.partitions.items():
-            if self.node.number not in partition.replicas or (topic_id, number) in held:
-                continue
+            name = f"{topics.image.topics[topic_id].name}-{number}"
+            if self.node.number in partition.replicas and (topic_id, number) not in held and name not in unread:
+                yield name, partition
+
+    def absent(self, offline: Collection[str]) -> tuple[list[AssignedPartition] | None, list[AssignedPartition]]:
+        """Returns the partitions of the node that no directory has: those that the start creates empty (None: not
+        known), and those that it does not create because their directory may be among the ``offline`` ones, or that a
+        directory lacks while others are not here."""
+        topics = self.at_start
+        if topics is None or self.node.number is None:
+            return None, []
+        ids = {number: one.path for number, one in self.node.directory_ids.items()}
+        is_whole = self.is_whole
+        creates, lacks = list[AssignedPartition](), list[AssignedPartition]()
+        for name, partition in self.missing():
             assigned = partition.directories[partition.replicas.index(self.node.number)]
             here = ids.get(assigned)
-            found = AssignedPartition(f"{topics.image.topics[topic_id].name}-{number}", here)
             is_created = not offline or assigned == _UNASSIGNED or (here is not None and here not in offline)
-            if found.name not in unread and (is_whole or here is not None):
-                (creates if is_whole and is_created else lacks).append(found)
+            if is_whole or here is not None:
+                (creates if is_whole and is_created else lacks).append(AssignedPartition(name, here))
         is_known = is_whole or not any(self.node.number in each.replicas for each in topics.partitions.values())
         in_order = partial(sorted, key=itemgetter(0))
         return in_order(creates) if is_known else None, in_order(lacks)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import PathError, text_of
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
@@ -177,6 +177,14 @@ class CheckedSegment:
         return stem + suffix + self.file.leftover
 
 
+class LogSpan(NamedTuple):
+    """Log start and end offset, and the number of records in the segments, None if they were not counted."""
+
+    start: int
+    end: int
+    records: int | None = None
+
+
 @dataclass
 class PartitionCheck:
     """The context of the rules for files of a partition. ``directory`` is None for a stream; ``is_whole`` is false if
@@ -223,11 +231,12 @@ class PartitionCheck:
         return self.directory or "-"
 
     @property
-    def extent(self) -> tuple[int, int] | None:
-        """Log start and end offset, after all segments were read; None if there are none or the last is unread."""
+    def extent(self) -> LogSpan | None:
+        """The extent of the log, after all segments were read; None if there are none or the last is unread."""
         if not self.segments or self.segments[-1].is_unread or self.segments[-1].next_offset is None:
             return None
-        return max(self.segments[0].base_offset or 0, self.broker.log_start_offset or 0), self.segments[-1].next_offset
+        start = max(self.segments[0].base_offset or 0, self.broker.log_start_offset or 0)
+        return LogSpan(start, self.segments[-1].next_offset, sum(segment.records for segment in self.segments))
 
     @property
     def names(self) -> frozenset[str]:

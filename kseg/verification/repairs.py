@@ -205,6 +205,8 @@ class _Wanted:
     verb: str
     options: Options = field(default_factory=dict)
     codes: dict[str, None] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    """More PATHs: the other log directories of the node."""
 
     def add(self, options: Options, codes: Iterable[str]) -> None:
         self.options |= options
@@ -239,12 +241,15 @@ class Repairs:
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
         path = self._directory_of(file)
-        if path is not None and path not in self._targets:
+        return None if path is None else self._target_at(path)
+
+    def _target_at(self, path: str) -> RepairTarget:
+        if path not in self._targets:
             root = path
             if self._is_partition(path):
                 root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
             self._targets[path] = RepairTarget(path, self._root_at(root))
-        return None if path is None else self._targets[path]
+        return self._targets[path]
 
     def _find_directory(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""
@@ -298,6 +303,8 @@ class Repairs:
             return self._needing(finding, finding.needs, target)
         if target is not None and target.is_metadata and (found := self._of_metadata(finding, target)):
             return found
+        if target is not None and (found := self._of_disk(finding, target)):
+            return found
         if not kind.repair or target is None:
             return self._needing(finding, kind.needs or (DECISION if kind.repair else None), target)
         # A start renames a .swap unchecked; only salvage removes a bad one.
@@ -340,6 +347,21 @@ class Repairs:
             wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
             wanted.add(options, [finding.code])
         return finding
+
+    def _of_disk(self, finding: Finding, target: RepairTarget) -> Finding | None:
+        """Returns a finding about a disk of a node whose repair only the node as a whole tells: meta.properties is
+        written again, or the wrong copy of a partition is moved away; None for others."""
+        if finding.code == "broker-would-not-start" and "otherRepair" in finding.details:
+            return self._deciding(finding, target, finding.details["otherRepair"])
+        node = target.root.node
+        if "directoryId" not in finding.details or node.restored_properties(target.path) is None:
+            return None
+        first, *others = [one.path for one in node.directories]
+        wanted = self._wanted.setdefault((first, "recover"), _Wanted(self._target_at(first), "recover"))
+        wanted.others = tuple(others)
+        wanted.add(_SALVAGE, [finding.code])
+        argv = [*_argv("recover", _SALVAGE, first), *map(named_path, others)]
+        return finding._replace(repair=argv, needs=None)
 
     def _of_metadata(self, finding: Finding, target: RepairTarget) -> Finding | None:
         """Returns a finding about the metadata log whose repair depends on the node's part in the quorum; None for
@@ -428,7 +450,7 @@ class Repairs:
         for (path, verb), one in self._wanted.items():
             if path in self._refused and verb in ("recover", "reindex") and not one.target.is_metadata:
                 options = one.options if verb == "recover" else {}
-                salvage = loading.setdefault((path, "recover"), _Wanted(one.target, "recover"))
+                salvage = loading.setdefault((path, "recover"), _Wanted(one.target, "recover", others=one.others))
                 salvage.add(options | _SALVAGE, one.codes)
             else:
                 loading[path, verb] = one
@@ -439,7 +461,8 @@ class Repairs:
                 recover.add(
                     _least_removing(rebuilt.target, recover.options | _FULL, is_decided=False)[0], rebuilt.codes
                 )
-        return list(_joined(loading.values()))
+        covered = {(other, one.verb) for one in loading.values() for other in one.others}
+        return list(_joined(one for key, one in loading.items() if key not in covered or one.others))
 
 
 def _joined(wanted: Iterable[_Wanted]) -> Iterator[RepairStep]:
@@ -453,7 +476,8 @@ def _joined(wanted: Iterable[_Wanted]) -> Iterator[RepairStep]:
             first, *others = some = group[start : start + size]
             argv = _argv(first.verb, first.options, first.target.path)
             codes = dict.fromkeys(code for one in some for code in one.codes)
-            yield RepairStep([*argv, *(named_path(one.target.path) for one in others)], list(codes))
+            paths = dict.fromkeys([*first.others, *(path for one in others for path in (one.target.path, *one.others))])
+            yield RepairStep([*argv, *map(named_path, paths)], list(codes))
 
 
 def _least_removing(target: RepairTarget, options: Options, is_decided: bool) -> tuple[Options, int]:

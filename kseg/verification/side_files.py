@@ -340,7 +340,7 @@ class CheckpointRule(Rule):
         partition, broker = self.partition, self.partition.broker
         if (extent := partition.extent) is None:
             return
-        _, end = extent
+        end = extent.end
         for code, name, offset in (
             ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
             ("log-start-beyond-end", "the log start offset", broker.log_start_offset),

@@ -1,0 +1,181 @@
+"""Which disk of a node is which by its metadata log, and where its partitions lie."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli.command import Kseg, caller
+from kseg.node.node import Nodes
+from segment.segments import TESTDATA
+from verification.log_directories import OTHER_ID, Checked, check_node, checkpoint, edited
+
+WHOLE = TESTDATA / "log-directories" / "4.4.0" / "logs"
+OLD_ID = "H2bQkJEeTKO7Ax3ZgWhC_A"
+"""The directory.id of the node's only log directory, to which the metadata assign all partitions."""
+FEW = "few-0"
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> tuple[Path, Path]:
+    """The disk with the metadata under another directory.id, and that with the partitions under the old one."""
+    partitions = Path(shutil.copytree(WHOLE, tmp_path / "d2"))
+    metadata = tmp_path / "d1"
+    metadata.mkdir()
+    (partitions / "__cluster_metadata-0").rename(metadata / "__cluster_metadata-0")
+    for name in ("meta.properties", ".kafka_cleanshutdown"):
+        shutil.copy(WHOLE / name, metadata)
+    return edited(metadata, directory_id=OTHER_ID), partitions
+
+
+@pytest.fixture
+def kseg(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
+    return caller(capfdbinary)
+
+
+def named(disks: tuple[Path, ...], *log_dirs: Path) -> str:
+    dirs = ",".join(map(str, log_dirs or disks))
+    return f"node.id=1\nprocess.roles=broker\nlog.dirs={dirs}"
+
+
+def errors(found: Checked) -> list[str]:
+    return [finding.code for finding in found.findings if finding.severity == "error"]
+
+
+def test_nothing_has_happened(disks: tuple[Path, Path]) -> None:
+    assert errors(check_node(server=named(disks))) == []
+
+
+@pytest.mark.parametrize("has_new_id", [False, True])
+def test_meta_properties_is_written_again(kseg: Kseg, disks: tuple[Path, Path], has_new_id: bool) -> None:
+    """After a loss, and after a format that gave the disk a new directory.id; undone, it is as before."""
+    d1, d2 = disks
+    path = d2 / "meta.properties"
+    if has_new_id:
+        edited(d2, directory_id="CCCCCCCCQACAAAAAAAAAAQ")
+    else:
+        path.unlink()
+    before = path.read_text() if has_new_id else None
+    found = check_node(server=named(disks))
+    finding = found.one("directory-id-mismatch" if has_new_id else "bad-meta-properties")
+    assert OLD_ID in finding.message
+    assert finding.details == {"directoryId": OLD_ID}
+    (step,) = found.report.steps
+    assert step.argv == finding.repair == ["kseg", "recover", "--mode", "salvage", str(d1), str(d2)]
+    assert kseg(*step.argv[1:], "--dry-run").status == 1
+    assert (path.read_text() if path.exists() else None) == before
+    assert kseg(*step.argv[1:]).status == 0
+    assert f"directory.id={OLD_ID}\n" in path.read_text()
+    assert errors(check_node(server=named(disks))) == []
+    assert kseg("undo", d2).status == 0
+    assert (path.read_text() if path.exists() else None) == before
+
+
+def test_a_disk_of_another_node_gets_no_id(disks: tuple[Path, Path]) -> None:
+    edited(disks[1], node_id="2", directory_id="CCCCCCCCQACAAAAAAAAAAQ")
+    (node,) = Nodes([str(path) for path in disks]).given
+    assert node.restored_ids == {}
+
+
+def test_an_id_of_two_disks(disks: tuple[Path, Path], tmp_path: Path) -> None:
+    """The metadata tell which disk has it rightly, and nothing of one without partitions."""
+    third = tmp_path / "d0"
+    third.mkdir()
+    shutil.copy(disks[1] / "meta.properties", third)
+    found = check_node(server=named(disks, third, *disks))
+    finding = found.one("node-identity-mismatch")
+    assert "is also that of" in finding.message
+    assert finding.details == {}
+
+
+def test_a_disk_that_is_gone(disks: tuple[Path, Path]) -> None:
+    """Left out of log.dirs, empty, or formatted anew: what it had has no leader. Two partitions of 56 are here, all
+    were assigned to it."""
+    d1, d2 = disks
+    found = check_node(server=named(disks, d1)).one("only-replica-missing")
+    assert found.file == str(d1)
+    assert {FEW, "cmptx-1"} <= set(found.details["partitions"])
+    assert "without a leader" in found.message
+    for path in d2.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    found = check_node(server=named(disks)).one("only-replica-missing")
+    assert found.file == str(d2)
+    shutil.copy(d1 / "meta.properties", d2)
+    edited(d2, directory_id="CCCCCCCCQACAAAAAAAAAAQ")
+    assert FEW in check_node(server=named(disks)).one("only-replica-missing").details["partitions"]
+    assert "only-replica-missing" not in check_node(d1).codes, "the others are not given"
+
+
+def test_a_formatted_disk_with_the_old_id_and_nothing_on_it(disks: tuple[Path, Path]) -> None:
+    for path in disks[1].iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "meta.properties":
+            path.unlink()
+    found = check_node(*disks).one("only-replica-missing")
+    assert "what they held is lost" in found.message
+
+
+def test_a_partition_that_never_had_records_is_not_missed(disks: tuple[Path, Path]) -> None:
+    shutil.rmtree(disks[1] / FEW)
+    assert check_node(*disks).one("only-replica-missing").details["partitions"] == [FEW]
+    (disks[1] / "replication-offset-checkpoint").write_text(checkpoint("cmptx 1 132", "few 0 0"))
+    assert errors(check_node(server=named(disks))) == []
+
+
+def test_the_copy_that_is_not_assigned_is_to_be_moved_away(disks: tuple[Path, Path]) -> None:
+    d1, d2 = disks
+    shutil.copytree(d2 / FEW, d1 / FEW)
+    next((d1 / FEW).glob("*.log")).write_bytes(b"")
+    finding = check_node(*disks).one("broker-would-not-start")
+    assert finding.file == str(d1 / FEW)
+    assert f"metadata assign {d2 / FEW}" in finding.message
+    assert [row["records"] for row in finding.details["copies"]] == [0, 8]
+    away = finding.details["otherRepair"]
+    assert away == ["mv", str(d1 / FEW), f"{d1}.{FEW}"]
+
+
+def test_a_copy_that_ends_later_is_not_moved_away_unseen(disks: tuple[Path, Path]) -> None:
+    d1, d2 = disks
+    shutil.copytree(d2 / FEW, d1 / FEW)
+    next((d2 / FEW).glob("*.log")).write_bytes(b"")
+    finding = check_node(*disks).one("broker-would-not-start")
+    assert "ends later" in finding.message
+    assert "otherRepair" not in finding.details
+
+
+def test_a_partition_that_was_moved_by_hand(disks: tuple[Path, Path]) -> None:
+    d1, d2 = disks
+    (d2 / FEW).rename(d1 / FEW)
+    found = check_node(server=named(disks))
+    assert errors(found) == []
+    assert found.one("partition-elsewhere").details == {"partitions": [{"partition": FEW, "logDirectory": str(d2)}]}
+    assert "partition-missing" not in found.codes
+
+
+def test_a_cleaned_offset_on_another_disk(disks: tuple[Path, Path]) -> None:
+    (disks[0] / "cleaner-offset-checkpoint").write_text(checkpoint("cmptx 1 7"))
+    finding = check_node(*disks).one("partition-elsewhere")
+    assert (finding.severity, finding.file) == ("info", str(disks[0] / "cleaner-offset-checkpoint"))
+    assert "cmptx-1 (offset 7; " in finding.message
+
+
+def test_a_future_directory_of_another_topic_is_set_aside(disks: tuple[Path, Path]) -> None:
+    d1, d2 = disks
+    future = d1 / f"{FEW}.0123456789abcdef0123456789abcdef-future"
+    shutil.copytree(d2 / FEW, future)
+    assert check_node(*disks).report.starts[0].sets_aside == []
+    (future / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    assert check_node(*disks).report.starts[0].sets_aside == [str(future)]
+
+
+def test_a_copy_of_a_running_broker(disks: tuple[Path, Path]) -> None:
+    d2 = disks[1]
+    marks = d2 / "replication-offset-checkpoint"
+    marks.write_text(checkpoint("cmptx 1 140", "few 0 12"))
+    assert "copied-while-running" not in check_node(*disks).codes, "a clean stop"
+    (d2 / ".kafka_cleanshutdown").unlink()
+    finding = check_node(*disks).one("copied-while-running")
+    assert "2 partitions end before the high watermark, by 12 offsets in all" in finding.message
+    marks.write_text(checkpoint("cmptx 1 140", "few 0 8"))
+    assert "copied-while-running" not in check_node(*disks).codes, "one partition has another cause"

@@ -7,8 +7,9 @@ segments: lines, JSON objects, or tables on a terminal.
 
 import os
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
+from kseg.segment.files import list_segments
+from kseg.sidefiles.checkpoints import LEADER_EPOCHS
+from kseg.stores import trees
 
 
 class PlanLine(NamedTuple):
@@ -136,7 +140,8 @@ class PlanPrinter:
 
 class TextPlans(PlanPrinter):
     """Prints for each directory its name, one line for each action with the reason below it, and the total removed; if
-    more than MAX_SEPARATE_PARTITIONS directories change, one line for each.
+    more than MAX_SEPARATE_PARTITIONS directories change, one line for each, and one for all empty logs whose leader
+    epochs alone change.
 
     A terminal gets a tree. A reason is not repeated if it is the same as for the action before. ``is_quiet``: plans
     that are applied are not printed.
@@ -148,6 +153,8 @@ class TextPlans(PlanPrinter):
         self._may_be_many = False
         self._waiting: list[tuple[str, str]] | None = []
         """The line and the text of each plan until it is known whether there are many, then None."""
+        self._small: dict[tuple[int, int], list[str]] = defaultdict(list)
+        """The lines of the plans that are printed as one at the end, by the sizes of the replaced file."""
 
     def begin(self, at_once: int, partitions: int) -> None:
         super().begin(at_once, partitions)
@@ -158,6 +165,9 @@ class TextPlans(PlanPrinter):
             return
         counts = _counted(totals.actions) or "no file changes"
         line = f"{on_one_line(plan.directory)}: {counts}, {_removed(plan, totals)}"
+        if self._may_be_many and (sizes := _sizes_of_epochs(plan)) is not None:
+            self._small[sizes].append(line)
+            return
         if self._waiting is None:
             self.sink.put(line)
             return
@@ -216,6 +226,10 @@ class TextPlans(PlanPrinter):
         for _, text in self._waiting or ():
             self.sink.put(text)
         self._waiting = []
+        for (before, after), lines in sorted(self._small.items()):
+            count = f"{len(lines):,} partitions: {LEADER_EPOCHS} of empty logs"
+            many = f"{count}, {shown_bytes(before)} replaced by {shown_bytes(after)} each"
+            self.sink.put(many if len(lines) > 1 else lines[0])
         super().finish(outcome)
         totals, notices, status = self.totals, self.notices, outcome.exit_status
         if alone := outcome.left_alone:
@@ -341,6 +355,19 @@ def plan_printer(
     if presentation.form == "json":
         return JsonPlans(sink, notices, is_dry, keeps, presentation.quiet)
     return TextPlans(sink, notices, is_dry, keeps, presentation.quiet, color=presentation.color)
+
+
+def _sizes_of_epochs(plan: Plan) -> tuple[int, int] | None:
+    """Returns the old and the new size of the leader epochs of an empty log, if the plan changes only these."""
+    if len(plan.steps) != 1 or plan.gaps or plan.from_replica:
+        return None
+    (step,) = plan.steps
+    if step.action != REPLACE or step.file != LEADER_EPOCHS or step.before is None:
+        return None
+    with suppress(OSError):
+        if not any(trees.getsize(file.path) for file in list_segments(plan.directory)):
+            return step.before.size, step.size
+    return None
 
 
 def _kind_of(step: Step) -> tuple[object, ...]:

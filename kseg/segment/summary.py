@@ -37,8 +37,8 @@ Row = dict[str, Any]
 class LogSummary:
     """Counts the items of any number of segments: `add_file`, then `add_run` and `add_damage` in any order.
 
-    The records of a batch with a wrong CRC are not counted. Of an undecodable batch, those from the first unreadable
-    record on are not counted.
+    The records of a batch with a wrong CRC are not counted; its bytes are damaged ones. Of an undecodable batch, those
+    from the first unreadable record on are not counted.
     """
 
     def __init__(self, scratch: Scratch | None = None) -> None:
@@ -79,6 +79,7 @@ class LogSummary:
         """Adds one batch, of any kind."""
         if batch.problems:
             self._tally[_COUNTERS["batches"]] += 1
+            self.damaged_bytes += batch.size
             self.problems.update(problem.code for problem in batch.problems)
             return
         is_07 = isinstance(batch, Message07)

@@ -281,6 +281,8 @@ class Census(Rule):
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         self._count_forms(headers.rows, headers.count, segment.file.is_07, self._forms)
+        if segment.is_damaged:
+            self._damaged_bytes += sum(batch.size for batch in headers if not batch.has_right_crc)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._damaged_bytes += damage.length

@@ -343,3 +343,20 @@ def test_a_salvage_accepts_that_a_whole_segment_is_missing(kseg: Kseg, tmp_path:
     found = kseg("verify", "--format", "json", partition).of_type("finding")
     assert [row["severity"] for row in found if row["code"].startswith("gap-")] == ["info"]
     kseg("recover", "--mode", "salvage", "--dry-run", partition).expect(0, out=b"")
+
+
+def test_empty_logs_whose_epochs_alone_change_are_one_line(kseg: Kseg, tmp_path: Path) -> None:
+    damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    shutil.copytree(damaged, tmp_path / "dplain-0")
+    for number in range(12):
+        (empty := tmp_path / f"empty-{number}").mkdir()
+        (empty / "00000000000000000000.log").write_bytes(b"")
+        (empty / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        for suffix in ("index", "timeindex"):
+            (empty / f"00000000000000000000.{suffix}").write_bytes(b"")
+    found = kseg("recover", "--dry-run", tmp_path)
+    assert found.lines[-1] == "12 partitions: leader-epoch-checkpoint of empty logs, 8 B replaced by 4 B each"
+    assert not any("empty-" in line for line in found.lines)
+    assert any("dplain-0" in line for line in found.lines)
+    rows = kseg("recover", "--dry-run", "--format", "json", tmp_path).objects
+    assert sum("empty-" in row["file"] for row in rows if row["type"] == "action") == 12

@@ -72,6 +72,20 @@ def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> 
     assert not any(row["type"] == "partition" for row in kseg("verify", "--format", "json", few).objects)
 
 
+def test_batches_with_a_wrong_checksum_are_damaged_bytes(kseg: Kseg, few: Path) -> None:
+    first = min((few / COMPACTED.name).glob("*.log"))
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1
+    first.write_bytes(data)
+    rows = [
+        {row["path"]: row["damagedBytes"] for row in kseg(*command, "--format", "json", few).objects if "forms" in row}
+        for command in (("verify", "--level", "full", "--sort", "name"), ("dump", "--summary"))
+    ]
+    sizes = [row["size"] for row in kseg("dump", "--format", "json", first).objects if row.get("isValid") is False]
+    assert rows[0] == rows[1]
+    assert rows[0][str(few / COMPACTED.name)] == sum(sizes) > 0
+
+
 def test_damage_before_the_last_segment_makes_a_partition_uncleanable(kseg: Kseg, few: Path) -> None:
     first = min((few / COMPACTED.name).glob("*.log"))
     data = bytearray(first.read_bytes())

@@ -22,7 +22,7 @@ from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
-from kseg.verification.log_directories import judge_nodes
+from kseg.verification.nodes import judge_nodes
 from kseg.verification.partition import CheckSettings, LogSpan
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals

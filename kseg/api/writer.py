@@ -15,7 +15,7 @@ from kseg.conversion.planner import check_output
 from kseg.conversion.rows_writer import RECORD_BYTES, NewRecord, PartitionWriters, RowsWriter, write_side_files
 from kseg.errors import RequestError, errors_at, refuse_if
 from kseg.export import pa
-from kseg.export.arrow import COLUMNS, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
+from kseg.export.arrow import COLUMNS, PROVEN, TIMESTAMP_TYPES, by_partition, need_pyarrow, record_columns, unescaped
 from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
 from kseg.node.node import Nodes
@@ -75,8 +75,8 @@ class _NewPartitions:
         """Appends the records of a `Scan`, of any object with Arrow's ``__arrow_c_stream__``, or of an iterable of
         mappings or `Record`.
 
-        The columns or keys are some of those of `scan`. Records without ``offset`` get the next offsets. Raises
-        RequestError for other columns and types. Arrow needs pyarrow.
+        The columns or keys are some of those of `scan`. Records without ``offset`` get the next offsets; ``proven`` is
+        ignored. Raises RequestError for other columns and types. Arrow needs pyarrow.
 
         >>> with kseg.writer("copy/orders-0") as w:
         ...     w.extend(kseg.scan("orders-0", offsets=(0, 9)))
@@ -90,7 +90,8 @@ class _NewPartitions:
             # As a stream of C, a scan would turn its errors into texts.
             table = records.batches() if isinstance(records, Scan) else records
             reader = table if isinstance(table, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(table)
-            for whole in reader:
+            for each in reader:
+                whole = each.select([at for at, name in enumerate(each.schema.names) if name != PROVEN])
                 for first in range(0, whole.num_rows, CHUNK_ROWS):
                     with errors_at(self._name, RequestError, of=ValueError):
                         columns = record_columns(whole.slice(first, CHUNK_ROWS))
@@ -104,6 +105,7 @@ class _NewPartitions:
             for record in records:
                 number += 1
                 row = _row(record)
+                row.pop(PROVEN, None)
                 self._hold(self._partition_of(row.pop("topic", None), row.pop("partition", None)), **row)
         except RequestError as error:
             raise RequestError(f"extend: record {number}: {error}") from error
@@ -233,7 +235,7 @@ def _row(record: Any) -> dict[str, Any]:
         return row
     if not isinstance(record, Mapping):
         raise RequestError(f"{record!r:.80} is neither a mapping nor a record")
-    if unknown := record.keys() - {*COLUMNS}:
+    if unknown := record.keys() - {*COLUMNS, PROVEN}:
         raise RequestError(f"a record has no {min(map(repr, unknown))}; it has {', '.join(COLUMNS)}")
     return dict(record)
 

@@ -4,22 +4,30 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError
-from kseg.node.server_properties import ServerProperties, read_server_properties
 from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments, regular_and_other_names
 from kseg.segment.paths import is_log_directory
-from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores import trees
+
+if TYPE_CHECKING:
+    from kseg.node.server_properties import ServerProperties
 
 _SUFFIX = ".properties"
 
 
 @lru_cache(maxsize=8)
-def configuration_at(path: str) -> ServerProperties | None:
+def configuration_at(path: str) -> "ServerProperties | None":
     """Returns the broker's configuration at a path; None if it is none: a file that names log directories."""
     name = os.path.basename(path)
-    if not name.endswith(_SUFFIX) or name == META_PROPERTIES or not trees.isfile(path):
+    if not name.endswith(_SUFFIX):
+        return None
+    # Only here: most PATHs are none, and a small dump must not pay for the imports.
+    from kseg.node.server_properties import read_server_properties
+    from kseg.sidefiles.text_files import META_PROPERTIES
+
+    if name == META_PROPERTIES or not trees.isfile(path):
         return None
     found = read_server_properties(path)
     return found if found.log_dirs else None

@@ -105,7 +105,7 @@ class _DiskCheck:
             if path == first:
                 continue
             text = f"{first} and {path} are the same partition"
-            details: dict[str, Any] = {"copies": [self._copy_row(each, held[each]) for each in copies]}
+            details: dict[str, Any] = {"held": [self._copy_row(each, held[each]) for each in copies]}
             contents = "; ".join(f"{each} holds {_span_text(held[each])}" for each in (first, path))
             if kept is None:
                 why = "do not tell which one is right" if self.node.topics is not None else "are not here"

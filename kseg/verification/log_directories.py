@@ -27,7 +27,7 @@ from kseg.segment.files import (
     parse_partition_name,
 )
 from kseg.segment.paths import some
-from kseg.segment.survey import DEEP, QUICK
+from kseg.segment.survey import QUICK
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
 from kseg.stores import trees
@@ -239,32 +239,6 @@ class CheckedDirectory(NamedTuple):
     extents: dict[str, LogSpan]
 
 
-def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
-    """Checks the log directories in ``report.directories`` by node, and adds the start of each node to
-    ``report.starts``."""
-    from kseg.verification.disks import judge_disks
-
-    of_node: dict[Node, list[CheckedDirectory]] = {}
-    for one in {os.path.realpath(one.directory.path): one for one in report.directories}.values():
-        of_node.setdefault(nodes.at(one.directory.path), []).append(one)
-    for path in report.absent:
-        for node in nodes.given:
-            if node.server is not None and path in node.server.directories:
-                of_node.setdefault(node, [])
-    for node, found in of_node.items():
-        check = NodeCheck(node, found, report.absent)
-        for code, path, text in check.contradictions():
-            report.add(code, path, text)
-        for code, path, text in check.quorum() if settings.level != QUICK else ():
-            restored = node.restored_ids.get(os.path.dirname(path))
-            report.add(code, path, text, details={"directoryId": restored} if restored else NO_DETAILS)
-        judge_disks(check, report)
-        if not settings.is_live:
-            if settings.level == DEEP:
-                check.judge_commits(report)
-            report.starts.append(_start_of(check, settings, report))
-
-
 def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
     """Reports a log directory of a configuration that is missing or empty. Returns whether it is."""
     try:
@@ -462,7 +436,7 @@ class NodeCheck:
         return {os.path.realpath(one.path) for one in self.directories}
 
 
-def _start_of(node: NodeCheck, settings: CheckSettings, report: Report) -> NodeStart:
+def start_of(node: NodeCheck, settings: CheckSettings, report: Report) -> NodeStart:
     """Predicts a node's start from what was found in its directories."""
     of: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.effects.values():

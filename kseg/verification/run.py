@@ -158,7 +158,7 @@ class Check:
         """Checks the log directories of each node together, shows the remaining findings, and decides on the commands
         that repair them."""
         if (self.report.directories or self.report.absent) and not self.report.was_interrupted:
-            from kseg.verification.log_directories import judge_nodes  # segments need none of this
+            from kseg.verification.nodes import judge_nodes  # segments need none of this
 
             self._attempt("", lambda: judge_nodes(self.nodes, self.settings, self.report))
         self._show_held()

@@ -56,13 +56,13 @@ def test_records_go_to_their_partitions(tmp_path: Path) -> None:
     assert names_in(tmp_path / "new") == ["a-0", "a-1", "b-3", "é-1-0"]
     create, append, none = "CreateTime", "LogAppendTime", None
     assert [tuple(record) for record in records(tmp_path / "new")] == [
-        ("a", 0, 0, TIME, create, b"k", b"v", HEADERS),
-        ("a", 0, 7, TIME + 1, create, none, none, []),
-        ("a", 1, 0, TIME, append, none, b"", []),
-        ("a", 1, 1, TIME, create, none, none, []),
-        ("b", 3, 0, none, create, none, none, []),
-        ("b", 3, 1, none, create, b"last", none, [("h", None)]),
-        ("é-1", 0, 0, none, create, none, none, []),
+        ("a", 0, 0, TIME, create, b"k", b"v", HEADERS, True),
+        ("a", 0, 7, TIME + 1, create, none, none, [], True),
+        ("a", 1, 0, TIME, append, none, b"", [], True),
+        ("a", 1, 1, TIME, create, none, none, [], True),
+        ("b", 3, 0, none, create, none, none, [], True),
+        ("b", 3, 1, none, create, b"last", none, [("h", None)], True),
+        ("é-1", 0, 0, none, create, none, none, [], True),
     ]
     assert kseg.verify(tmp_path / "new", level="deep").ok
 
@@ -96,7 +96,7 @@ def test_header_keys_of_any_bytes_come_back(tmp_path: Path) -> None:
 def test_one_partition_takes_rows_of_any(tmp_path: Path) -> None:
     with kseg.writer(tmp_path / "one-0") as writer:
         writer.extend({"value": b"%d" % i} for i in range(3))
-        writer.extend([{"topic": "other", "value": b"3"}])
+        writer.extend([{"topic": "other", "value": b"3", "proven": False}])
         writer.extend(record for record in [kseg.Record("x", 5, 9, None, None, b"k", None, [])])
         assert writer.next_offset == 10
     assert [(record.offset, record.value) for record in records(tmp_path / "one-0")] == [

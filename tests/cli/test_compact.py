@@ -67,7 +67,10 @@ def test_too_little_space_is_refused_before_anything_is_written(
     needed, before = dry.of_type("compaction")[0]["peakBytes"] + (64 << 10), everything(tmp_path)
     monkeypatch.setattr(FREE, lambda _place: needed - 1)
     done = kseg("compact", *SPACE_ABORTED.options_with(*options), partition)
-    done.expect(3, f"new files may take {(needed - (64 << 10)) / 1024:.1f} KiB", "nothing was changed")
+    told = (
+        f"new files may take {needed - (64 << 10)} bytes, {needed - 1} bytes are free: 1 bytes have to be freed first"
+    )
+    done.expect(3, told, "nothing was changed")
     assert ("--no-quarantine, or" in done.err) == (not options)
     assert everything(tmp_path) == before
     assert "it would be refused" in kseg("compact", "-n", *SPACE_ABORTED.options_with(*options), partition).err

@@ -127,7 +127,8 @@ def test_only_a_replica_that_may_lead_gives_back_what_is_cut(
 def test_a_copy_that_the_broker_sets_aside_is_not_filled_again(nodes: Nodes, kseg: Kseg) -> None:
     logs, *_ = nodes([2, 3], [], (2, 3))
     flip(logs / PARTITION / LOG, FIRST)
-    assert verified(kseg, logs)[1] == [salvage(logs)]
+    steps = verified(kseg, logs)[1]  # one is for meta.properties, whose directory.id the test has changed
+    assert [step for step in steps if step[-1].endswith(PARTITION)] == [salvage(logs)]
 
 
 def test_the_newest_metadata_of_those_given_count(nodes: Nodes, kseg: Kseg) -> None:

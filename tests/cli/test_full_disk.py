@@ -62,7 +62,7 @@ def used(directory: Path) -> int:
 
 CASES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "retain": (expired, ("retain", "--log-start-offset", "60")),
-    "retain all": (expired, ("retain", "--retention-ms", "1", "--now", "1900000000000")),
+    "retain all": (expired, ("retain", "--policy", "delete", "--retention-ms", "1", "--now", "1900000000000")),
     "recover": (damaged, ("recover", "--full")),
     "recover after a cleaner": (cleaning, ("recover", "--full")),
 }

@@ -126,9 +126,9 @@ def begun(name: str, mode: int = 0o4755) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
-@pytest.mark.parametrize("name", ["pwn", "../pwn", "/pwn", ".bashrc", "meta.properties", "dplain-0"])
+@pytest.mark.parametrize("name", ["pwn", "../pwn", "/pwn", ".bashrc", "bootstrap.checkpoint", "dplain-0"])
 @pytest.mark.parametrize("ending", [{"left": {"X": None}, "state": "done"}, {"restored": ["X"], "state": "undoing"}])
-def test_a_journal_asks_for_checkpoints_only(
+def test_a_journal_asks_for_files_that_commands_change_only(
     ending: dict[str, Any], name: str, arguments: tuple[str, ...], logs: Path, kseg: Kseg
 ) -> None:
     rows = (begun(name), {"begunNs": 1}, json.loads(json.dumps(ending).replace("X", name)))

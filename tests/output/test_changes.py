@@ -85,7 +85,7 @@ COMMAND = "kseg recover --mode salvage --drop-batch 1200 --era 3.9 /logs/[bold]o
 CHANGES = [
     KnownChange("/logs/[bold]orders-0", 1, 1_700_000_000_000, "kseg reindex .", "done", 7168, "/k/1"),
     KnownChange("/logs/[bold]orders-0", 2, 1_700_000_060_000, COMMAND, "abandoned", 0, ""),
-    KnownChange("/logs", 1, 1_700_000_000_000, "kseg compact .", "open", 0, "/k/1", 3),
+    KnownChange("/logs", 1, 1_700_000_000_000, "kseg compact .", "open", 0, "/k/1", partitions=3),
 ]
 
 

@@ -93,7 +93,8 @@ def compare(path: Path) -> None:
     keys = {record.key for record in records if record.key is not None}
     every = [record for _, part, _ in opened for record in part]
     assert (found.files, found.bytes) == (1, path.stat().st_size)
-    assert found.damaged_bytes == sum(item.length for item in damage)
+    wrong = [batch for batch in batches if batch.problems]
+    assert found.damaged_bytes == sum(item.length for item in damage) + sum(batch.size for batch in wrong)
     assert count["batches"] == len(batches)
     assert (count["records"], count["control_records"]) == (len(records), len(control))
     assert count["null_keys"] == sum(record.key is None for record in records)

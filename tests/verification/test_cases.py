@@ -16,8 +16,8 @@ from kseg.findings.table import INFO, KINDS
 from kseg.node.node import Nodes
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
-from kseg.verification.log_directories import judge_nodes
 from kseg.verification.manifest import check_manifest
+from kseg.verification.nodes import judge_nodes
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.run import judge_path

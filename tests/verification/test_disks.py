@@ -130,7 +130,7 @@ def test_the_copy_that_is_not_assigned_is_to_be_moved_away(disks: tuple[Path, Pa
     finding = check_node(*disks).one("broker-would-not-start")
     assert finding.file == str(d1 / FEW)
     assert f"metadata assign {d2 / FEW}" in finding.message
-    assert [row["records"] for row in finding.details["copies"]] == [0, 8]
+    assert [row["records"] for row in finding.details["held"]] == [0, 8]
     away = finding.details["otherRepair"]
     assert away == ["mv", str(d1 / FEW), f"{d1}.{FEW}"]
 

@@ -182,7 +182,8 @@ def pieces_of_images(chance: Random) -> object:
         table[row] = chance.randrange(430)
     rows, total = int64s(table), len(table) // BATCH_WIDTH
     out = int64s([0] * (total - chance.choice((0, 0, 0, 1))))
-    found: list[object] = [tried(pieces.breaks, rows, total, chance.choice((0, 1, 512)), out), out.tolist()]
+    block, largest = chance.choice((0, 1, 512)), chance.choice((-1, 20, 1 << 56, number(chance)))
+    found: list[object] = [tried(pieces.breaks, rows, total, block, largest, out), out.tolist()]
     index, i = pieces.KeyIndex(int64s([0] * chance.choice((1, 64, 256))), number(chance)), 0
     while i < total:
         stop = tried(index.add, data, chance.choice((0, 1)), rows, i, total, 1000)

@@ -32,6 +32,7 @@ from kseg.kernel.scan.pieces import (
 )
 
 BLOCK = 512
+LARGEST = 1 << 56
 
 
 def v2_rows(seed: int, count: int) -> list[list[int]]:
@@ -102,6 +103,17 @@ def test_messages_outside_the_buffer_are_refused(buffer: bytes, origin: int, sto
         KeyIndex(int64s([0] * 4), 5).add(buffer, origin, int64s(row), 0, stop, 0)
 
 
+def offsets(row: list[int]) -> tuple[int, int]:
+    first, last = row[BATCH_FIRST_OFFSET], row[BATCH_LAST_OFFSET]
+    return (last if first < 0 else first), last
+
+
+def is_of_a_log(row: list[int]) -> bool:
+    """Only a compressed message of v0 or v1 may have no first offset."""
+    first, last = offsets(row)
+    return (row[BATCH_MAGIC] < 2 or row[BATCH_FIRST_OFFSET] >= 0) and 0 <= first <= last <= LARGEST
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_pieces_begin_where_batches_do_not_go_on(seed: int) -> None:
     chance = Random(seed)
@@ -109,18 +121,41 @@ def test_pieces_begin_where_batches_do_not_go_on(seed: int) -> None:
     for row, before in zip(rows[1:], rows[:-1], strict=True):
         row[BATCH_POSITION] = before[BATCH_POSITION] + before[BATCH_SIZE]
         row[BATCH_POSITION] += chance.choice((0,) * 9 + (-row[BATCH_POSITION] % BLOCK, 1))
-    expected = []
+    for row in chance.sample(rows, 60):
+        row[4:6] = chance.choice(([LARGEST, LARGEST + 1], [LARGEST, LARGEST], [-5, 3], [9, 8], [-2, -1]))
+    for at in range(20, 200, 40):  # batches that no log can hold, which lie beside each other
+        for row in rows[at : at + 4]:
+            row[4:6] = [LARGEST + 1 + chance.randrange(9), LARGEST + 10]
+    expected, kept = [], 0
     for i, (before, row) in enumerate(pairwise(rows), 1):
-        first = row[BATCH_FIRST_OFFSET] if row[BATCH_FIRST_OFFSET] >= 0 else row[BATCH_LAST_OFFSET]
         is_near = row[BATCH_POSITION] == before[BATCH_POSITION] + before[BATCH_SIZE]
-        is_missing = first != before[BATCH_LAST_OFFSET] + 1 and row[BATCH_FIRST_OFFSET] >= 0
-        rises = first > before[BATCH_LAST_OFFSET] and row[BATCH_LEADER_EPOCH] >= before[BATCH_LEADER_EPOCH]
-        if not (is_near and rises) or (is_missing and row[BATCH_POSITION] % BLOCK == 0):
+        (first, _), (_, last) = offsets(row), offsets(before)
+        goes_on = is_of_a_log(before) == is_of_a_log(row)
+        if is_of_a_log(before) and is_of_a_log(row):
+            is_missing = first != last + 1 and row[BATCH_FIRST_OFFSET] >= 0
+            goes_on = first > last and row[BATCH_LEADER_EPOCH] >= before[BATCH_LEADER_EPOCH]
+            goes_on = goes_on and not (is_missing and row[BATCH_POSITION] % BLOCK == 0)
+        else:
+            kept += is_near and goes_on
+        if not (is_near and goes_on):
             expected.append(i)
     out = int64s([0] * len(rows))
-    found = breaks(flat(rows), len(rows), BLOCK, out)
+    found = breaks(flat(rows), len(rows), BLOCK, LARGEST, out)
     assert 0 < found < len(rows) - 1
+    assert kept > 0
     assert out[:found].tolist() == expected
+
+
+def test_batches_that_no_log_can_hold_stay_together() -> None:
+    """They neither continue those of a log nor make a piece each, however their offsets and leader epochs change."""
+    rows = v2_rows(1, 7)
+    firsts = 5, LARGEST + 7, LARGEST + 1, -3, 9, 10, LARGEST
+    for i, (row, first) in enumerate(zip(rows, firsts, strict=True)):
+        row[:2], row[4:6], row[BATCH_LEADER_EPOCH] = [i * BLOCK, BLOCK], [first, first], 9 - i if i < 4 else 9
+    out = int64s([0] * 7)
+    assert out[: breaks(flat(rows), 7, BLOCK, LARGEST, out)].tolist() == [1, 4, 6]
+    assert out[: breaks(flat(rows), 7, BLOCK, LARGEST - 1, out)].tolist() == [1, 4, 6]
+    assert out[: breaks(flat(rows), 7, BLOCK, -1, out)].tolist() == []
 
 
 def test_pieces_exclude_each_other_unless_what_overlaps_may_be_versions() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
-from kseg.changes.apply import MARGIN_BYTES
+from cli.command import TESTDATA, Kseg, Outcome
 from kseg.changes.disk import Disk
 from kseg.changes.quarantine import read_change
 from recovery.damages import Segments, read, write
@@ -177,23 +176,39 @@ def everything(partition: Path) -> dict[str, tuple[bytes, int, int]]:
     }
 
 
+@pytest.mark.parametrize("options", [(), ("--no-quarantine",)])
 def test_too_small_a_disk_is_reported_before_anything_changes(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
+    """Logs are written, so the record of the change needs space, too, whether or not removed bytes are kept."""
     partition = Path(shutil.copytree(PLAIN, tmp_path / "logs" / PLAIN.name))
     segments = read(partition)
     flip_many_and_move(segments)
     write(partition, segments)
     before = everything(partition)
-    [told] = [
-        row["peakBytes"]
-        for row in kseg("recover", "--mode", "salvage", partition, "-n", "--format", "json").of_type("summary")
-    ]
+    words = ("recover", "--mode", "salvage", *options, partition)
+    [told] = [row["peakBytes"] for row in kseg(*words, "-n", "--format", "json").of_type("summary")]
     real = os.statvfs
-    for free, status in ((told + MARGIN_BYTES - 1, 3), (told + MARGIN_BYTES, 0)):
-        monkeypatch.setattr(os, "statvfs", lambda path: with_free_bytes(real(path), free))  # noqa: B023
-        assert kseg("recover", "--mode", "salvage", partition).status == status
-        assert (everything(partition) == before) == bool(status)
+
+    def run(free: int) -> Outcome:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "statvfs", lambda path: with_free_bytes(real(path), free))
+            return kseg(*words)
+
+    def refused(free: int) -> int:
+        """Returns the bytes that are said to be needed."""
+        done = run(free)
+        done.expect(3, "nothing was changed")
+        [needed] = map(int, re.findall(r"([0-9]+) bytes of disk space are needed", done.err))
+        assert f"{free} bytes are free: {needed - free} bytes have to be freed first" in done.err
+        assert "without them it works" not in done.err
+        assert everything(partition) == before
+        return needed
+
+    needed = refused(told)
+    assert told < needed == refused(0) == refused(needed - 1)
+    run(needed).expect(0)
+    assert everything(partition) != before
 
 
 def with_free_bytes(found: os.statvfs_result, free: int) -> os.statvfs_result:

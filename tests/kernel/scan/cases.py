@@ -178,12 +178,14 @@ def pieces_of_images(chance: Random) -> object:
     count, data = chance.choice((1, 5, 40)), chance.randbytes(400)
     table = batch_rows(chance, count)
     table += table[: BATCH_WIDTH * chance.randrange(count + 1)]
+    adjacent = int64s(table)
     for row in range(0, len(table), BATCH_WIDTH):
         table[row] = chance.randrange(430)
     rows, total = int64s(table), len(table) // BATCH_WIDTH
     out = int64s([0] * (total - chance.choice((0, 0, 0, 1))))
-    block, largest = chance.choice((0, 1, 512)), chance.choice((-1, 20, 1 << 56, number(chance)))
-    found: list[object] = [tried(pieces.breaks, rows, total, block, largest, out), out.tolist()]
+    compared, block = chance.choice((rows, adjacent)), chance.choice((0, 1, 512))
+    largest = chance.choice((-1, 20, 1 << 56, number(chance)))
+    found: list[object] = [tried(pieces.breaks, compared, total, block, largest, out), out.tolist()]
     index, i = pieces.KeyIndex(int64s([0] * chance.choice((1, 64, 256))), number(chance)), 0
     while i < total:
         stop = tried(index.add, data, chance.choice((0, 1)), rows, i, total, 1000)

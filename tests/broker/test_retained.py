@@ -75,7 +75,9 @@ class Judged:
 
     def options(self, topic: str) -> list[str]:
         """What kseg has to be told: in KRaft the metadata of the cluster tell the topic's settings."""
-        settings = [] if self.era == NEWEST else [word.split("=") for word in TOPICS[topic][1]]
+        if self.era == NEWEST:
+            return []
+        settings = [("policy", "delete"), *(word.split("=") for word in TOPICS[topic][1])]
         return [option for name, value in settings for option in ("--" + name.replace(".", "-"), value)]
 
 

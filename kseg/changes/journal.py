@@ -470,7 +470,8 @@ class LogDirectoryChange:
         self.command = command
         self.messages: list[str] = []
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
-        self._keeps_marker, self._path_name, self._author = keeps_marker, path_name, author
+        self._changes_no_log = self._keeps_marker = keeps_marker
+        self._path_name, self._author = path_name, author
         self._stale: Journal | None = None
         self._changes: list[Change] = []
         self._unrecorded: list[str] = []
@@ -658,6 +659,8 @@ class LogDirectoryChange:
         open. Raises StoppedHalfwayError if a system call fails.
         """
         contents = self._written = self._written | (root_contents(root) if root else {})
+        self._keeps_marker |= not self.is_begun
+        self._keeps_marker &= root is None or leaves_marker(root) or self._changes_no_log
         if contents and self._journal is None and self._unrecorded and free_bytes(self.directory) < MARGIN_BYTES:
             with self._halfway():
                 self._write_root_files(contents)
@@ -717,6 +720,9 @@ class LogDirectoryChange:
             except OSError as error:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
+        elif not self._keeps_marker and os.path.lexists(os.path.join(self.directory, CLEAN_SHUTDOWN)):
+            with self._halfway():  # the change began with meta.properties alone
+                remove_marker(self.directory, disk)
         return journal
 
     def _new_journal(self) -> Journal:
@@ -750,8 +756,14 @@ class LogDirectoryChange:
         return journal
 
 
+def leaves_marker(plan: Plan) -> bool:
+    """Whether a plan changes nothing that a broker reads otherwise after an unclean stop: at most meta.properties."""
+    return all(step.file == META_PROPERTIES and step.action != RENAME for step in plan.steps)
+
+
 def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     """Returns the name of a file that another program changed after the journal was written; "" if none did."""
+    keeps_marker |= journal.planned.keys() == {META_PROPERTIES} and not (journal.partitions or journal.moves)
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if name == CLEAN_SHUTDOWN:

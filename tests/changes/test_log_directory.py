@@ -392,3 +392,33 @@ def test_the_marker_stays_if_no_log_changes_despite_kills(step: int, tmp_path: P
         rebuild(directory, QUICK)
         assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
         assert [(directory / name / "0.index").read_bytes() for name in ("a-0", "b-0")] == [b"rebuilt"] * 2
+
+
+def write_properties(directory: Path, disk: Disk) -> None:
+    """A command that writes meta.properties and nothing else."""
+    complete_interrupted_in_log_directory(str(directory), disk)
+    change = LogDirectoryChange(str(directory), "recover", ("meta.properties",), disk=disk)
+    plan = Plan(str(directory))
+    if (directory / "meta.properties").read_bytes() != b"version=0\n":
+        plan.write("meta.properties", [b"version=0\n"], "is wrong")
+    with change.rolled_back_if_unchanged():
+        change.finish(plan)
+
+
+def test_meta_properties_alone_leaves_the_marker(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    make_log_directory(directory)
+    write_properties(directory, QUICK)
+    assert (directory / "meta.properties").read_bytes() == b"version=0\n"
+    assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
+
+
+@every_call
+def test_a_kill_while_meta_properties_is_written(step: int, tmp_path: Path) -> None:
+    """No open journal stays, and a change of logs that follows still removes the marker."""
+    for directory in killed_at(step, tmp_path, make_log_directory, write_properties):
+        write_properties(directory, QUICK)
+        assert (directory / "meta.properties").read_bytes() == b"version=0\n"
+        assert all(journal.state != "open" for journal in journals(str(directory)))
+        command(directory, QUICK)
+        assert not (directory / CLEAN_SHUTDOWN).exists()

@@ -62,13 +62,16 @@ def test_meta_properties_is_written_again(kseg: Kseg, disks: tuple[Path, Path], 
     assert finding.details == {"directoryId": OLD_ID}
     (step,) = found.report.steps
     assert step.argv == finding.repair == ["kseg", "recover", "--mode", "salvage", str(d1), str(d2)]
-    assert kseg(*step.argv[1:], "--dry-run").status == 1
+    dry = kseg(*step.argv[1:], "--dry-run")
+    assert (dry.status, b".kafka_cleanshutdown" in dry.out) == (1, False)
     assert (path.read_text() if path.exists() else None) == before
     assert kseg(*step.argv[1:]).status == 0
     assert f"directory.id={OLD_ID}\n" in path.read_text()
+    assert (d2 / ".kafka_cleanshutdown").exists(), "no log changes"
     assert errors(check_node(server=named(disks))) == []
     assert kseg("undo", d2).status == 0
     assert (path.read_text() if path.exists() else None) == before
+    assert (d2 / ".kafka_cleanshutdown").exists()
 
 
 def test_a_disk_of_another_node_gets_no_id(disks: tuple[Path, Path]) -> None:

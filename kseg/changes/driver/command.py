@@ -484,8 +484,8 @@ class PathRun:
         """The files of the log directory after `show` or `apply`."""
 
     def _report(self, plan: Plan) -> None:
-        """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
-        if plan and not self._is_marker_reported:
+        """Reports a plan; before the first that needs it, the removal of the clean shutdown marker, done first."""
+        if not journaling.leaves_marker(plan) and not self._is_marker_reported:
             marker, self._is_marker_reported = Plan(self.root), True
             if marker.state_of(CLEAN_SHUTDOWN) is not None:
                 marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)

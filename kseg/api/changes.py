@@ -460,8 +460,10 @@ def _converted_to(
     from kseg.conversion.record_files import check_codec, export_to_new
     from kseg.conversion.record_import import import_records
     from kseg.dump.json_lines import json_lines_to_new
+    from kseg.node.node import is_of_one_node
 
-    check_output(output, paths if options.source else ())
+    is_copy = not (options.is_export or options.source)
+    check_output(output, paths if options.source else (), is_copy and is_of_one_node(output, paths))
     if {options.form, options.source} & {"parquet", "arrow"}:
         need_pyarrow()
     if options.form in ("parquet", "arrow"):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.changes.disk import Disk, is_temporary, opened, umask
 from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
+from kseg.changes.output_rows import CopiedRows, checkpoints_with, rows_to_extend
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import bounded
@@ -49,9 +50,11 @@ class NewDirectories:
     def __init__(self, output: str, folder: str, disk: Disk, was_completed: bool = False) -> None:
         """``was_completed``: the output of an interrupted run was moved into place just before."""
         self.folder = folder
-        self._output, self._disk, self._was_completed = output, disk, was_completed
+        self.output, self._disk, self._was_completed = output, disk, was_completed
         self._models: dict[str, str] = {}
         self.is_dropped = False
+        self.rows: CopiedRows = {}
+        """The entries that the new partitions have in the checkpoints."""
 
     def add(self, name: str, is_dry: bool = False, model: str = "") -> str:
         """Returns the path of an empty folder that becomes ``output/name``. Raises PathError if the name is taken.
@@ -59,7 +62,7 @@ class NewDirectories:
         ``model``: a directory, whose owner and mode the folder gets; or a file: the folder gets those of its directory,
         and at `finish` the files in the folder get those of the file. "" for the defaults of this user.
         """
-        target, staged = os.path.join(self._output, name), os.path.join(self.folder, name)
+        target, staged = os.path.join(self.output, name), os.path.join(self.folder, name)
         if name in self._models:
             raise PathError(f"{target}: two inputs would become it; nothing was written")
         self._check_free(name)
@@ -79,7 +82,7 @@ class NewDirectories:
             self._disk.remove_tree(os.path.join(self.folder, name))
 
     def _check_free(self, name: str) -> None:
-        target = os.path.join(self._output, name)
+        target = os.path.join(self.output, name)
         if trees.lexists(target):
             why = ": an interrupted run had written it, and all of it is in place now" * self._was_completed
             raise PathError(f"{target}: already exists{why}; nothing was written")
@@ -101,32 +104,45 @@ class NewDirectories:
                     with opened(path) as descriptor:
                         self._disk.set_default_mode(descriptor)
             self._disk.sync_directory(staged)
-        self._disk.sync_directory(self.folder)
         if lock is not None:
             self._move_in(lock)
             return
+        self._write_checkpoints()
+        self._disk.sync_directory(self.folder)
         try:
-            self._disk.rename(self.folder, self._output)
+            self._disk.rename(self.folder, self.output)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            with locked(self._output, takes_lock, is_shared=True) as lock:  # another run has made the output meanwhile
+            with locked(self.output, takes_lock, is_shared=True) as lock:  # another run has made the output meanwhile
                 self._move_in(lock)
         else:
-            self._disk.sync_directory(os.path.dirname(self._output))
+            self._disk.sync_directory(os.path.dirname(self.output))
+
+    def _write_checkpoints(self) -> None:
+        """Writes the checkpoints of the output, or those that are to come there, with the entries of `rows`."""
+        own = rows_to_extend(self.output) | {
+            name: found for name, found in rows_to_extend(self.folder).items() if found
+        }
+        for name, content in checkpoints_with(own, self.rows).items():
+            path = os.path.join(self.folder, name)
+            with self._disk.replacement(path) as temporary:
+                self._disk.write_file(temporary, content, self.folder, needs_owner=False)
 
     def _move_in(self, lock: HeldLock) -> None:
         """Moves everything into the existing output."""
-        complete = os.path.join(self._output, f".kseg-{_INSIDE}.{os.urandom(16).hex()}.complete")
+        complete = os.path.join(self.output, f".kseg-{_INSIDE}.{os.urandom(16).hex()}.complete")
         with lock.alone():
             for name in self._models:
                 self._check_free(name)
+            self._write_checkpoints()
+            self._disk.sync_directory(self.folder)
             self._disk.rename(self.folder, complete)
             try:
-                self._disk.sync_directory(self._output)
-                _move_out(complete, self._output, self._disk)
+                self._disk.sync_directory(self.output)
+                _move_out(complete, self.output, self._disk)
             except OSError as error:
-                raise StoppedHalfwayError(f"{self._output}: {text_of(error)}; repeat the command to go on") from error
+                raise StoppedHalfwayError(f"{self.output}: {text_of(error)}; repeat the command to go on") from error
 
 
 def check_local(output: str) -> None:

@@ -11,6 +11,7 @@ from kseg.conversion.options import JSON_LINES, ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.node.node import is_of_one_node
 from kseg.node.topics import of_topics
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_sink
@@ -58,7 +59,9 @@ def command(
         with cli.usage_errors():
             options.check()
     if options.output not in (None, "-"):
-        check_output(options.output, paths if options.source else ())
+        is_copy = not (options.is_export or options.source)
+        may_be_log_directory = is_copy and is_of_one_node(options.output, paths)
+        check_output(options.output, paths if options.source else (), may_be_log_directory)
     if (options.is_export or options.source) and (presentation.as_page or presentation.report):
         raise click.UsageError("--format html and --report are not for --from and exports")
     if options.in_place:

@@ -7,7 +7,7 @@ when it appends and rolls.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,8 @@ from kseg.changes.copies import write_root_files
 from kseg.changes.disk import Disk, umask
 from kseg.changes.driver.command import ChangeOptions, Messages, Outcome, Planner, Reporter, is_partition
 from kseg.changes.journal import Known
-from kseg.changes.new_directories import new_directories
+from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.changes.output_rows import NEEDED_BY_COPIES, copied_rows
 from kseg.changes.plan import CREATE, Plan, Removed, Step
 from kseg.changes.quarantine import staging
 from kseg.conversion.options import ConvertOptions
@@ -28,7 +29,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.index_interval import TopicIntervals
-from kseg.node.log_directory import checkpoint_offsets
+from kseg.node.log_directory import checkpoint_offsets, is_log_directory_of_broker
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.node.topics import Topics
@@ -284,7 +285,7 @@ def convert_to_new(
     paths = expanded(paths)
     is_dry, plans, request_of = change.is_dry, list[Plan](), requests_for(options, Nodes(paths), messages)
     ends: dict[str, tuple[int, int]] = {}
-    model = next(map(resolved, filter(trees.isdir, paths)), "")
+    model, names = next(map(resolved, filter(trees.isdir, paths)), ""), defaultdict[str, dict[str, str]](dict)
     with new_directories(output, change.takes_lock, is_dry, model) as made:
         for name, (path, directory) in _sources(paths, output, options, messages).items():
             is_file = directory is None and path != STANDARD_INPUT
@@ -301,6 +302,8 @@ def convert_to_new(
                 made.drop(name, is_dry)
                 continue
             ends[name] = rewritten.segments[0].base_offset, rewritten.next_offset
+            if directory is not None:
+                names[os.path.dirname(os.path.abspath(directory))][os.path.basename(directory)] = name
             if not is_dry:
                 if directory is not None:
                     complete(folder, directory, rewritten.carried)
@@ -308,11 +311,33 @@ def convert_to_new(
                 accepted = [] if path == STANDARD_INPUT else accepted_gaps(place).ranges
                 record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, name), rewritten.files, options.reason))
-        for path in paths:
-            if plans and trees.isdir(path) and not is_partition(path) and not is_dry:
-                source = resolved(path)
-                write_root_files(_checkpoints(source, ends) if options.is_selective else {}, made.folder, source)
+        if plans and not is_dry:
+            _add_root_files(made, [resolved(path) for path in paths if trees.isdir(path)], names, options, ends)
     return plans
+
+
+def _add_root_files(
+    made: NewDirectories,
+    sources: Sequence[str],
+    names: Mapping[str, Mapping[str, str]],
+    options: ConvertOptions,
+    ends: dict[str, tuple[int, int]],
+) -> None:
+    """Adds the files of the log directories among ``sources`` to a new output, and the entries of checkpoints to any.
+
+    ``names``: the new name of each partition, by log directory; ``ends``: as in `_checkpoints`.
+    """
+    is_new = not is_log_directory_of_broker(made.output)
+    for source in sources:
+        if is_new and not is_partition(source):
+            write_root_files(_checkpoints(source, ends) if options.is_selective else {}, made.folder, source)
+            is_new = False  # of several disks, the first gives its ids
+    is_whole = not is_new
+    for root, renamed in names.items():
+        contents = _checkpoints(root, ends) if options.is_selective else {}
+        for name, rows in copied_rows(root, contents, renamed).items():
+            if is_whole or name in NEEDED_BY_COPIES:
+                made.rows.setdefault(name, {}).update(rows)
 
 
 def _checkpoints(source: str, ends: dict[str, tuple[int, int]]) -> dict[str, bytes]:

@@ -143,6 +143,11 @@ def read_log_directory(path: str) -> LogDirectory:
     return found
 
 
+def is_log_directory_of_broker(path: str) -> bool:
+    """Whether a broker has used the directory at a path as a log directory. Raises PathError if it cannot be read."""
+    return trees.isdir(path) and read_log_directory(path).is_of_broker
+
+
 def checkpoint_offsets(path: str) -> OffsetsByPartition:
     """Returns the entries of an offset checkpoint; none if it is missing or cannot be read."""
     with suppress(OSError), trees.open_regular(path) as stream:

@@ -471,6 +471,14 @@ class Nodes:
         return self.at(os.path.dirname(os.path.abspath(path))).partition(path)
 
 
+def is_of_one_node(log_directory: str, paths: Iterable[str]) -> bool:
+    """Whether meta.properties of a log directory has the ids of cluster and node that those of the PATHs have."""
+    with suppress(PathError):
+        ids = {one.ids for node in Nodes(paths).given for one in node.directories}
+        return trees.isdir(log_directory) and ids == {read_log_directory(log_directory).ids} - {(None, None)}
+    return False
+
+
 def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_others: bool) -> Iterator[LogDirectory]:
     """Yields the log directories of a configuration, and takes them out of ``roots``; ``takes_others``: those that are
     not among these, too."""

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from kseg.changes.journal import TopicPartition, read_root_file, topic_partition_of
+from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Plan
 from kseg.node.log_directory import LogDirectory
 from kseg.node.node import Nodes
@@ -21,9 +22,6 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
 )
 from kseg.sidefiles.problems import problems_of
-
-Rows = dict[str, dict[TopicPartition, int]]
-"""The entries of each checkpoint file."""
 
 
 def rows_at(directory: str) -> Rows:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from kseg.changes.driver.command import ChangeOptions, Messages, Planner, Reporter
 from kseg.changes.journal import Known, TopicPartition, topic_partition_of
+from kseg.changes.output_rows import Rows
 from kseg.changes.plan import Content, Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.formats.json_values import fields_of, name_value
@@ -28,7 +29,7 @@ from kseg.recovery import options as recovery_options
 from kseg.recovery.broker.loading import Recovery, plan_partition
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
-from kseg.recovery.moved_rows import MovedRows, Rows, names_of
+from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
 from kseg.runtime.process_pool import Put, in_processes
@@ -502,7 +503,7 @@ class RecoveryPlanner(Planner):
     def _moved_entries(self, checkpoint: str, entries: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Returns the entries of a checkpoint under the new names of partitions, and with new log starts."""
         entries = dict(entries)
-        if self._options.name is not None and not (self._is_copy and self._names_partition):
+        if self._options.name is not None:
             sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
             entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
         for path in sorted(self._has_new_start) if checkpoint == checkpoints.LOG_STARTS else ():

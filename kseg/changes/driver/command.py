@@ -18,9 +18,11 @@ from kseg.changes.journal import Known, LogDirectoryChange, RootFile, known_root
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.manifest import Change
 from kseg.changes.new_directories import check_local
+from kseg.changes.output_rows import NEEDED_BY_COPIES, Rows, checkpoints_with, copied_rows, rows_to_extend
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.changes.undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, caused, errors_at, text_of
+from kseg.node.log_directory import METADATA_PARTITION, is_log_directory_of_broker
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.node.server_properties import ServerProperties
@@ -28,6 +30,7 @@ from kseg.node.topics import Topics
 from kseg.quantities import plural
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
+from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
@@ -430,10 +433,11 @@ class RunState:
     """The reporter and progress of a run.
 
     ``has_plans``: plans with steps were made (dry run) or applied; ``has_changed``: plans with steps were applied.
+    ``made_root``: the output has got the files of a log directory.
     """
 
     def __init__(self, reporter: Reporter, is_dry: bool) -> None:
-        self.reporter, self.has_plans, self.has_changed = reporter, False, False
+        self.reporter, self.has_plans, self.has_changed, self.made_root = reporter, False, False, False
         self._is_dry = is_dry
         self._pending: set[str] = set()
 
@@ -598,7 +602,7 @@ class PathRun:
     def copy(self) -> None:
         """Reports the plans, and writes the resulting partitions to another directory unless the run is dry."""
         planner, output, is_dry = self.planner, self.options.output or "", self.options.is_dry
-        disk, unchanged = Disk(), 0
+        disk, unchanged, names = Disk(), 0, dict[str, str]()
         with ExitStack() as held:
             if not is_dry:
                 if not os.path.isdir(output):
@@ -606,37 +610,55 @@ class PathRun:
                         disk.make_directory(output)
                         disk.copy_owner_if_allowed(output, self.path, as_directory=True)
                 held.enter_context(locked(output, self.options.takes_lock))
-            known = known_root_files(self.root, planner.root_names)
+            known, rows = known_root_files(self.root, planner.root_names), rows_to_extend(output)
             with closing(self._plans(known)) as plans:
                 for plan in plans:
+                    name = planner.name_of_copy(plan.directory, self.is_single)
+                    names[os.path.basename(os.path.abspath(plan.directory))] = name
                     if not is_dry:
-                        name = planner.name_of_copy(plan.directory, self.is_single)
                         write_copy(plan, output, name=name, links=self.options.links)
                         self.state.applied()
                         unchanged += not plan
             if unchanged:
                 copied = plural(unchanged, "partition", "partitions")
                 self.state.reporter.warning(f"{output}: copied without a change: {copied}")
-            if (contents := planner.root_of_copy()) is None:
-                self._copy_root(known, output, is_dry)
-            elif not is_dry:
-                write_root_files(contents, output)
+            if (contents := planner.root_of_copy()) is not None:
+                if not is_dry:
+                    write_root_files(contents, output)
+            elif self.is_single or is_log_directory_of_broker(output):
+                self._extend_root(known, output, rows, names)
+            else:
+                self._copy_root(known, output)
 
-    def _copy_root(self, known: Known, output: str, is_dry: bool) -> None:
-        """Copies the log directory's own files, with their new contents; for a single partition, changes those of the
-        output to which it was added.
-        """
-        names = self.planner.root_names
-        if not self.is_single:
-            plan = self._plan_root(self.path, known, self.state.has_plans)
-            if not is_dry:
-                write_root_files(journaling.root_contents(plan), output, self.path)
-                self.state.applied()
-        elif self.planner.with_root and os.path.isdir(output):
-            plan = self._plan_root(output, known_root_files(output, names), self.state.has_plans)
-            if not is_dry:
-                LogDirectoryChange(output, self.planner.command, names, Keeping(keeps=False)).finish(plan)
-                self.state.applied()
+    def _copy_root(self, known: Known, output: str) -> None:
+        """Copies the log directory's own files, with their new contents."""
+        plan = self._plan_root(self.path, known, self.state.has_plans)
+        if not self.options.is_dry:
+            write_root_files(journaling.root_contents(plan), output, self.path)
+            self.state.applied()
+            self.state.made_root = True
+
+    def _extend_root(self, known: Known, output: str, rows: Rows, names: Mapping[str, str]) -> None:
+        """Adds the entries of copied partitions to the checkpoints of the output, which had ``rows``; to those that a
+        broker needs if there is no log directory yet. ``names``: the new name of each partition."""
+        contents = journaling.root_contents(self.planner.plan_root(self.root, known, self.state.has_plans))
+        copied = copied_rows(self.root, contents, names)
+        if not is_log_directory_of_broker(output):
+            copied = {name: copied[name] for name in copied if name in NEEDED_BY_COPIES}
+        elif self.state.made_root and METADATA_PARTITION in names:
+            # A voter's log has to be in the directory whose directory.id the quorum knows.
+            found = journaling.read_root_file(self.root, META_PROPERTIES)
+            properties = contents.get(META_PROPERTIES, found.content if found else None)
+            write_root_files({} if properties is None else {META_PROPERTIES: properties}, output)
+        if not os.path.isdir(output):
+            return
+        plan = Plan(output)
+        for name, content in checkpoints_with(rows, copied).items():
+            plan.write(name, [content], "with the entries of the copied partitions")
+        self.state.planned(plan)
+        if plan and not self.options.is_dry:
+            LogDirectoryChange(output, self.planner.command, copied, Keeping(keeps=False)).finish(plan)
+            self.state.applied()
 
 
 # Runs a changing command over its PATHs: plans are reported, and applied unless the run is dry.

@@ -21,6 +21,7 @@ from cleaner.partitions import PAIRS, write_checkpoint
 from cli.command import TESTDATA, Kseg, files, spawned
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.spark.jobs import _worked
+from node.disks import dealt
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
@@ -214,6 +215,36 @@ def test_a_conversion_in_tasks_leaves_the_same(
     assert there == here
 
 
+def disks(folder: Path, count: int = 2) -> Path:
+    """The directory that holds the disks of a node."""
+    return dealt(TESTDATA / "log-directories/4.3.1-rounds/clean", folder, count)[0].parent
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "--level", "deep", "--now", "1790000000000", "--format", "json"),
+        ("dump", "--print-data-log"),
+        ("compact", "--min-cleanable-ratio", "0", "--now", "1795253296701"),
+        ("convert", "--codec", "zstd", "--in-place"),
+        ("convert", "--codec", "zstd", "--output", "out"),
+    ],
+    ids=" ".join,
+)
+def test_a_node_of_several_disks(
+    words: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The metadata log on the first disk has the policy of the partition on the second."""
+
+    def make(folder: Path) -> list[object]:
+        return [*words[1:], *sorted(disks(folder / "disks").iterdir())]
+
+    here, there = outcomes(words[0], make, kseg, monkeypatch, tmp_path)
+    assert there == here
+    assert here[0] == 0
+    assert not any("is unknown" in line for line in here[2])
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("has_spark")
 @pytest.mark.parametrize(
@@ -221,8 +252,9 @@ def test_a_conversion_in_tasks_leaves_the_same(
     [
         (("compact", *COMPACTION), logs, 1),
         (("convert", "--codec", "zstd", "--in-place"), partial(shutil.copytree, LOG_DIRECTORY), 0),
+        (("compact", "--min-cleanable-ratio", "0", "--now", "1795253296701"), disks, 0),
     ],
-    ids=["compact", "convert"],
+    ids=["compact", "convert", "a node of several disks"],
 )
 def test_spark_leaves_the_same(
     words: tuple[str, ...], make: Callable[[Path], Path], status: int, tmp_path: Path

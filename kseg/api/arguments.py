@@ -53,6 +53,7 @@ class RecordSelection(TypedDict, total=False):
     key: Annotated[bytes | None, None]
     isolation: Annotated[Isolation, "read_uncommitted"]
     on_damage: Annotated[OnDamage, "raise"]
+    ignore_log_start: Annotated[bool, False]
 
 
 _SMALLEST = -(1 << 63)

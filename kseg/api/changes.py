@@ -243,6 +243,7 @@ class ConvertArguments(OutputArguments, total=False):
     value_format: Annotated[Literal["avro"] | None, None]
     schemas: Annotated[Path | None, None]
     csv_safe: Annotated[bool, False]
+    ignore_log_start: Annotated[bool, False]
 
 
 class ChangeArguments(OutputArguments, total=False):
@@ -422,6 +423,7 @@ def convert(
     topic, partition and date, are a directory of directories such as topic=orders. ``from_``: partitions are built from
     such files, but not from CSV. ``key_format`` and ``value_format`` "avro": keys and values are decoded, as in `scan`,
     with ``schemas``. ``csv_safe``: texts of CSV that a spreadsheet would run as formulas begin with an apostrophe.
+    ``ignore_log_start``: deleted records, below the log start offset, are exported too.
 
     >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
     >>> len(plan.actions) > 4
@@ -477,9 +479,11 @@ def _converted_to(
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return driver.Outcome(is_dry=is_dry)
             if options.form == JSON_LINES:
-                write = partial(json_lines_to_new, of_topics(chosen, topics or ()), output, options)
+                write = partial(json_lines_to_new, of_topics(chosen, topics or (), reporter.warning), output, options)
             elif options.is_export:
-                write = partial(export_to_new, open_sink, of_topics(chosen, topics or ()), output, options)
+                write = partial(
+                    export_to_new, open_sink, of_topics(chosen, topics or (), reporter.warning), output, options
+                )
             else:
                 write = partial(convert_to_new, chosen, output, options)
             return run_to_new(write, change, reporter)

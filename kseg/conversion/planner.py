@@ -29,7 +29,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.index_interval import TopicIntervals
-from kseg.node.log_directory import checkpoint_offsets, is_log_directory_of_broker
+from kseg.node.log_directory import OF_BROKERS, checkpoint_offsets, is_log_directory_of_broker
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.node.topics import Topics
@@ -372,7 +372,7 @@ def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: 
     """
     place, where = os.path.realpath(output), ""
     folder = place if os.path.isdir(place) else os.path.dirname(place)
-    foreign = frozenset() if may_be_log_directory and folder == place else segment_files.LOG_DIRECTORY_FILES
+    foreign = frozenset() if may_be_log_directory and folder == place else OF_BROKERS
     if os.path.isdir(folder) and segment_files.holds_segments(folder):
         where = f"partition {folder}"
     elif os.path.isdir(folder) and foreign & {*segment_files.file_names(folder)}:

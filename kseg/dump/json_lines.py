@@ -25,6 +25,7 @@ def write_json_lines(
     """
     wanted = DumpOptions(
         paths=paths,
+        hides_deleted=not options.ignores_log_start,
         form=JSON,
         contents=True,
         offsets=options.offsets,

@@ -17,6 +17,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import LONG_RUNS
+from kseg.node.log_starts import LogStarts
 from kseg.node.paths import expanded
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
@@ -28,10 +29,10 @@ from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
-from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, warn_of_skipped_files
+from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, some, unread_text, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores import trees
-from kseg.stores.source import Source, open_source
+from kseg.stores.source import STANDARD_INPUT, Source, open_source
 from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
@@ -64,14 +65,17 @@ class Dump:
             options.decoder_of_all(), self._choose,
         )  # fmt: skip
         self.filters = Filters(options, self.scratch, self.notices)
-        self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
+        self._paths = expanded(options.paths)
+        self._log_starts = LogStarts(self._paths)
+        self._deleted: list[str] = []
+        is_partial = options.hides_deleted and self._holds_deleted()
+        self.is_selective = self.filters.are_set or is_partial or options.limit is not None or options.read_committed
         self._spans: Spans = self._selected if self.is_selective else all_rows
         self.sink = sink
         self.printers = printers_of(options, sink, style, self.scratch, self.notices, self.is_selective)
         self.printer = self.printers[0]
         # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
-        self._paths = expanded(options.paths)
         self.progress = progress_over(self._paths, options.quiet or is_watched, options.everything, options.parts_of)
         self.notices.before = self.progress.erase
         self._side: SideJsonPrinter | None = None
@@ -121,6 +125,7 @@ class Dump:
                     self.sink.write(b"\n")
                 printer.close()
         self.filters.summarize()
+        self._report_deleted()
         if self.options.open_transactions and not self.open_transactions and not self.status:
             self.notices.warning("there are no open transactions")
         errors = sum(printer.errors for printer in self.printers) + self._errors
@@ -158,12 +163,14 @@ class Dump:
                 self._remote(path)
                 return
         try:
-            parts = self.options.parts_of(path)
+            parts, moved = self.options.split_parts(path)
         except KsegError as error:
             self._failed(error, error.exit_status)
             return
         if parts != [path]:
             warn_of_skipped_files(path, False, self.notices.warning)
+        if moved:
+            self.notices.warning(f"{unread_text(moved)}, or give --all")
         if self.options.committed_offsets and parts != [path]:
             for directory in self.nodes.at(path).directories:
                 self.printer.add_directory(directory.path)
@@ -239,6 +246,7 @@ class Dump:
             return
         warn_of_skipped_files(path, not all_files, self.notices.warning)
         self._decode_for_filters(all_files)
+        self._note_deleted(path, all_files)
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
@@ -256,6 +264,34 @@ class Dump:
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _log_start(self, files: Sequence[SegmentFile]) -> int:
+        """Returns the log start offset of a partition if some of its segments begin below it, else 0."""
+        first = next((file for file in files if not file.leftover and file.is_segment), None)
+        found = 0 if first is None else self._log_starts.of_file(first)
+        return found if first is not None and found > (first.base_offset or 0) else 0
+
+    def _holds_deleted(self) -> bool:
+        """Whether records below a log start offset are left out of any partition."""
+        for path in self._paths:
+            with suppress(KsegError):  # reported when the path is dumped
+                if any(self._log_start(segments_at(part)) for part in self.options.parts_of(path)):
+                    return True
+        return False
+
+    def _note_deleted(self, path: str, files: Sequence[SegmentFile]) -> None:
+        """Counts a partition with records below its log start offset, and leaves these out if they are to be hidden."""
+        if self.options.summary or self.options.committed_offsets or path == STANDARD_INPUT:
+            return
+        start = self._log_start(files)
+        self.filters.begin_at(start if self.options.hides_deleted else 0)
+        if start and self.filters.may_be_below(start):
+            self._deleted.append(f"{path}: {start}")
+
+    def _report_deleted(self) -> None:
+        if self._deleted:
+            done = "left out" if self.options.hides_deleted else "shown, though a broker no longer gives them"
+            self.notices.warning(f"deleted records, below the log start offset, are {done}: {some(self._deleted)}")
 
     def _other_files(self, path: str, files: list[SegmentFile]) -> list[SegmentFile]:
         """Returns the files of a partition that may hold other records than its segments, ``files``: leftovers of logs,

@@ -69,7 +69,8 @@ def state_by_name(topic: str | None) -> BrokerState:
 
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
-_OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
+OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
+"""Files that only brokers write: kseg writes the other two beside a copy of a partition."""
 OffsetsByPartition = dict[tuple[str, int], int]
 
 
@@ -100,7 +101,7 @@ class LogDirectory:
     @property
     def is_of_broker(self) -> bool:
         """Whether it has files that only a broker writes; kseg, too, writes the others beside a partition."""
-        return not _OF_BROKERS.isdisjoint(self.files)
+        return not OF_BROKERS.isdisjoint(self.files)
 
     @property
     def was_clean(self) -> bool:

@@ -236,8 +236,9 @@ class DeletedSegments:
             workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
 
 
-def deleted_segments(directory: str) -> DeletedSegments:
-    """Chooses the segments of a partition directory that fit between those of the log. Raises PathError."""
+def deleted_segments(directory: str, log_start: int = 0) -> DeletedSegments:
+    """Chooses the segments of a partition directory that fit between those of the log, and do not end below a log start
+    offset. Raises PathError."""
     files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
     paths = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
     bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
@@ -260,6 +261,10 @@ def deleted_segments(directory: str) -> DeletedSegments:
         span.base_offset = base
         if span.next_offset < 0:
             found.skipped.append((file.path, "holds no batch"))
+            continue
+        if span.next_offset <= log_start:
+            text = f"its records were deleted on purpose, below the log start offset {log_start}: --topic restores them"
+            found.skipped.append((file.path, text))
             continue
         at = bisect_left(bases, base)
         before, after = span_at(at - 1), span_at(at)

@@ -35,7 +35,7 @@ from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Works
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
-from kseg.segment.files import METADATA_TOPIC, list_segments, own_name
+from kseg.segment.files import METADATA_TOPIC, is_renamed_directory, list_segments, own_name
 from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
@@ -60,8 +60,7 @@ class Root:
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Returns topic and partition number from the name of a directory, even if a broker has renamed it (-delete,
-    -future, -stray)."""
+    """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
     return segment_files.parse_partition_name(os.path.basename(os.path.abspath(directory)))
 
 
@@ -69,11 +68,6 @@ def partition_of(directory: str) -> tuple[str, int] | None:
 #
 # A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
 # cluster's metadata, and creates an empty log if there is a topic of that name.
-
-
-def is_renamed_directory(path: str) -> bool:
-    """Whether a broker has renamed a partition directory."""
-    return own_name(path) != os.path.basename(os.path.abspath(path))
 
 
 def has_records(path: str) -> bool:
@@ -587,16 +581,18 @@ class RecoveryPlanner(Planner):
     def _with_deleted(
         self, path: str, start: BrokerStart, log_start: int, first_base: int
     ) -> tuple[BrokerStart, int, int]:
-        found = recovery_options.deleted_segments(path)
+        kept = 0 if self._names_partition or self._options.topics else log_start
+        found = recovery_options.deleted_segments(path, kept)
         for file, reason in found.skipped[:_MAX_LISTED]:
             self.reporter.warning(f"{file}: not restored: {reason}")
-        if len(found.skipped) > _MAX_LISTED:
-            self.reporter.warning(f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not restored")
+        if (more := len(found.skipped) - _MAX_LISTED) > 0:
+            self.reporter.warning(f"{path}: {more} more deleted segments are not restored")
         for segment in found.restored:
             if not segment.is_intact:
                 self.reporter.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
         if found.restored and found.restored[0].base_offset < max(log_start, first_base):
-            log_start = first_base = found.restored[0].base_offset
+            first_base = found.restored[0].base_offset
+            log_start = max(kept, first_base)
             self.reporter.warning(
                 f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
                 "change the topic's settings before a broker starts"

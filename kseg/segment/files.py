@@ -126,6 +126,11 @@ def own_name(directory: str) -> str:
     return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
 
 
+def is_renamed_directory(path: str) -> bool:
+    """Whether a broker has renamed a partition directory: to -delete, -future or -stray."""
+    return own_name(path) != os.path.basename(os.path.abspath(path))
+
+
 @lru_cache(1 << 14)
 def is_new_partition(name: str) -> bool:
     """Whether a directory of this name would be a partition, and not one that a broker has moved."""

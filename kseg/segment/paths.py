@@ -16,6 +16,7 @@ from kseg.segment.files import (
     SegmentFile,
     holds_segments,
     is_part_of_log,
+    is_renamed_directory,
     list_segments,
     own_partitions,
     parse_partition_name,
@@ -253,6 +254,20 @@ def expand_path(path: str) -> list[str]:
         return [path]
     text = inside or " (no .log, .kafka or .checkpoint file in it)"
     raise PathError(f"{path}: neither a partition nor a log directory{text}")
+
+
+def live_parts(path: str) -> tuple[list[str], list[str]]:
+    """Returns `expand_path`, and apart from it the -delete, -future and -stray directories of a log directory: copies
+    or remains of partitions, which are not read as these. Raises PathError."""
+    parts = expand_path(path)
+    moved = {part for part in parts if part != path and is_renamed_directory(part)}
+    return [part for part in parts if part not in moved], [part for part in parts if part in moved]
+
+
+def unread_text(moved: Sequence[str]) -> str:
+    """Returns a warning of directories that are not read."""
+    names = some([os.path.basename(part) for part in moved])
+    return f"{os.path.dirname(moved[0])}: not read, because a broker has moved or deleted them: {names}; name them"
 
 
 def partition_count(paths: Iterable[str], parts_of: Callable[[str], list[str]] = expand_path) -> int:

@@ -354,7 +354,7 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
         "isolation": "read_committed" if options.read_committed else "read_uncommitted",
         "onDamage": "fail",
         "maxBatchBytes": str(options.max_batch_bytes),
-        "ignoreLogStart": "true",
+        "ignoreLogStart": str(options.ignores_log_start).lower(),
     }
     ranges = {"Offset": options.offsets, "Timestamp": options.times}
     read |= {

@@ -29,7 +29,7 @@ from kseg.export.decoded import DecodedColumns
 from kseg.export.pushdown import Bounds
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
-from kseg.node.log_directory import checkpoint_offsets
+from kseg.node.log_starts import LogStarts
 from kseg.node.remote_partitions import LiveSegment
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
@@ -37,7 +37,6 @@ from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent, seek_time, span_of_bytes
 from kseg.segment.slices import Slice, runs_of
-from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.spark.options import EARLIEST, FIRST_OFFSET, LATEST, TASKS, Options, Positions, TopicPartition
 from kseg.spark.stores import (
@@ -325,7 +324,7 @@ class SegmentSelector:
 
     def __init__(self, options: Options, is_stream: bool = False) -> None:
         self._options, self._is_stream = options, is_stream
-        self._log_starts: dict[str, dict[TopicPartition, int]] = {}
+        self._log_starts = LogStarts(options.paths)
         self._lock = Lock()
 
     def at(self, place: str) -> list[Whole]:
@@ -395,8 +394,9 @@ class SegmentSelector:
         partition = (file.topic, file.partition)
         log_start = 0
         if not options.ignores_log_start:
-            log_start = self._log_start(os.path.dirname(os.path.dirname(file.path)), partition)
-            first = max(first, log_start)
+            with self._lock:
+                log_start = self._log_starts.of_file(file)
+            first = max(first, log_start) if log_start else first
         if options.start != Positions() or options.end != Positions():
             logs = [file for file in scanning.logs_around(place) if not file.leftover]
             if not self._is_stream and logs:
@@ -442,15 +442,6 @@ class SegmentSelector:
                         if record.timestamp is not None and record.timestamp >= timestamp:
                             return record.offset
         return None
-
-    def _log_start(self, log_directory: str, partition: TopicPartition) -> int:
-        """Returns the log start offset, below which consumers see nothing; the lowest number if the checkpoint does not
-        list the partition. The checkpoint of each log directory is read once.
-        """
-        with self._lock:
-            if log_directory not in self._log_starts:
-                self._log_starts[log_directory] = checkpoint_offsets(os.path.join(log_directory, LOG_STARTS))
-        return self._log_starts[log_directory].get(partition, FIRST_OFFSET)
 
     def _check_start(self, partition: TopicPartition, earliest: int) -> None:
         """Raises KsegError if startingOffsets names an offset that the log no longer has, as failOnDataLoss asks."""

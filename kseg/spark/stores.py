@@ -21,7 +21,7 @@ from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.export import fs
 from kseg.node.paths import expanded
 from kseg.node.remote_partitions import LiveSegment, RemoteTree
-from kseg.segment.paths import expand_globs, expand_path
+from kseg.segment.paths import expand_globs, live_parts
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
@@ -309,9 +309,9 @@ def expanded_paths(paths: Iterable[str]) -> list[str]:
 
 
 def places(paths: Iterable[str]) -> Iterator[str]:
-    """Yields the files and partition directories of paths (`kseg.segment.paths.expand_path`)."""
+    """Yields the files and partition directories of paths (`kseg.segment.paths.live_parts`)."""
     for path in expanded_paths(paths):
-        yield from expand_path(path)
+        yield from live_parts(path)[0]
 
 
 # Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.node.remote_partitions`).

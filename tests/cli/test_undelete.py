@@ -175,7 +175,7 @@ def test_deleted_segments_come_back(kseg: Kseg, plain: Path) -> None:
     left = files(plain)
     assert "dplain-0/00000000000000000046.log.deleted" in left
     assert "dplain 0 80" in left[STARTS].decode()
-    done = undelete(kseg, "--index-interval-bytes", "1024", plain)
+    done = undelete(kseg, "--topic", "dplain", "--index-interval-bytes", "1024", plain)
     assert done.status == 0, done.err
     assert files(plain) == before
     assert "the log starts at offset 0 again; retention deletes old segments again" in done.err
@@ -215,7 +215,7 @@ def test_damage_of_a_deleted_segment_is_told(kseg: Kseg, plain: Path) -> None:
     deleted_by_retention(kseg, plain, 50)
     path = plain / "dplain-0" / "00000000000000000000.log.deleted"
     flip(path, 200)
-    assert "the segment of offset 0 is damaged: kseg verify" in undelete(kseg, plain).err
+    assert "the segment of offset 0 is damaged: kseg verify" in undelete(kseg, "--topic", "dplain", plain).err
 
 
 @pytest.mark.parametrize("mode", ["broker", "salvage"])

@@ -6,11 +6,10 @@ from kseg.changes.accepted_gaps import accepted_gaps, record
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
-from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import FileState, Pieces, Plan, PlannedFile, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error
 from kseg.formats.suffixes import LOGS
-from kseg.segment.files import CLEAN_SHUTDOWN, bounded
+from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, bounded
 from kseg.stores import trees
 
 

@@ -34,14 +34,13 @@ from kseg.changes.full_disk import (
     record_bytes,
     temporary_file_of,
 )
-from kseg.changes.lock import LOCK_NAME
 from kseg.changes.manifest import ABANDONED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan, is_plain_name
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error, text_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.quantities import named_path, shell_line
-from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX, parse_partition_name
+from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, OWN_PREFIX, parse_partition_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES

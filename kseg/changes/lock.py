@@ -20,9 +20,9 @@ from threading import Lock
 
 from kseg.changes.disk import give
 from kseg.errors import BrokerRunningError, KsegError
+from kseg.segment.files import LOCK_NAME
 from kseg.stores.no_follow import LINKS, open_directory, open_file, status_of
 
-LOCK_NAME = ".lock"
 _FLOCK = "hhqqi0q"
 """The system's struct flock: kind, whence, start, length, process."""
 _WITHOUT = "--no-lock goes on without"

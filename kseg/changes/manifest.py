@@ -17,7 +17,7 @@ from kseg.errors import KsegError
 from kseg.formats.json_values import fields_of
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
-from kseg.segment.files import LOG_DIRECTORY_FILES, MAX_NAME_BYTES, OWN_PREFIX
+from kseg.segment.files import LOCK_NAME, LOG_DIRECTORY_FILES, MAX_NAME_BYTES, OWN_PREFIX
 from kseg.stores.no_follow import open_file, read_own
 
 # The states that each file may have before, during and after a change; any other was made by another program.
@@ -29,7 +29,7 @@ MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
 STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"
-_NEVER_CHANGED = LOG_DIRECTORY_FILES | {".lock"}
+_NEVER_CHANGED = LOG_DIRECTORY_FILES | {LOCK_NAME}
 _VERSION = 2
 
 

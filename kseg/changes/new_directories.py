@@ -19,11 +19,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kseg.changes.disk import Disk, is_temporary, opened, umask
-from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
+from kseg.changes.lock import HeldLock, is_locked, locked
 from kseg.changes.output_rows import CopiedRows, checkpoints_with, rows_to_extend
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
-from kseg.segment.files import bounded
+from kseg.segment.files import LOCK_NAME, bounded
 from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved, status_of
 from kseg.stores.stored_object import is_url, shown

@@ -31,6 +31,8 @@ LOG_DIRECTORY_FILES = frozenset(
 )
 """Any of these files marks a log directory; no release has all of them."""
 _MOVED_SUFFIXES = ("-delete", "-future", "-stray")
+LOCK_NAME = ".lock"
+"""The file that brokers lock in a log directory. Closing any descriptor of it releases the lock of the process."""
 OWN_PREFIX = ".kseg-"
 """Prefix of the names of kseg's own files in partitions and log directories."""
 METADATA_TOPIC = "__cluster_metadata"

@@ -11,6 +11,7 @@ from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.scan.frames import continues
 from kseg.segment.files import (
+    LOCK_NAME,
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
     SegmentFile,
@@ -172,7 +173,7 @@ def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None]
     if not trees.isdir(path):
         return
     files, others = regular_and_other_names(path)
-    odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
+    odd = [name for name in files if not is_part_of_log(name) and not name.startswith((OWN_PREFIX, LOCK_NAME))]
     packings = {name: _segment_packing(os.path.join(path, name), name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
     # Links lead out of a log directory: partitions behind them are not read.

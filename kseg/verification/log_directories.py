@@ -18,6 +18,7 @@ from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.node.node import Node, Nodes
 from kseg.segment.files import (
     BOOTSTRAP,
+    LOCK_NAME,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
     OWN_PREFIX,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 #
 # Sources: LogManager.loadLogs, LocalLog.parseTopicPartitionName, CheckpointFile, MetaProperties of Kafka 4.3.1.
 
-KNOWN_FILES = LOG_DIRECTORY_FILES | {".lock", BOOTSTRAP}
+KNOWN_FILES = LOG_DIRECTORY_FILES | {LOCK_NAME, BOOTSTRAP}
 
 
 def judge_entries(directory: LogDirectory, node: Node, report: Report, level: int) -> None:

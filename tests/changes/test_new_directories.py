@@ -15,6 +15,7 @@ from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import complete_new_directories, new_directories
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.segment.files import LOCK_NAME
 
 NAMES = ("a-0", "b-0", "checkpoint")
 
@@ -128,7 +129,7 @@ def test_another_run_may_remove_a_new_folder_at_the_same_time(tmp_path: Path, mo
         tries.append(folder)
         if len(tries) > 1:
             return lock.locked(folder, is_shared=is_shared)
-        Path(folder, lock.LOCK_NAME).touch()
+        Path(folder, LOCK_NAME).touch()
         raise KsegError("another run has the lock")
 
     def unlink(path: str) -> None:

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
 from changes.driver.cutting import SIZE, Cutting
-from cli.command import TESTDATA, Kseg, unchanged
+from cli.command import CHANGING, ENVIRONMENT, TESTDATA, Kseg, unchanged
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.command import ChangeOptions
@@ -21,6 +23,7 @@ from kseg.cli.options import paths_argument
 from kseg.output.notices import Presentation
 from kseg.quantities import shown_bytes
 from kseg.segment.files import CLEAN_SHUTDOWN
+from node.disks import dealt
 
 # ``--report`` of changing commands: the plan of a dry run goes to a file, in every form.
 
@@ -180,3 +183,28 @@ def test_an_output_shares_no_file_with_its_source_unless_it_is_asked_for(
         shared = [path for path in output.rglob("*.log") if path.stat().st_ino in inodes]
         assert bool(shared) == bool(link)
     assert "--link needs --output" in kseg(*words, "--link", part).err
+
+
+# The lock of a log directory is lost as soon as any descriptor of its file is closed.
+
+WATCHED = """
+import os, sys
+def watch(event, arguments):
+    path = arguments[0] if event == "open" else ""
+    if not isinstance(path, int) and os.fsdecode(path or "").endswith(".lock"):
+        os.write(2, b"opened: .lock\\n")
+sys.addaudithook(watch)
+from kseg.cli.main import run
+run(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("way", CHANGING)
+def test_the_lock_file_is_opened_once(tmp_path: Path, way: str) -> None:
+    disks = dealt(TESTDATA / "log-directories/4.3.1-rounds/kill", tmp_path, 2)
+    for disk in disks:
+        (disk / ".lock").touch()
+    words = [sys.executable, "-P", "-c", WATCHED, *CHANGING[way], *map(str, disks)]
+    done = subprocess.run(words, capture_output=True, env=ENVIRONMENT, check=False, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr.count("opened: .lock") == 2

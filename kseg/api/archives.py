@@ -8,10 +8,10 @@ from threading import Lock
 
 from kseg.changes.driver.command import Reporter
 from kseg.segment.paths import places_of
-from kseg.stores import trees
-from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool
 from kseg.stores.object_urls import open_objects
+from kseg.stores.place import Place, mounted
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import is_url, shown, store_root
@@ -29,7 +29,7 @@ _REMOTE = "remote:"
 @contextmanager
 def readable(
     paths: Sequence[str], keys: PrivateKeys | None = None, omits_batches: bool = False
-) -> Iterator[tuple[str, ...]]:
+) -> Iterator[tuple[Place, ...]]:
     """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
 
     ``keys``: remote storage becomes readable too, as log directories. ``omits_batches``: see `Spool`.
@@ -37,7 +37,7 @@ def readable(
     Yields the paths by which they are read: URLs without credentials, their globs expanded. Raises PathError for a glob
     without a match.
     """
-    taken, found = list[str](), list[str]()
+    taken, found = list[str](), list[Place]()
     spool = Spool()
     spool.omits_batches = omits_batches
 
@@ -55,11 +55,11 @@ def readable(
                 expanded = expand_url(path) if has_glob(path) else expanded
             for each in expanded:
                 take(each)
-                if keys is not None and trees.isdir(shown(each)):
+                if keys is not None and Place(shown(each)).is_dir():
                     _take(_REMOTE + each, partial(_remote_storage_at, each))
                     taken.append(_REMOTE + each)
                     _keys[each].add(keys)
-                found.append(shown(each))
+                found.append(Place(shown(each), is_named=True))
         yield tuple(found)
     finally:
         for path in reversed(taken):
@@ -74,7 +74,7 @@ def _remote_storage_at(path: str) -> Iterator[None]:
         return
     from kseg.node.remote_partitions import RemoteTree  # few read remote storage
 
-    with trees.mounted([(shown(path), RemoteTree(open_objects(path), keys))]):
+    with mounted([(shown(path), RemoteTree(open_objects(path), keys))]):
         yield
 
 
@@ -83,7 +83,7 @@ def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list
     """Yields the paths, archives as the log directories and partitions in them. Reports the archives' problems."""
     with readable(paths) as places:
         yield places_of(places)
-        for path, problem in trees.problems():
+        for path, problem in problems_of(places):
             where = "" if problem.position is None else f" at position {problem.position}"
             reporter.warning(f"{path}: {problem.code}{where}: {problem.message}")
 

@@ -41,6 +41,7 @@ from kseg.options.declaration import filled
 from kseg.output.changes import CompactionPrinter, RetentionPrinter, Summaries, recorded_json
 from kseg.output.sink import open_sink
 from kseg.stores.no_follow import resolved
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.conversion.options import ConvertOptions
@@ -142,8 +143,8 @@ class Plan:
         found = []
         for plan in self._recording.plans:
             for step in plan.steps:
-                file = os.path.join(plan.directory, step.file)
-                target = os.path.join(plan.directory, step.target) if step.target else None
+                file = Place(plan.directory) / step.file
+                target = Place(plan.directory) / step.target if step.target else None
                 found.append(Action(step.action, file, step.reason, step.new_size, target, step.freed_bytes))
         return found
 
@@ -152,7 +153,7 @@ class Plan:
         """The ranges of bytes that are removed as damaged, deleted or superseded."""
         return [
             Lost(
-                os.path.join(plan.directory, step.file), cut.position, cut.length, cut.reason, cut.first_offset,
+                Place(plan.directory) / step.file, cut.position, cut.length, cut.reason, cut.first_offset,
                 cut.last_offset, cut.records,
             )
             for plan in self._recording.plans

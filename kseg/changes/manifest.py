@@ -19,6 +19,7 @@ from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, LOG_DIRECTORY_FILES, MAX_NAME_BYTES, OWN_PREFIX
 from kseg.stores.no_follow import open_file, read_own
+from kseg.stores.place import Place
 
 # The states that each file may have before, during and after a change; any other was made by another program.
 #
@@ -78,11 +79,11 @@ class Change:
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
-        return os.path.join(self.kept, str(k))
+        return Place(self.kept) / str(k)
 
     def new(self, k: int) -> str:
         """Path of the staged content of step k."""
-        return os.path.join(self.folder, "new", str(k))
+        return Place(self.folder) / "new" / str(k)
 
     def added(self, k: int) -> str:
         """Path of the new bytes that are staged for a file that step k rewrites from a delta."""
@@ -90,10 +91,10 @@ class Change:
 
     def delta_path(self, k: int) -> str:
         """Path of the delta of step k."""
-        return os.path.join(self.folder, f"recipe-{k}")
+        return Place(self.folder) / f"recipe-{k}"
 
     def path(self, name: str) -> str:
-        return os.path.join(self.directory, name)
+        return Place(self.directory) / name
 
     def changed_inode(self, k: int) -> int | None:
         """Inode of the file that step k changes; None if it creates a file under a free name, or before staging."""
@@ -108,7 +109,7 @@ class Change:
 
     @property
     def is_kept_inside(self) -> bool:
-        return bool(self.kept) and os.path.dirname(self.kept) == self.folder
+        return bool(self.kept) and Place(self.kept).parent == self.folder
 
     @property
     def is_kept_path_trusted(self) -> bool:
@@ -135,7 +136,7 @@ class Change:
     def move_to(self, folder: str) -> None:
         """Updates the paths after the folder was renamed."""
         if self.is_kept_inside:
-            self.kept = os.path.join(folder, os.path.basename(self.kept))
+            self.kept = Place(folder) / os.path.basename(self.kept)
         self.folder = folder
 
 
@@ -147,8 +148,8 @@ def write_change(change: Change, disk: Disk) -> None:
 
 def stage_manifest(change: Change, disk: Disk) -> None:
     """Writes and syncs the manifest beside the present one. Raises as `write_change` does."""
-    path = os.path.join(change.folder, MANIFEST)
-    if os.path.lexists(path + ".tmp"):
+    path = Place(change.folder) / MANIFEST
+    if Place(path + ".tmp").lexists():
         disk.unlink(path + ".tmp")
     content = _text(change).encode()
     if len(content) > MAX_MANIFEST_BYTES // 2:  # the rest is for digests and results that are added later
@@ -158,7 +159,7 @@ def stage_manifest(change: Change, disk: Disk) -> None:
 
 def publish_manifest(change: Change, disk: Disk) -> None:
     """Replaces the manifest by the staged one, which is synced. Raises OSError."""
-    path = os.path.join(change.folder, MANIFEST)
+    path = Place(change.folder) / MANIFEST
     disk.rename(path + ".tmp", path)
     disk.sync_directory(change.folder)
 
@@ -198,7 +199,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
 
 def read_manifest(directory: str, number: int, folder: str) -> Change | None:
     """Reads the change in a folder; None if it has no manifest. Raises KsegError if the manifest is not valid."""
-    path = os.path.join(folder, MANIFEST)
+    path = Place(folder) / MANIFEST
     if (content := read_own(path, MAX_MANIFEST_BYTES, directory)) is None:
         return None
     try:
@@ -214,8 +215,8 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
 def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
     if row["version"] != _VERSION or row["state"] not in STATES:
         raise ValueError(row["version"], row["state"])
-    kept, time_ms = os.path.join(folder, row["kept"]) if row["kept"] else "", int(row["timeMs"])
-    if kept and kept != os.path.join(folder, KEPT):
+    kept, time_ms = Place(folder) / row["kept"] if row["kept"] else "", int(row["timeMs"])
+    if kept and kept != Place(folder) / KEPT:
         name = rf".+\.{number}\.{time_ms}\.[0-9a-f]{{32}}"  # as `kept_name`, for any directory
         is_absolute = os.path.isabs(kept) and kept == os.path.normpath(kept)
         if not (is_absolute and re.fullmatch(name, os.path.basename(kept))):
@@ -502,7 +503,7 @@ def stored(path: str) -> Stored:
 
 def kept_name(directory: str, number: int, time_ms: int) -> str:
     """Returns the name of the folder for bytes that are kept elsewhere. It identifies the directory and the change."""
-    directory = os.path.abspath(directory)
+    directory = Place(directory).absolute
     place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
     ending = f".{number}.{time_ms}.{place}"
     name = os.fsencode(os.path.basename(directory))[: MAX_NAME_BYTES - len(ending)]

@@ -34,6 +34,7 @@ from kseg.limits import CHUNK_BYTES
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.paths import live_parts, segments_at, warn_of_skipped_files
+from kseg.stores.place import Place
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
@@ -326,7 +327,7 @@ def export_to_new(
         reading.summarize()
         return [plan_of_new(output, files, options.reason)]
     folder, name = os.path.split(output)
-    if os.path.lexists(output):
+    if Place(output).lexists():
         raise PathError(f"{output}: already exists; nothing was written")
     with opening(folder or ".", name) as opened:
         export_records(paths, options, opened, messages.warning)
@@ -352,10 +353,10 @@ def _measured(files: dict[str, int], open_output: OpenOutput | None, root: str, 
         yield counted
         files[name] = counted.size
         return
-    path = os.path.join(root, name)
+    path = Place(root) / name
     with open_output(path) as output:
         yield output
-    files[name] = os.path.getsize(path)
+    files[name] = path.size()
 
 
 class _PartitionedTables:

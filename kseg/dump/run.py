@@ -31,9 +31,10 @@ from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segmen
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
 from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, some, unread_text, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 from kseg.stores.stored_object import is_url
+from kseg.stores.trees import Tree, VirtualFiles
 
 if TYPE_CHECKING:
     from kseg.node.node import Nodes
@@ -156,7 +157,7 @@ class Dump:
             self._failed(error, error.exit_status)
 
     def _path(self, path: str) -> None:
-        if is_url(path) or trees.isdir(path):
+        if is_url(path) or Place(path).is_dir():
             from kseg.stores.remote.recognition import is_remote_storage  # most paths are files
 
             if is_remote_storage(path):
@@ -196,9 +197,10 @@ class Dump:
         asked = (self.options.offsets, self.options.times, self.options.limit, self.options.positions)
         is_in_place = any(value is not None for value in asked)
         files, all_files, unread = list[SegmentFile](), list[SegmentFile](), list[str]()
-        opened = dict[str, trees.Tree]()
+        opened = dict[str, Tree]()
+        tree = VirtualFiles(opened)
         for segment, following in zip_longest(partition.segments, partition.segments[1:]):
-            file = _remote_file(partition, segment)
+            file = _remote_file(partition, segment, tree)
             if segment.missing:
                 unread.append(f"{file.path}: left out: there is no {', '.join(segment.missing)}")
                 continue
@@ -208,21 +210,20 @@ class Dump:
                 files.append(file)
         for text in unread:  # not before: a key of a manifest may be missing, and then nothing is read
             self.notices.warning(text)
-        with trees.given(opened):
-            if self.options.summary:
-                self.printer.is_of_directory = True
-            self.transactions = None
-            if self.options.read_committed:
-                from kseg.node.remote_partitions import candidates_of, lineage_of, live_segments
-                from kseg.segment.isolation import Transactions
+        if self.options.summary:
+            self.printer.is_of_directory = True
+        self.transactions = None
+        if self.options.read_committed:
+            from kseg.node.remote_partitions import candidates_of, lineage_of, live_segments
+            from kseg.segment.isolation import Transactions
 
-                candidates, _ = candidates_of(partition)
-                pieces = live_segments(candidates, lineage_of(candidates)).pieces  # as a consumer would read them
-                logs = [_remote_file(partition, piece.candidate.segment) for piece in pieces]
-                self.transactions = Transactions.of_segments(logs, self.scratch)
-            self._decode_for_filters(files)
-            self._segments([(file, False) for file in files])
-            self.filters.end_of_place(all_files, path)
+            candidates, _ = candidates_of(partition)
+            pieces = live_segments(candidates, lineage_of(candidates)).pieces  # as a consumer would read them
+            logs = [_remote_file(partition, piece.candidate.segment, tree) for piece in pieces]
+            self.transactions = Transactions.of_segments(logs, self.scratch)
+        self._decode_for_filters(files)
+        self._segments([(file, False) for file in files])
+        self.filters.end_of_place(all_files, path)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
@@ -250,17 +251,17 @@ class Dump:
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
-            self.printer.is_of_directory = trees.isdir(path)
+            self.printer.is_of_directory = Place(path).is_dir()
         self.transactions = None
-        if self.options.read_committed and trees.exists(path):
+        if self.options.read_committed and Place(path).exists():
             from kseg.segment.isolation import Transactions
 
-            beside = list_segments(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
+            beside = list_segments(path if Place(path).is_dir() else Place(path).absolute.parent)
             logs = [file for file in beside if file.kind == LOG]
-            if trees.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
+            if Place(path).is_dir() or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
         self._segments(files)
-        if self.options.everything and trees.isdir(path):
+        if self.options.everything and Place(path).is_dir():
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
@@ -297,7 +298,7 @@ class Dump:
         """Returns the files of a partition that may hold other records than its segments, ``files``: leftovers of logs,
         and what quarantines keep of them.
         """
-        if not trees.isdir(path):
+        if not Place(path).is_dir():
             return []
         known = {file.path for file in files}
         left = [file for file in list_segments(path, True) if file.leftover and file.path not in known]
@@ -326,7 +327,7 @@ class Dump:
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
 
-        if (asked := self.options.transaction_state) and not os.path.isdir(asked):
+        if (asked := self.options.transaction_state) and not Place(asked).is_dir():
             raise PathError(f"{asked}: no such directory")
         self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self.nodes)
 
@@ -353,7 +354,7 @@ class Dump:
         if file.kind and not file.is_segment and side is None:
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options.output
-        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
+        if output and Place(output).is_same_file(file.path):
             raise RequestError(f"{output}: would be replaced by its own dump")
         self.progress.at(file.path)
         if side is not None:
@@ -533,8 +534,9 @@ def _may_match(segment: "RemoteSegment", following: "RemoteSegment | None", offs
     return segment.start_offset <= offsets[1] and (end is None or end >= offsets[0])
 
 
-def _remote_file(partition: "RemotePartition", segment: "RemoteSegment") -> SegmentFile:
-    return SegmentFile(segment.path(), LOG, "", segment.start_offset, None, partition.topic, partition.number)
+def _remote_file(partition: "RemotePartition", segment: "RemoteSegment", tree: VirtualFiles) -> SegmentFile:
+    path = Place(segment.path(), tree, os.path.basename(segment.path()))
+    return SegmentFile(path, LOG, "", segment.start_offset, None, partition.topic, partition.number)
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":

@@ -8,7 +8,6 @@ to a size limit; the rest is decoded when its turn comes, so that memory does no
 """
 
 import logging
-import os
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -42,7 +41,7 @@ from kseg.segment.paths import live_parts, roots_of, segments_at, unread_text
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, is_worth_parts, runs_of, slices
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 
@@ -138,7 +137,7 @@ def parts_of_scan(
     """
     starts = LogStarts(roots_of_scan(request))
     for place in places_of_scan(request, warn or warn_of_selection):
-        if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
+        if Place(place).is_dir() and not request.keeps(segment_file(Place(place) / "0.log")):
             continue
         files = [file for file in readable_segments_at(place) if request.keeps(file)]
         log_start = 0 if request.ignores_log_start or not files else starts.of_file(files[0])
@@ -195,7 +194,7 @@ def _live_places(request: ScanRequest, warn: Warn) -> Iterable[str]:
 
 def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
     """Returns the segment of remote storage that is mounted at the file's path; None for other files."""
-    if trees.find(file.path) is None:
+    if Place(file.path).tree is None:
         return None
     from kseg.node.remote_partitions import live_segment_at  # few read remote storage
 
@@ -206,7 +205,7 @@ def logs_around(place: str) -> list[SegmentFile]:
     """Returns the .log files of the whole partition, even if ``place`` is one of its segments."""
     files = segments_at(place)
     if [file.path for file in files] == [place] and place != STANDARD_INPUT:
-        files = segments_at(os.path.dirname(os.path.abspath(place)))
+        files = segments_at(Place(place).absolute.parent)
     return [file for file in files if file.kind == LOG]
 
 

@@ -38,7 +38,7 @@ from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segm
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles import text_files
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 Kinds = frozenset[int]
 """Types of records, by their api keys."""
@@ -483,7 +483,7 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
         newest = snapshots_among(files)[-1:]
         logs = _logs(files, newest[0].base_offset or 0 if newest else 0)
         read = [*newest, *logs]
-        if not read or sum(trees.getsize(file.path) for file in read) > MAX_BYTES:
+        if not read or sum(Place(file.path).size() for file in read) > MAX_BYTES:
             return None
         loaded, errors = load_readable(files, kinds=_OF_TOPICS)
     except (KsegError, OSError):
@@ -546,7 +546,7 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
 def quorum_state_in(directory: str) -> text_files.QuorumState:
     """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
     with suppress(KsegError, OSError):
-        content = trees.read_regular(os.path.join(directory, QUORUM_STATE), text_files.MAX_TEXT_BYTES)
+        content = (Place(directory) / QUORUM_STATE).read(text_files.MAX_TEXT_BYTES)
         state = next(text_files.read_quorum_state(content))
         if isinstance(state, text_files.QuorumState):
             return state
@@ -586,7 +586,7 @@ def quorum_of(directory: str, server: ServerProperties | None = None) -> Quorum:
     """Returns the quorum by a copy of the log: voters are those of the newest KRAFT_VOTERS, of
     controller.quorum.voters, or of quorum-state; the node is that of meta.properties."""
     try:
-        own = properties_of(os.path.dirname(os.path.abspath(directory)))
+        own = properties_of(Place(directory).absolute.parent)
         number, directory_id = own.number, own.directory_id
     except PathError:
         number, directory_id = None, None
@@ -607,9 +607,9 @@ def is_only_voter(directory: str, server: ServerProperties | None = None) -> boo
 
 def properties_of(directory: str) -> text_files.MetaProperties:
     """Reads the meta.properties of a log directory. Raises PathError."""
-    path = os.path.join(directory, text_files.META_PROPERTIES)
+    path = Place(directory) / text_files.META_PROPERTIES
     with errors_at(path):
-        found = next(text_files.read_meta_properties(trees.read_regular(path, text_files.MAX_PROPERTIES_BYTES)))
+        found = next(text_files.read_meta_properties(path.read(text_files.MAX_PROPERTIES_BYTES)))
     if not isinstance(found, text_files.MetaProperties):
         raise PathError(f"{path}: cannot be read")
     return found

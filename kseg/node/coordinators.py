@@ -31,7 +31,7 @@ from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
-from kseg.stores.trees import open_regular
+from kseg.stores.place import Place
 
 # Reads __transaction_state of a node: transactional ids of producers, states of their transactions.
 #
@@ -483,7 +483,7 @@ class CommitTable:
 
     def add_directory(self, directory: str) -> None:
         """Adds a log directory whose partitions are used for log ends."""
-        directory = os.path.abspath(directory)
+        directory = Place(directory).absolute
         if directory in self._directories:
             return
         self._directories.add(directory)
@@ -495,12 +495,12 @@ class CommitTable:
 
     def begin(self, file: SegmentFile) -> None:
         """Begins with the next segment."""
-        place = os.path.dirname(os.path.abspath(file.path))
+        place = Place(file.path).absolute.parent
         if place != self._place:
             self._end_partition()
             self._place = place
         if file.topic is not None:
-            self.add_directory(os.path.dirname(place))
+            self.add_directory(place.parent)
 
     def add(self, batch: Batch, spans: Spans | None = None) -> bool:
         """Adds the next valid batch; ``spans`` as in `CommittedOffsets.add`. Returns whether all of it is decoded."""
@@ -551,7 +551,7 @@ class CommitTable:
                 self._warn(f"{error}; the log end is not known")
                 return None
             if path and extent is not None:
-                starts = self._log_starts(os.path.join(os.path.dirname(path), LOG_STARTS))
+                starts = self._log_starts(Place(path).parent / LOG_STARTS)
                 self._extents[place] = max(extent[0], starts.get(place, 0)), extent[1]
         return self._extents[place]
 
@@ -559,7 +559,7 @@ class CommitTable:
 def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
     try:
-        with open_regular(os.path.join(path, PARTITION_METADATA)) as file:
+        with (Place(path) / PARTITION_METADATA).open() as file:
             return topic_id_in(file.read(4096))
     except OSError:
         return None

@@ -18,7 +18,7 @@ from kseg.kernel.layout.rows import be32
 from kseg.node.node import Nodes
 from kseg.segment.seek import OFFSET_ENTRY
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 SMALL_INTERVAL_BYTES = 1024
 """The interval that is assumed if it fits and Kafka's default does not."""
@@ -52,7 +52,7 @@ class FilesOnDisk:
         self._sizes: dict[str, int] = {}
         self.statuses: dict[str, os.stat_result] = {}
         self.others: set[str] = set()
-        with errors_at(directory), trees.scandir(directory) as entries:
+        with errors_at(directory), Place(directory).entries() as entries:
             for entry in entries:
                 if entry.is_symlink():
                     raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
@@ -74,8 +74,8 @@ class FilesOnDisk:
 
     def read_range(self, name: str, position: int, length: int) -> bytes:
         """Returns bytes of a file; fewer at its end. Raises KsegError."""
-        path = os.path.join(self.directory, name)
-        with errors_at(path), trees.open_regular(path) as stream:
+        path = Place(self.directory) / name
+        with errors_at(path), path.open() as stream:
             stream.seek(position)
             return stream.read(length)
 

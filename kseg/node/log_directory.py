@@ -1,7 +1,6 @@
 """Reads the files of a log directory (one of a broker's log.dirs) that describe its partitions: checkpoints,
 meta.properties and the shutdown marker."""
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from kseg.segment.files import CLEAN_SHUTDOWN, LOG_DIRECTORY_FILES, METADATA_TOP
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 # The recorded state of one partition, from its log directory: checkpoints, shutdown marker, topic settings.
 
@@ -129,7 +128,7 @@ def read_log_directory(path: str) -> LogDirectory:
     cannot be read."""
     files: list[str] = []
     directories: list[str] = []
-    with errors_at(path), trees.scandir(path) as entries:
+    with errors_at(path), Place(path).entries() as entries:
         for entry in entries:
             if leads_to_directory(entry):
                 directories.append(entry.name)
@@ -146,12 +145,12 @@ def read_log_directory(path: str) -> LogDirectory:
 
 def is_log_directory_of_broker(path: str) -> bool:
     """Whether a broker has used the directory at a path as a log directory. Raises PathError if it cannot be read."""
-    return trees.isdir(path) and read_log_directory(path).is_of_broker
+    return Place(path).is_dir() and read_log_directory(path).is_of_broker
 
 
 def checkpoint_offsets(path: str) -> OffsetsByPartition:
     """Returns the entries of an offset checkpoint; none if it is missing or cannot be read."""
-    with suppress(OSError), trees.open_regular(path) as stream:
+    with suppress(OSError), Place(path).open() as stream:
         return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
     return {}
 
@@ -161,7 +160,7 @@ def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[
     if name not in directory.files:
         return None
     try:
-        with trees.open_regular(os.path.join(directory.path, name)) as stream:
+        with (Place(directory.path) / name).open() as stream:
             items = list(read(stream.read(MAX_TEXT_BYTES + 1)))
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"

@@ -16,7 +16,7 @@ from kseg.segment.files import SegmentFile, is_renamed_directory, list_segments,
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ class LogStarts:
 
     def of_file(self, file: SegmentFile) -> int:
         """Returns that of the partition of a segment; 0 for files that lie in none."""
-        return 0 if file.topic is None else self.of(os.path.dirname(file.path))
+        return 0 if file.topic is None else self.of(Place(file.path).parent)
 
     def of(self, directory: str) -> int:
         """Returns that of a partition directory, 0 if no checkpoint has it, or if it is beyond the end of the log.
 
         A -delete, -future or -stray directory has none: the entry is that of another directory.
         """
-        directory = os.path.abspath(directory)
-        name, disk = os.path.basename(directory), os.path.dirname(directory)
+        directory = Place(directory).absolute
+        name, disk = os.path.basename(directory), Place(directory).parent
         place = parse_partition_name(name)
         if place is None or is_renamed_directory(directory):
             return 0
@@ -52,9 +52,9 @@ class LogStarts:
 
     def _at(self, disk: str) -> "OffsetsByPartition":
         if disk not in self._read:
-            path = os.path.join(disk, LOG_STARTS)
+            path = Place(disk) / LOG_STARTS
             self._read[disk] = {}
-            if trees.lexists(path):
+            if Place(path).lexists():
                 from kseg.node.log_directory import checkpoint_offsets  # most small dumps need none
 
                 self._read[disk] = checkpoint_offsets(path)
@@ -65,9 +65,9 @@ class LogStarts:
         """The log directories at the PATHs, or around their partitions and segments."""
         found = dict[str, None]()
         for path in map(os.path.abspath, filter(lambda path: not is_url(path), self._paths)):
-            partition = path if trees.isdir(path) else os.path.dirname(path)
+            partition = path if Place(path).is_dir() else Place(path).parent
             is_inside = parse_partition_name(os.path.basename(partition)) is not None
-            found[os.path.dirname(partition) if is_inside else path] = None
+            found[Place(partition).parent if is_inside else path] = None
         return list(found)
 
     @cached_property

@@ -32,7 +32,7 @@ from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.node.coordinators import GroupOffsets, TransactionState
@@ -218,7 +218,7 @@ class Node:
         cannot be read."""
         if self.metadata is None:
             return None
-        return read_topic_settings(os.path.join(self.metadata.path, METADATA_PARTITION))
+        return read_topic_settings(Place(self.metadata.path) / METADATA_PARTITION)
 
     @property
     def number(self) -> int | None:
@@ -339,7 +339,7 @@ class Node:
             place = None if is_moved(name) else parse_partition_name(name)
             if place is None or place[0] == METADATA_TOPIC:
                 continue
-            assigned = self.assigned_id(topic_id_at(os.path.join(directory.path, name)), place[1])
+            assigned = self.assigned_id(topic_id_at(Place(directory.path) / name), place[1])
             if assigned is not None and assigned == own:
                 return {assigned}
             found.update([assigned] if assigned is not None else ())
@@ -354,7 +354,7 @@ class Node:
 
         if self.metadata is None or self.number is None:
             return None
-        path = os.path.join(self.metadata.path, METADATA_PARTITION)
+        path = Place(self.metadata.path) / METADATA_PARTITION
         with suppress(KsegError):
             return read_raft(path, list_segments(path)).voter_directories.get(self.number)
         return None
@@ -378,7 +378,7 @@ class Node:
 
     def partition(self, path: str) -> Partition:
         """Returns a partition directory of the node."""
-        return Partition(path, self, self.directory_at(os.path.dirname(os.path.abspath(path))))
+        return Partition(path, self, self.directory_at(Place(path).absolute.parent))
 
     def elsewhere(self) -> str:
         """Returns what lies on disks that are not known, and how to name them, for messages; "" if nothing is known to
@@ -468,14 +468,14 @@ class Nodes:
     def partition(self, path: str) -> Partition:
         """Returns the partition in a directory."""
         path = path.rstrip("/") or path
-        return self.at(os.path.dirname(os.path.abspath(path))).partition(path)
+        return self.at(Place(path).absolute.parent).partition(path)
 
 
 def is_of_one_node(log_directory: str, paths: Iterable[str]) -> bool:
     """Whether meta.properties of a log directory has the ids of cluster and node that those of the PATHs have."""
     with suppress(PathError):
         ids = {one.ids for node in Nodes(paths).given for one in node.directories}
-        return trees.isdir(log_directory) and ids == {read_log_directory(log_directory).ids} - {(None, None)}
+        return Place(log_directory).is_dir() and ids == {read_log_directory(log_directory).ids} - {(None, None)}
     return False
 
 
@@ -484,7 +484,7 @@ def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_o
     not among these, too."""
     for path in server.directories:
         found = roots.pop(os.path.realpath(path), None)
-        if found is None and takes_others and trees.isdir(path):
+        if found is None and takes_others and Place(path).is_dir():
             try:
                 found = read_log_directory(path)
             except PathError:
@@ -496,8 +496,8 @@ def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_o
 def _log_directory_around(path: str) -> LogDirectory | None:
     """Returns the log directory at a path, or that around the partition or the file there."""
     try:
-        at = path if trees.isdir(path) else os.path.dirname(os.path.abspath(path))
-        for each in (at, os.path.dirname(os.path.abspath(at))):
+        at = path if Place(path).is_dir() else Place(path).absolute.parent
+        for each in (at, Place(at).absolute.parent):
             if (found := read_log_directory(each)).is_marked or found.holds_metadata:
                 return found
     except PathError:

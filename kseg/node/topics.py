@@ -11,7 +11,7 @@ from kseg.node.paths import expanded
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, parse_partition_name, segment_file
 from kseg.segment.paths import live_parts, unread_text
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 _ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
@@ -112,7 +112,7 @@ def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[
 
 def file_of_place(place: str) -> SegmentFile:
     """Returns a segment, for a partition one that stands for all of it."""
-    return segment_file(os.path.join(place, "0.log") if trees.isdir(place) else place)
+    return segment_file(Place(place) / "0.log" if Place(place).is_dir() else place)
 
 
 def topic_of_place(place: str) -> str | None:

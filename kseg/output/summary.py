@@ -18,6 +18,7 @@ from kseg.segment.items import Batch, Damage, Spans, all_rows
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour
+from kseg.stores.place import Place
 
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
 """Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
@@ -62,7 +63,7 @@ class SummaryPrinter(Printer):
         """Whether the next PATH is a directory: the summary then has its name, even for a single file."""
 
     def begin(self, file: SegmentFile) -> None:
-        directory = os.path.dirname(file.path)
+        directory = Place(file.path).parent
         is_another = directory != self._directory or self.is_of_directory != self._is_whole
         if self._directory is not None and is_another:
             self._end_directory()

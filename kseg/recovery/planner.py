@@ -41,7 +41,7 @@ from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import check_readable
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def partition_of(directory: str) -> tuple[str, int] | None:
 
 def has_records(path: str) -> bool:
     """Whether a partition directory has a segment that is not empty, deleted ones included."""
-    return any(trees.status(file.path).st_size for file in list_segments(path, everything=True))
+    return any(Place(file.path).status().st_size for file in list_segments(path, everything=True))
 
 
 _MAX_LISTED = 5
@@ -86,30 +86,30 @@ _MAX_LISTED = 5
 def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
     """Yields a sentence for each such file; nothing if the directory is not of KRaft. ``with_properties``: whether
     meta.properties is looked at."""
-    metadata = os.path.join(directory, METADATA_PARTITION)
-    if not trees.isdir(metadata):
+    metadata = Place(directory) / METADATA_PARTITION
+    if not metadata.is_dir():
         return
     for path, read, help_ in (
         (
-            os.path.join(directory, META_PROPERTIES),
+            Place(directory) / META_PROPERTIES,
             text_files.read_meta_properties,
             "the metadata log does not tell its directory.id; a format writes a new one, under which the partitions "
             "here have no leader",
         ),
         (
-            os.path.join(metadata, segment_files.QUORUM_STATE),
+            metadata / segment_files.QUORUM_STATE,
             text_files.read_quorum_state,
             "move it away, and the node begins a new one",
         ),
     ):
         if path.endswith(META_PROPERTIES) and not with_properties:
             continue
-        if not trees.lexists(path):
+        if not path.lexists():
             if path.endswith(META_PROPERTIES):
                 yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
             continue
         try:
-            items = list(read(trees.first_bytes(path, text_files.MAX_TEXT_BYTES)))
+            items = list(read(path.head(text_files.MAX_TEXT_BYTES)))
         except OSError as error:
             found = [str(error.strerror)]
         else:
@@ -145,7 +145,7 @@ class RecoveryMessages:
             segments = {file.path for file in list_segments(found.directory) if file.kind in LOGS}
             self._segments += len(segments)
             scanned = [*found.scanned, *(name for cut in found.cuts for name in cut.dropped)]
-            self._unscanned += len(segments.difference(os.path.join(found.directory, name) for name in scanned))
+            self._unscanned += len(segments.difference(Place(found.directory) / name for name in scanned))
         else:
             self._report_salvage(found)
         for one in remains[:MAX_REMAINS]:  # damage that a broker accepts and consumers do not
@@ -223,7 +223,7 @@ def facts(found: "Recovery | Salvage") -> Iterator[dict[str, Any]]:
     """Yields objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
 
     def path_of(name: str) -> Any:
-        return name_value(os.path.join(found.directory, name))
+        return name_value(Place(found.directory) / name)
 
     for cut in found.cuts if isinstance(found, Recovery) else ():
         yield {
@@ -371,19 +371,19 @@ class RecoveryPlanner(Planner):
         names = Counter(map(own_name, moved))
         for path in moved:
             name = own_name(path)
-            target, error = os.path.join(os.path.dirname(os.path.abspath(path)), name), ""
+            target, error = Place(path).absolute.parent / name, ""
             if names[name] > 1:
                 error = f"{path}: {names[name]} directories were {name}: name the one to restore"
-            elif not (target in paths if self._is_copy else trees.lexists(target)):
+            elif not (target in paths if self._is_copy else target.lexists()):
                 self._restores[path] = name, ""
-            elif trees.islink(target) or not trees.isdir(target) or has_records(target):
+            elif target.is_link() or not Place(target).is_dir() or has_records(target):
                 error = f"{path}: {name} is there and holds records"
                 error += ": take it back under another name, with --output and --as"
             else:
                 topic, _, number = name.rpartition("-")  # brokers cut a long topic, too
                 ending = f"-{number}.{uuid4().hex}-delete"
                 self._restores[path] = name, topic[: segment_files.MAX_NAME_BYTES - len(ending)] + ending
-                left_out.add(os.path.join(os.path.dirname(path), name))
+                left_out.add(Place(path).parent / name)
             if error:
                 self.failures.add(PathError(error), path)
                 left_out.add(path)
@@ -393,7 +393,7 @@ class RecoveryPlanner(Planner):
         self._begin([directory], True)
         if error := self.failures.errors.get(directory):
             raise error
-        ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
+        ids = self._topic_ids(Place(directory).absolute.parent)
         epochs = recovery_options.EPOCHS_REBUILT if self._options.rebuilds_epochs else recovery_options.EPOCHS_KEPT
         root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
@@ -409,7 +409,7 @@ class RecoveryPlanner(Planner):
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
-        if not self._options.is_salvage and trees.isdir(os.path.join(directory, METADATA_PARTITION)):
+        if not self._options.is_salvage and (Place(directory) / METADATA_PARTITION).is_dir():
             if self._checks is not None and (why := self._checks.metadata_refusal(directory)):
                 raise BrokerRefusesError(why)
         self._carry(directory, root, paths)
@@ -485,7 +485,7 @@ class RecoveryPlanner(Planner):
             if displaced:
                 plan.move_directory(name, displaced, "is an empty log")
             plan.move_directory(os.path.basename(path), name, "takes the partition back")
-            place, (topic, _) = os.path.abspath(directory), partition_of(path) or ("", 0)
+            place, (topic, _) = Place(directory).absolute, partition_of(path) or ("", 0)
             cluster = self.nodes.at(place).topics
             if topic and cluster is not None and not cluster.lacking and topic not in cluster.ids:
                 self.reporter.warning(
@@ -560,7 +560,7 @@ class RecoveryPlanner(Planner):
             return start
         topic = start.name.rpartition("-")[0]
         is_of_other = bool(start.name) and not own_name(directory).startswith(f"{topic}-")
-        if is_of_other and trees.lexists(os.path.join(directory, PARTITION_METADATA)) and ids.find(topic) is None:
+        if is_of_other and (Place(directory) / PARTITION_METADATA).lexists() and ids.find(topic) is None:
             self.reporter.warning(  # a partition of a KRaft cluster
                 f"{directory}: the id of topic {topic} is not known: {start.name} has no {PARTITION_METADATA}, without "
                 "which a broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
@@ -739,7 +739,7 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
     small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
-    if jobs == 1 or len(small) < MIN_PARTITIONS or not trees.are_forkable():
+    if jobs == 1 or len(small) < MIN_PARTITIONS or not all(Place(directory).is_forkable for directory, _ in tasks):
         yield from (outcome_of(plan_partition, *task) for task in tasks)
         return
     size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
@@ -758,7 +758,7 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
 def _is_small(directory: str) -> bool:
     """Whether the segments have at most `LARGEST_BYTES`, as far as a sample of them shows."""
     try:
-        with trees.scandir(directory) as entries:
+        with Place(directory).entries() as entries:
             logs = [entry for entry in entries if entry.name.endswith(LOG)]
             sample = logs[:: max(1, len(logs) // SAMPLED_SEGMENTS)]
             sizes = [entry.stat(follow_symlinks=False).st_size for entry in sample]

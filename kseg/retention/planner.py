@@ -1,6 +1,5 @@
 """Plans retention: which segments of a partition a broker would delete, and why it keeps the others."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
 # Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
@@ -344,8 +343,8 @@ def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
     with errors_at(file.path):
-        status = trees.status(file.path)
-    entry = last_time_entry(file.path.removesuffix(LOG) + TIME_INDEX, base) if rules.has_time_index else None
+        status = Place(file.path).status()
+    entry = last_time_entry(Place(file.path).with_ending(LOG, TIME_INDEX), base) if rules.has_time_index else None
     if entry is None or entry.timestamp < 0:
         return RetentionSegment(base, status.st_size, status.st_mtime_ns // 1_000_000, None, file)
     return RetentionSegment(base, status.st_size, entry.timestamp, entry.offset, file)
@@ -421,9 +420,9 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
     loaded_start = max(log.segments[0].base_offset, known.log_start_offset or 0)
     is_moved = rules.has_log_start and selection.log_start_offset > loaded_start
     if rules.has_log_start and LEADER_EPOCHS in log.names:  # also those that a killed retention has left
-        path = os.path.join(directory, LEADER_EPOCHS)
+        path = Place(directory) / LEADER_EPOCHS
         with errors_at(path):
-            items = list(checkpoints.read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
+            items = list(checkpoints.read_leader_epochs(path.read(_LARGEST_EPOCH_FILE_BYTES)))
         problems, entries = problems_of(items), entries_of(items)
         if problems and is_moved:
             raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
@@ -696,7 +695,7 @@ class RetentionPlanner(Planner):
             self._warned.add(line)
 
     def _plan(self, directory: str, known: Known, settings: PartitionLimits) -> Plan:
-        place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
+        place, root = topic_partition_of(directory), Place(directory).absolute.parent
         offsets = KnownOffsets()
         if place is not None and self._rules.has_log_start:
             both = (checkpoint_entries(root, name, known).get(place) for name in (LOG_STARTS, HIGH_WATERMARKS))

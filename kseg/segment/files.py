@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from kseg.errors import errors_at
 from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
-from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
+from kseg.stores.place import AnyEntry, Place
 
 QUORUM_STATE = "quorum-state"
 PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
@@ -149,7 +149,7 @@ def segment_file(path: str) -> SegmentFile:
 def unpacked_name(path: str) -> str:
     """Returns the name in a path, without the suffix of a packed file that is read as if it were not packed."""
     name = os.path.basename(path)
-    if name.endswith(PACKED_SUFFIXES) and (place := trees.find(path)) is not None and not place.inner:
+    if name.endswith(PACKED_SUFFIXES) and (place := Place(path)).tree is not None and not place.inner:
         return os.path.splitext(name)[0]
     return name
 
@@ -194,13 +194,13 @@ def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
     """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
     files: list[str] = []
     others: list[str] = []
-    with errors_at(directory), trees.scandir(directory) as entries:
+    with errors_at(directory), Place(directory).entries() as entries:
         for entry in entries:
             (files if is_regular_file(entry) else others).append(entry.name)
     return files, others
 
 
-def is_regular_file(entry: trees.AnyEntry) -> bool:
+def is_regular_file(entry: AnyEntry) -> bool:
     """Whether the entry is a file, or a link to one, which opening then rejects; False if this cannot be determined, as
     for a link to itself."""
     try:
@@ -209,7 +209,7 @@ def is_regular_file(entry: trees.AnyEntry) -> bool:
         return False
 
 
-def leads_to_directory(entry: trees.AnyEntry, with_links: bool = True) -> bool:
+def leads_to_directory(entry: AnyEntry, with_links: bool = True) -> bool:
     """Whether the entry is a directory or a link to one; False if this cannot be determined."""
     try:
         return entry.is_dir(follow_symlinks=with_links)
@@ -238,7 +238,7 @@ def segments_among(
     found = []
     for name in sorted([name for name in names if name.endswith(endings)]):
         if re.fullmatch(_NUMBERED, name):
-            file = _segment_file(os.path.join(directory, name), name, place)
+            file = _segment_file(Place(directory) / name, name, place)
             if is_metadata or file.kind != CHECKPOINT:
                 found.append(file)
     if len(found) < 2:
@@ -253,10 +253,10 @@ def holds_segments(directory: str) -> bool:
 
 def list_partitions(directory: str, with_links: bool = True) -> list[str]:
     """Returns the paths of a log directory's partition directories, and of links to such, by topic and number."""
-    with errors_at(directory), trees.scandir(directory) as entries:
+    with errors_at(directory), Place(directory).entries() as entries:
         names = [entry.name for entry in entries if leads_to_directory(entry, with_links)]
     parsed = [(parse_partition_name(name), name) for name in names]
-    return [os.path.join(directory, name) for place, name in sorted((p, n) for p, n in parsed if p)]
+    return [Place(directory) / name for place, name in sorted((p, n) for p, n in parsed if p)]
 
 
 def own_partitions(directory: str) -> list[str]:

@@ -10,7 +10,6 @@ segment, and a task verifies where its records begin. So a wrong index costs tim
 import gc
 import inspect
 import logging
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -48,7 +47,7 @@ from kseg.spark.stores import (
     remote_storage_at,
     stores_at,
 )
-from kseg.stores import trees
+from kseg.stores.place import Place, size_of
 from kseg.stores.source import Source, open_source
 
 _MICROSECONDS = 1000
@@ -154,11 +153,11 @@ class Tail(NamedTuple):
 
 def tail_of(place: str, logs: list[SegmentFile]) -> Tail:
     """Returns the tail of the partition with these segments. Raises PathError if its directory cannot be read."""
-    directory = os.path.dirname(logs[0].path)
+    directory = Place(logs[0].path).parent
     bases = {log.base_offset for log in logs}
     stems = [name.removesuffix(SNAPSHOT) for name in file_names(directory) if name.endswith(SNAPSHOT)]
     newest = max((stem for stem in stems if stem.isdigit() and len(stem) == 20 and int(stem) in bases), default=None)
-    return Tail(place) if newest is None else Tail(place, int(newest), os.path.join(directory, newest + SNAPSHOT))
+    return Tail(place) if newest is None else Tail(place, int(newest), directory / (newest + SNAPSHOT))
 
 
 class Committed:
@@ -330,8 +329,8 @@ class SegmentSelector:
     def at(self, place: str) -> list[Whole]:
         """Returns the segments of a file or partition directory."""
         try:
-            is_directory = trees.isdir(place)
-            if is_directory and not self._options.keeps(segment_file(os.path.join(place, "0.log"))):
+            is_directory = Place(place).is_dir()
+            if is_directory and not self._options.keeps(segment_file(Place(place) / "0.log")):
                 return []
             return list(self.wholes(place, scanning.readable_segments_at(place), is_directory))
         finally:
@@ -358,9 +357,9 @@ class SegmentSelector:
         for i, file in enumerate(chosen):
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
-            is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
+            is_divisible = file.kind == LOG and (not is_in_store or Place(index_path(file, INDEX)).exists())
             part = TaskPart(file, Slice(), Bounds(first, last), tail)
-            whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
+            whole = Whole(part, size_of(file.path), is_edge, is_divisible)
             if (remote := scanning.live_segment_of(file)) is not None:
                 since = first if options.ignores_log_start else max(first, remote.log_start)
                 part = part._replace(offsets=Bounds(since, last), remote=remote)

@@ -17,8 +17,8 @@ from kseg.segment.files import segment_stem
 from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, cleaner_reach
-from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
@@ -95,7 +95,7 @@ def shows_cleaning(partition: PartitionCheck) -> bool:
     for segment in partition.segments:
         if not segment.size and not segment.is_last:  # a broker rolls no empty segment
             with suppress(OSError):
-                if not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX)):
+                if not any(Place(segment.beside(suffix)).status().st_size for suffix in (INDEX, TIME_INDEX)):
                     return True
     return False
 

@@ -17,6 +17,7 @@ from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
+from kseg.stores.place import Place
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
@@ -356,7 +357,7 @@ class IndexRule(Rule):
         for name in sorted(name for name in self.partition.odd_names if name.endswith(endings)):
             stem = next(filter(None, (_stem(name, suffix) for suffix in endings)), "")
             if stem and f"{stem}.log" not in present and f"{stem}.log.swap" not in names:
-                path = os.path.join(self.partition.directory or "", name)
+                path = Place(self.partition.directory or "") / name
                 self.report.add("orphan-index", path, f"there is no {stem}.log")
 
     def _add_missing(self, suffix: str, code: str, severity: str | None) -> None:

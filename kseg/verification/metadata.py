@@ -23,7 +23,7 @@ from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.verification.partition import CheckedSegment, Rule
 from kseg.verification.report import Report
 
@@ -84,7 +84,7 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
 def is_newest(snapshot: str) -> bool:
     """Whether no snapshot follows this one."""
     try:
-        names = [name for name in trees.listdir(os.path.dirname(snapshot) or ".") if name.endswith(CHECKPOINT)]
+        names = [name for name in Place(Place(snapshot).parent or ".").names() if name.endswith(CHECKPOINT)]
     except (KsegError, OSError):
         return True
     return os.path.basename(snapshot) >= max(names, default="")
@@ -95,7 +95,7 @@ def start_without(snapshot: str) -> str:
     far enough."""
     from kseg.node.cluster_metadata import load_snapshot, snapshots_among
 
-    files = segment_files.list_segments(os.path.dirname(snapshot) or ".")
+    files = segment_files.list_segments(Place(snapshot).parent or ".")
     start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
     for other in reversed(snapshots_among(files)):
         if other.name != os.path.basename(snapshot) and start is not None and start <= (other.base_offset or 0):
@@ -205,10 +205,10 @@ class TopicIdRule(Rule):
                 text = f"the log holds records, but there is no {PARTITION_METADATA}"
                 self.report.add("no-partition-metadata", partition.name, text)
             return
-        path = os.path.join(partition.name, PARTITION_METADATA)
+        path = Place(partition.name) / PARTITION_METADATA
         found: PartitionMetadata | SideFileProblem | None = None
         try:
-            for found in read_partition_metadata(trees.first_bytes(path, _MAX_BYTES)):
+            for found in read_partition_metadata(path.head(_MAX_BYTES)):
                 if isinstance(found, SideFileProblem):
                     # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
                     stops = found.code == "missing-field" or (
@@ -294,7 +294,7 @@ class MetadataLogRule(Rule):
                 f"{sum(only_log.values())} of the log missing, "
                 f"as {type_name(CLUSTER_METADATA[kind])} {json_text(fields)[:80]}"
             )
-            path = os.path.join(self.partition.name, name)
+            path = Place(self.partition.name) / name
             self.report.add("metadata-snapshot-mismatch", path, text)
 
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
@@ -302,9 +302,9 @@ class MetadataLogRule(Rule):
             return
         from kseg.sidefiles.text_files import QuorumState, read_quorum_state
 
-        path = os.path.join(self.partition.name, segment_files.QUORUM_STATE)
+        path = Place(self.partition.name) / segment_files.QUORUM_STATE
         try:
-            with trees.open_regular(path) as stream:
+            with path.open() as stream:
                 state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))
         except OSError as error:
             self.report.add("bad-quorum-state", path, str(error.strerror))

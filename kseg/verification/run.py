@@ -16,9 +16,9 @@ from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
 from kseg.runtime.threads import usable_cores
-from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import is_disk_error
@@ -50,25 +50,22 @@ def judge_path(
 
         judge_storage(path, settings, report)
         return
-    trees.check(path)
-    with archives_at([path], current_spool()):
-        trees.check(path)
+    with archives_at([path], current_spool()) as (place,):
+        place.check()
         try:
-            if trees.isdir(path):
+            if place.is_dir():
                 from kseg.node.node import Nodes
                 from kseg.verification.directory_tree import DirectoryCheck
 
                 # Trees are mounted in this process; only forked processes have them, too.
-                may_fork = settings.may_fork and trees.are_forkable()
+                may_fork = settings.may_fork and place.is_forkable
                 DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(path)
-            elif path != "-" and not trees.lexists(path):
+            elif path != "-" and not Place(path).lexists():
                 raise PathError(f"{path or repr(path)}: no such file or directory")
             else:
                 judge_file(path, settings, report)
         finally:
-            found = trees.find(path)
-            if found is not None:
-                add_archive(path, found.tree, report)
+            add_archive(place, report)
 
 
 MAX_HELD_FINDINGS = 1000

@@ -20,8 +20,8 @@ from kseg.segment.survey import QUICK, BatchRow, HeaderRows
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
 from kseg.sidefiles.producer_state import ENTRY, Abort, ProducerStateEntry, ProducerStates
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
-from kseg.stores.trees import first_bytes
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
@@ -234,7 +234,7 @@ class ProducerRule(Rule):
         self._is_on_segment = False
 
     def _snapshot_path(self, offset: int) -> str:
-        return os.path.join(self.partition.directory or "", segment_stem(offset) + SNAPSHOT)
+        return Place(self.partition.directory or "") / (segment_stem(offset) + SNAPSHOT)
 
     def begin(self, segment: CheckedSegment) -> None:
         # 0.7 has neither producers nor logical offsets.
@@ -376,7 +376,7 @@ class ProducerRule(Rule):
         is_known = self._states.next_offset in (offset, 0)
         try:
             # One byte more than a small file shows whether it is larger, without a query of its size.
-            small = first_bytes(path, _SMALL_BYTES + 1)
+            small = Place(path).head(_SMALL_BYTES + 1)
             if len(small) <= _SMALL_BYTES:
                 self._judge_bytes(path, small, is_known)
                 return

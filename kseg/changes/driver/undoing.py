@@ -193,8 +193,8 @@ def known_changes(
             path = resolved(path)  # nothing follows links in a quarantine
             is_single = driver.is_partition(path)
             for each in [] if is_single else journals(path):
-                at = path, each.number, each.time_ms, each.command, each.state
-                found.append(KnownChange(*at, 0, each.path, each.author, len(each.partitions)))
+                header = path, each.number, each.time_ms, each.command, each.state
+                found.append(KnownChange(*header, 0, each.path, each.author, len(each.partitions)))
             for partition in [path] if is_single else changed_partitions(path):
                 for change in quarantine.changes(partition):
                     at = partition, change.number, change.time_ms, change.command, change.state

@@ -11,13 +11,12 @@ import zstandard
 
 from kernel.rendering import batch, record
 from kseg.errors import PathError
-from kseg.stores import trees
 from kseg.stores.archives import opening
 from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import MemoryExtent, unpacked
-from kseg.stores.trees import read_regular
+from kseg.stores.place import Place
 from segment.long_log import BASE_OFFSET, write_long_log
 from segment.segments import TESTDATA
 from stores.archives.packed_logs import PACK, SIZE, cut, partition
@@ -40,10 +39,10 @@ def test_readers_of_the_bytes_get_them(packing: str, tmp_path: Path) -> None:
         place = f"{packed}/logs/orders-0/{name}"
         data = (directory / name).read_bytes()
         with omitting(packed):
-            assert read_regular(place, 1 << 30) == data
+            assert Place(place).read(1 << 30) == data
         with omitting(packed):
-            found = trees.find(place)
-            assert found is not None
+            found = Place(place)
+            assert found.tree is not None
             source = found.tree.source(found.inner, place)
             assert (source is not None) == name.endswith(".log")
             if source is not None:
@@ -62,7 +61,7 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
         with omitting(packed):
             packed.write_bytes(changed)
             with pytest.raises(PathError, match="has changed while it was read"):
-                read_regular(str(packed), 1 << 30)
+                Place(str(packed)).read(1 << 30)
         packed.write_bytes(kept)
 
 
@@ -117,7 +116,7 @@ def test_an_archive_in_an_archive_is_kept_whole(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "outer.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "inner.tar", "inner.tar")
     with omitting(tmp_path / "outer.tar.gz"):
-        assert read_regular(f"{tmp_path}/outer.tar.gz/inner.tar", 1 << 30) == inner
+        assert Place(f"{tmp_path}/outer.tar.gz/inner.tar").read(1 << 30) == inner
 
 
 FRAMES = {

@@ -152,6 +152,37 @@ def list_open(
     return len(found) + len(marked)
 
 
+def list_gone(sink: Sink, options: DumpOptions, nodes: Nodes) -> int:
+    """Lists the partitions without a marker of prepared transactions whose topics are deleted. Returns their number."""
+    count = 0
+    for node in nodes.given:
+        if node.topics is None or node.topics.lacking:
+            continue
+        for producer_id, state in sorted(node.transaction_states.items()):
+            if state.state not in coordinators.ENDING_STATES:
+                continue
+            for topic, number in sorted(state.partitions or ()):
+                if topic in node.topics.ids:
+                    continue
+                count += 1
+                if options.form == JSON:
+                    row = {
+                        "type": "preparedTransaction", "file": name_value(node.directories[0].path),
+                        "topic": name_value(topic), "partition": number, "transactionalId": name_value(state.name),
+                        "producerId": producer_id, "producerEpoch": state.producer_epoch, "state": state.state,
+                        "timeoutMs": state.timeout_ms, "startTimestamp": state.start_ms,
+                        "updateTimestamp": state.update_ms, "ageMs": None, "markerOffset": None,
+                    }  # fmt: skip
+                    sink.put_row(row)
+                    continue
+                sink.put(
+                    f"{state.state} of transactional id {on_one_line(state.name)} (producer {producer_id}): no marker "
+                    f"in {on_one_line(topic)}-{number}, whose topic is deleted: the coordinator drops it when it loads "
+                    "its part of __transaction_state anew, as after a restart"
+                )
+    return count
+
+
 def _show(
     sink: Sink,
     options: DumpOptions,

@@ -117,6 +117,10 @@ class Dump:
                     self._path(path)
             except EndOfDumpError:
                 self.printer.finish()
+            if self.options.open_transactions:
+                from kseg.dump.open_transactions import list_gone
+
+                self.open_transactions += list_gone(self.sink, self.options, self.nodes)
             self.progress.erase()
             if self.options.committed_offsets and not self.printer.files and not self.status:
                 self._failed("no PATH holds a partition of __consumer_offsets", 3)

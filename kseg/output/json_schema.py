@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kseg.segment.files import STREAMS_CHECKPOINT
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.sidefiles.kinds import ENTRY_NAMES
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -47,6 +49,7 @@ distribution = total: int, count: int, least: int, median: number, largest: int
 cardinality = count: int, isExact: flag
 headerKey = key: any, keySize: int, count: int, bytes: int
 sizeAt = bytes: int, offset: int?
+groupSize = group: bytes, records: int, bytes: int
 whatIf = compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int,
     bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int, megabytesPerSecond: number?
 removed = position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?
@@ -97,7 +100,7 @@ _RECORD = f"""{_PLACE}, topic: bytes?, partition: int?, offset: int, timestamp?:
 
 _CHECKPOINTS = "\n".join(
     f"{name} = file: bytes, topic: text, partition: int, offset: int"
-    for name in sorted(set(OFFSET_CHECKPOINTS.values()))
+    for name in sorted({*OFFSET_CHECKPOINTS.values(), ENTRY_NAMES[STREAMS_CHECKPOINT]})
 )
 
 _DUMP = f"""
@@ -130,14 +133,18 @@ openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, 
     abort: []text
 preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
     producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
-    markerOffset: int
+    markerOffset: int?
 committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
     commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
-    logEndOffset: int?, lag: int?, ageMs: int?, error?: text
+    logEndOffset: int?, lag: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?, ageMs: int?,
+    error?: text
+shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
+    recordOffset: int
 metadataImage = file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?
 imageRecord = recordType: text, version: int, data: any
 imageChange = change: text, recordType: text, version: int, data: any
-summary = path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form,
+summary = path: bytes, files: int, bytes: int, allBytes: int?, groups: []groupSize?,
+    batches: int, records: int, controlRecords: int, forms: []form,
     batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?,
     nullKeys: int, nullValues: int, tombstones: int, emptyKeys: int, emptyValues: int, distinctKeys: cardinality,
     headers: int, recordsWithHeaders: int, keyBytes: int, valueBytes: int, headerBytes: int, framingBytes: int,
@@ -160,7 +167,8 @@ comparison = file: bytes, against: bytes, identical: flag, same: int, different:
     againstLastOffset: int?, by?: []text, repeatedHere?: int, repeatedThere?: int, outOfOrder?: int
 summary = files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag,
     next: [][]text, notJudged: int, nodes: []node
-partition = path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int,
+partition = path: bytes, files: int, bytes: int, allBytes: int?, batches: int, records: int,
+    forms: []formCount, damagedBytes: int,
     leastBaseTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?
 explanation = code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?
 """

@@ -44,7 +44,7 @@ from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_m
 from kseg.node.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
-from kseg.recovery.planner import has_records
+from kseg.recovery.renamed_directories import has_records
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, list_segments
 from kseg.segment.paths import some

@@ -31,6 +31,7 @@ from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
 from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
+from kseg.recovery.renamed_directories import has_records, holder_of, restored_name
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
@@ -62,17 +63,6 @@ class Root:
 def partition_of(directory: str) -> tuple[str, int] | None:
     """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
     return segment_files.parse_partition_name(os.path.basename(os.path.abspath(directory)))
-
-
-# Partition directories that a broker has renamed (-delete, -stray, -future), and their restored names.
-#
-# A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
-# cluster's metadata, and creates an empty log if there is a topic of that name.
-
-
-def has_records(path: str) -> bool:
-    """Whether a partition directory has a segment that is not empty, deleted ones included."""
-    return any(Place(file.path).status().st_size for file in list_segments(path, everything=True))
 
 
 _MAX_LISTED = 5
@@ -370,10 +360,14 @@ class RecoveryPlanner(Planner):
         moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
         names = Counter(map(own_name, moved))
         for path in moved:
-            name = own_name(path)
+            name = own_name(path) if self._options.name is not None else restored_name(path, self.nodes)
             target, error = Place(path).absolute.parent / name, ""
-            if names[name] > 1:
-                error = f"{path}: {names[name]} directories were {name}: name the one to restore"
+            if not name:
+                error = f"{path}: a broker has cut its name, and no metadata log has its topic id: give --as"
+            elif not self._is_copy and (holder := holder_of(path, name, self.nodes)) is not None:
+                error = f"{path}: {name} lies in {holder}, too: a broker does not start with both"
+            elif names[own_name(path)] > 1:
+                error = f"{path}: {names[own_name(path)]} directories were {name}: name the one to restore"
             elif not (target in paths if self._is_copy else target.lexists()):
                 self._restores[path] = name, ""
             elif target.is_link() or not Place(target).is_dir() or has_records(target):
@@ -501,7 +495,7 @@ class RecoveryPlanner(Planner):
             sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
             entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
         for path in sorted(self._has_new_start) if checkpoint == checkpoints.LOG_STARTS else ():
-            partition = partition_of(path)
+            partition = partition_of(self._restores[path][0] if path in self._restores else path)
             if partition is not None and path not in self.failures.errors:
                 checkpoints.set_log_start(entries, self._new_partition(partition), *self._starts[path])
         return entries
@@ -528,8 +522,11 @@ class RecoveryPlanner(Planner):
         if partition is not None and self._options.name is not None:
             topic, number = self._new_partition(partition)
             return f"{topic}-{number}"
-        gets_own_name = directory in self._restores or (self._is_copy and self._is_single)
-        return own_name(directory) if gets_own_name else os.path.basename(os.path.abspath(directory))
+        if directory in self._restores:
+            return self._restores[directory][0]
+        return (
+            own_name(directory) if self._is_copy and self._is_single else os.path.basename(os.path.abspath(directory))
+        )
 
     def root_of_copy(self) -> dict[str, bytes] | None:
         return None if self._options.new_cluster is None else self._destination.checkpoints(self._bounds)

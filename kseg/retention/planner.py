@@ -13,7 +13,9 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.json_values import fields_of
 from kseg.formats.rows import UndecodableError
+from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
+from kseg.node.log_directory import METADATA_PARTITION, purpose_of_compaction
 from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, SERVER, TOPIC, UNKNOWN, Partition, Policy
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
@@ -620,6 +622,8 @@ class RetentionPlanner(Planner):
         if self._options.log_start_offset is not None:
             raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
         self._topics.check(directory)
+        if self._options.explains:
+            self._explain_metadata_log(directory)
 
         def plan(path: str) -> Plan | None:
             settings = self._settings(path)
@@ -629,6 +633,21 @@ class RetentionPlanner(Planner):
             return None
 
         yield from self.planned(self._selected(directory), plan)
+
+    def _explain_metadata_log(self, directory: str) -> None:
+        """Reports the snapshots of the metadata log, which this command leaves alone."""
+        path = Place(directory) / METADATA_PARTITION
+        if not path.is_dir():
+            return
+        files = segment_files.list_segments(path)
+        sizes = {file.path: Place(file.path).size() for file in files}
+        snapshots = [size for name, size in sizes.items() if name.endswith(SNAPSHOT_OF_METADATA)]
+        self.reporter.warning(
+            f"{path}: {plural(len(snapshots), 'snapshot', 'snapshots')} of {shown_bytes(sum(snapshots))}, beside a log "
+            f"of {shown_bytes(sum(sizes.values()) - sum(snapshots))}; left alone: a node deletes the oldest snapshots "
+            "and the log before them once all exceed metadata.max.retention.bytes (100 MiB by default), or at the "
+            "age of metadata.max.retention.ms (7 days), and never the newest"
+        )
 
     def _report_segments(self, found: Retention, counts: Counts) -> None:
         for i, (segment, count) in enumerate(zip(found.log.segments, counts, strict=True)):
@@ -710,6 +729,9 @@ class RetentionPlanner(Planner):
             counts = found.record_counts(self._options.counts_records)
             self._changed.append((found, counts))
             self._report_segments(found, counts)
+            topic = None if place is None else place[0]
+            if topic is not None and (purpose := purpose_of_compaction(topic)) is not None:
+                self._warn(f"{topic} lives by compaction: with its old records {purpose} are lost", directory)
         if place is not None:
             self._starts[place] = found.selection.log_start_offset, found.left[0].base_offset
         if explains or found.gone:

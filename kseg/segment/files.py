@@ -24,6 +24,8 @@ SIDE_NAMES = (
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+STREAMS_CHECKPOINT = ".checkpoint"
+"""The whole name of the file in which a task of Kafka Streams keeps the offsets of its changelogs."""
 BOOTSTRAP = "bootstrap.checkpoint"
 """The first snapshot of __cluster_metadata, in the log directory of a KRaft node."""
 LOG_DIRECTORY_FILES = frozenset(
@@ -162,6 +164,8 @@ def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") 
             stem, leftover = stem.removesuffix(suffix), suffix
     suffixes = LOG_SUFFIXES + SIDE_SUFFIXES + PACKED_SUFFIXES
     kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
+    if stem == STREAMS_CHECKPOINT:
+        kind = "Kafka Streams .checkpoint"  # it has no other name, and is no snapshot
     rest = stem.lstrip("0123456789")
     digits = stem.removesuffix(rest) if rest.startswith((".", "-")) else ""
     base_offset = _number(digits, LAST_BASE_07 if kind == LOG_07 else LAST_OFFSET) if digits else None

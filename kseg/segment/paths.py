@@ -326,6 +326,19 @@ def walk_path(path: str) -> Iterator[SegmentFile]:
         yield from segments_at(part)
 
 
+def all_bytes(directory: str) -> int | None:
+    """Returns the size of all files in a local partition, at any depth, each once; None for any other place."""
+    if Place(directory).tree is not None or not os.path.isdir(directory) or not holds_segments(directory):
+        return None
+    sizes: dict[tuple[int, int], int] = {}
+    for path, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                found = os.lstat(os.path.join(path, name))
+                sizes[found.st_dev, found.st_ino] = found.st_size
+    return sum(sizes.values())
+
+
 def segment_bytes(part: str, everything: bool = False) -> int:
     """Returns the total size of the segments of a partition or file. Raises KsegError, OSError."""
     return sum(Place(file.path).size() for file in segments_at(part, everything))

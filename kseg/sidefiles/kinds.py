@@ -33,6 +33,7 @@ _KINDS: dict[str, tuple[str, Reader]] = {
     LEADER_EPOCHS: ("leaderEpoch", _text(read_leader_epochs)),
     ".leader_epoch_checkpoint": ("leaderEpoch", _text(read_leader_epochs)),
     **{kind: (name, _text(read_offset_checkpoint)) for kind, name in OFFSET_CHECKPOINTS.items()},
+    segment_files.STREAMS_CHECKPOINT: ("streamsOffset", _text(read_offset_checkpoint)),
     text_files.PARTITION_METADATA: ("partitionMetadata", _text(text_files.read_partition_metadata)),
     text_files.META_PROPERTIES: ("metaProperties", _text(text_files.read_meta_properties)),
     segment_files.CLEAN_SHUTDOWN: ("cleanShutdown", _text(text_files.read_clean_shutdown)),

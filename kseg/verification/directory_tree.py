@@ -304,6 +304,7 @@ class Census(Rule):
             "path": name_value(self.partition.name),
             "files": len(segments),
             "bytes": sum(segment.size for segment in segments),
+            "allBytes": None if self.partition.directory is None else paths.all_bytes(self.partition.directory),
             "batches": sum(segment.batches for segment in segments),
             "records": sum(segment.records for segment in segments),
             "forms": forms,

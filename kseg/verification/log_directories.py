@@ -36,6 +36,7 @@ from kseg.stores.place import Place
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot
 from kseg.verification.partition import CheckSettings, LogSpan
 from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
+from kseg.verification.surroundings import judge_surroundings, unknown_text
 
 if TYPE_CHECKING:
     from kseg.node.cluster_metadata import TopicSettings
@@ -52,6 +53,7 @@ def judge_entries(directory: LogDirectory, node: Node, report: Report, level: in
     """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
     _own_files(directory, node, report, level)
     _directory_names(directory, report)
+    judge_surroundings(directory, node, report)
     here = {name for one in node.directories for name in one.directories}
     if absent := sorted(name for name in acknowledged(directory) if name not in here):
         text = f"in the checkpoint, but without a directory: {some(absent)}"
@@ -114,7 +116,7 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
         name for name in directory.files - KNOWN_FILES if not name.endswith(".tmp") and not name.startswith(OWN_PREFIX)
     )
     if unknown:
-        report.add("unknown-file", directory.path, f"files that no broker knows: {some(unknown)}")
+        report.add("unknown-file", directory.path, unknown_text(unknown))
 
 
 def told_id(directory: LogDirectory, node: Node) -> tuple[str, Details]:

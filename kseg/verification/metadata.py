@@ -202,8 +202,10 @@ class TopicIdRule(Rule):
             return
         if PARTITION_METADATA not in partition.names:
             if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
-                text = f"the log holds records, but there is no {PARTITION_METADATA}"
-                self.report.add("no-partition-metadata", partition.name, text)
+                text, severity = f"the log holds records, but there is no {PARTITION_METADATA}", None
+                if partition.topic == segment_files.METADATA_TOPIC:
+                    text, severity = f"there is no {PARTITION_METADATA}: the next start writes it", INFO
+                self.report.add("no-partition-metadata", partition.name, text, severity=severity)
             return
         path = Place(partition.name) / PARTITION_METADATA
         found: PartitionMetadata | SideFileProblem | None = None

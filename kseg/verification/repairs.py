@@ -157,6 +157,17 @@ def _is_partition(path: str) -> bool:
         return False
 
 
+def _is_out_of_place(path: str) -> bool:
+    """Whether a directory lies among a broker's partitions but is not named as one: it has to be moved away first."""
+    if segment_files.parse_partition_name(os.path.basename(os.path.abspath(path))) is not None:
+        return False
+    try:
+        root = os.path.dirname(os.path.abspath(path))
+        return not LOG_DIRECTORY_FILES.isdisjoint(segment_files.file_names(root)) and not _is_log_directory(path)
+    except KsegError:
+        return False
+
+
 def _is_log_directory(path: str) -> bool:
     try:
         return bool(LOG_DIRECTORY_FILES & set(segment_files.file_names(path)) or segment_files.list_partitions(path))
@@ -241,7 +252,7 @@ class Repairs:
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
         path = self._directory_of(file)
-        return None if path is None else self._target_at(path)
+        return None if path is None or _is_out_of_place(path) else self._target_at(path)
 
     def _target_at(self, path: str) -> RepairTarget:
         if path not in self._targets:

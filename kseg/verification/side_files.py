@@ -26,6 +26,7 @@ from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
+from kseg.verification.surroundings import unknown_text
 
 # Checks files of a partition that are not part of its log, by their effect on a broker's start.
 #
@@ -71,8 +72,7 @@ class LeftoverRule(Rule):
             elif not _is_known(name):
                 unknown.append(name)
         if unknown:
-            text = f"files that no broker knows: {some(unknown)}"
-            self.report.add("unknown-file", partition.name, text)
+            self.report.add("unknown-file", partition.name, unknown_text(unknown))
         if not partition.own_name.endswith("-delete"):
             self._leftovers([name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
 
@@ -209,6 +209,7 @@ _CODES = {
     LEADER_EPOCHS: "leader-epochs-damaged",
     ".leader_epoch_checkpoint": "leader-epochs-damaged",
     **dict.fromkeys(OFFSET_CHECKPOINTS, "unreadable-checkpoint"),
+    segment_files.STREAMS_CHECKPOINT: "unreadable-checkpoint",
     PARTITION_METADATA: "bad-partition-metadata",
     META_PROPERTIES: "bad-meta-properties",
     segment_files.CLEAN_SHUTDOWN: "bad-clean-shutdown",

@@ -310,3 +310,22 @@ def test_json_and_python_tell_the_same_plan(kseg: Kseg, logs: Path) -> None:
     done = undelete(kseg, "--format", "json", logs)
     summary = json.loads(done.out.splitlines()[-1])
     assert (summary["changed"], summary["actions"].get("rename")) == (True, 1)
+
+
+def test_a_partition_that_another_disk_has_is_not_made(plain: Path, tmp_path: Path, kseg: Kseg) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(plain / "meta.properties", other)
+    shutil.copytree(plain / "dplain-0", other / "dplain-0.0123456789abcdef0123456789abcdef-future")
+    before = files(other)
+    assert "lies in" in undelete(kseg, plain, other).err
+    assert files(other) == before
+
+
+def test_a_name_that_a_broker_has_cut_needs_another(plain: Path, kseg: Kseg) -> None:
+    ending = f"-0.{5:032x}-delete"
+    cut = plain / ("a" * (255 - len(ending)) + ending)
+    shutil.copytree(plain / "dplain-0", cut)
+    assert "has cut its name" in undelete(kseg, plain).err
+    assert cut.is_dir()
+    assert not [path for path in plain.iterdir() if path.name.startswith("aaa") and path != cut]

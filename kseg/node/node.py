@@ -262,6 +262,13 @@ class Node:
         return group_offsets([one.path for one in self.directories])
 
     @cached_property
+    def remote_copies(self) -> "Mapping[tuple[str, int], int] | None":
+        """The last offset of each partition that is copied to remote storage; None if no disk tells."""
+        from kseg.node.remote_copies import copied_offsets
+
+        return copied_offsets([one.path for one in self.directories])
+
+    @cached_property
     def is_whole(self) -> bool | None:
         """Whether all its log directories are known; None if nothing tells."""
         if self.server is not None and self.server.log_dirs:

@@ -249,12 +249,26 @@ def settings_of(partition: Partition, options: RetainOptions) -> PartitionLimits
     if partition.topic == segment_files.METADATA_TOPIC:
         refusal = "the cluster metadata log is truncated by snapshots, not by retention"
     elif (partition.own_setting(TIERED) or "").lower() == "true":
-        refusal = "its topic is tiered, and the segments in remote storage are unknown"
+        refusal = _of_tiered(partition)
     else:
         is_asked = options.retention_ms is not None or options.retention_bytes is not None
         refusal = _undecided(partition) if not decides and is_asked and not options.explains else ""
     limits = Limits(found[0], found[1], deletes and decides)
     return PartitionLimits(limits, UNKNOWN if policy.text is None else policy.text, sources, refusal)
+
+
+def _of_tiered(partition: Partition) -> str:
+    """Returns why nothing is deleted from a tiered partition, and how far it is copied."""
+    copied = partition.node.remote_copies
+    if copied is None:
+        return "its topic is tiered, and the segments in remote storage are unknown: no __remote_log_metadata is here"
+    last = None if partition.place is None else copied.get(partition.place)
+    if last is None:
+        return "its topic is tiered, and by __remote_log_metadata nothing of it is copied: a broker deletes none of it"
+    return (
+        f"its topic is tiered: by __remote_log_metadata its segments are copied up to offset {last}; a broker deletes "
+        f"these here by local.retention.ms and .bytes, and none from offset {last + 1} on"
+    )
 
 
 def _undecided(partition: Partition) -> str:

@@ -234,7 +234,7 @@ class Node:
         """The id of the cluster, by the first disk that tells it."""
         return next((one.meta.cluster_id for one in self.directories if one.meta and one.meta.cluster_id), None)
 
-    @property
+    @cached_property
     def is_kraft(self) -> bool:
         """Whether the node runs without ZooKeeper."""
         return any(one.is_kraft for one in self.directories)
@@ -422,6 +422,8 @@ class Nodes:
         self.server = server
         self._given = list(paths)
         self._alone: dict[str, Node] = {}
+        self._around: dict[str, tuple[Node, LogDirectory | None]] = {}
+        """The node and the log directory by the path around partitions: links in it are resolved once."""
 
     def give(self, paths: Iterable[str]) -> None:
         """Sets the PATHs, before anything is asked."""
@@ -475,7 +477,11 @@ class Nodes:
     def partition(self, path: str) -> Partition:
         """Returns the partition in a directory."""
         path = path.rstrip("/") or path
-        return self.at(Place(path).absolute.parent).partition(path)
+        around = Place(path).absolute.parent
+        if around not in self._around:
+            node = self.at(around)
+            self._around[around] = node, node.directory_at(around)
+        return Partition(path, *self._around[around])
 
 
 def is_of_one_node(log_directory: str, paths: Iterable[str]) -> bool:

@@ -27,7 +27,7 @@ from kseg.node.log_directory import (
     state_by_name,
 )
 from kseg.node.metadata_image import PartitionImage
-from kseg.node.paths import configuration_at, expanded
+from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
@@ -448,7 +448,7 @@ class Nodes:
         """The nodes of the given log directories, and of those around the given partitions and segments."""
         roots: dict[str, LogDirectory] = {}
         for path in self.paths:
-            if (found := _log_directory_around(path)) is not None:
+            for found in _log_directories_at(path):
                 roots.setdefault(os.path.realpath(found.path), found)
         nodes = [Node(_of_server(one, roots, True), one) for one in self.servers if one is not self.server]
         if self.server is not None:
@@ -504,6 +504,15 @@ def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_o
                 found = None  # the check of the directory reports the error
         if found is not None:
             yield found
+
+
+def _log_directories_at(path: str) -> list[LogDirectory]:
+    """Returns the log directory at a path, or around it, or those in the archive there."""
+    if (found := _log_directory_around(path)) is not None:
+        return [found]
+    with suppress(PathError):  # whoever reads the path reports the error
+        return [read_log_directory(each) for each in log_directories_in_archive(path)]
+    return []
 
 
 def _log_directory_around(path: str) -> LogDirectory | None:

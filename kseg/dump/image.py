@@ -11,11 +11,12 @@ from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
-from kseg.node.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
+from kseg.node.metadata_image import Fields, MetadataImage
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, line_width
 from kseg.quantities import plural
+from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
 from kseg.stores.place import Place
 

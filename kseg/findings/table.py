@@ -150,6 +150,7 @@ KINDS: dict[str, Kind] = {
     "bad-metadata-snapshot": Kind(ERROR, needs=REPLICA, start=REFUSED),
     "metadata-log-behind": Kind(WARNING, needs=BROKER),
     "metadata-record-refused": Kind(ERROR, needs=DECISION, start=REFUSED),
+    "release-mismatch": Kind(ERROR, needs=BROKER, start=REFUSED),
     "metadata-snapshot-mismatch": Kind(ERROR, needs=REPLICA),
     "unclean-shutdown": Kind(INFO),
     "partition-missing": Kind(INFO),

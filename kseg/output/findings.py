@@ -281,7 +281,15 @@ def start_text(start: NodeStart) -> str:
         text += "; which it sets aside as -stray is not known"
     if start.deleted_files:
         text += f"; deletes {plural(start.deleted_files, 'file', 'files')} (.deleted)"
+    if start.releases is not None:
+        text += f"; its metadata are for {_range_of(start.releases)}"
     return text
+
+
+def _range_of(releases: list[str]) -> str:
+    if not releases:
+        return "no release that is known"
+    return f"Kafka {releases[0]}" + (f" to {releases[-1]}" if len(releases) > 1 else "")
 
 
 def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:
@@ -427,6 +435,7 @@ def node_row(start: NodeStart) -> dict[str, Any]:
         "deletedFiles": start.deleted_files,
         "creates": None if start.creates is None else _assigned(start.creates),
         "lacks": _assigned(start.lacks),
+        "releases": start.releases,
     }
 
 

@@ -67,7 +67,8 @@ formCount = format: text, compression: text, batches: int, bytes: int
 stop = code: text, message: text
 cleaner = state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop
 node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?,
-    deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition
+    deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition,
+    releases: []text?
 assignedPartition = partition: bytes, logDirectory: bytes?
 place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?,
     other: bytes?
@@ -219,7 +220,8 @@ segmentRetention = file: bytes, size: int, records: int?, baseOffset: int, lastO
 
 _UNDO = """
 change = directory: bytes, number: int, timeMs: int, command: text, state: text, keptBytes: int, kept: bytes?,
-    user: text?, host: text?, kseg: text?, arguments: []bytes?, partitions?: int
+    user: text?, host: text?, kseg: text?, arguments: []bytes?, files: []changedFile, partitions?: int
+changedFile = file: bytes, sizeBefore: int?, sha256Before: text?, sizeAfter: int?, sha256After: text?
 summary = changed: flag, keptBytes: int
 """
 

@@ -41,10 +41,11 @@ from kseg.node import metadata_image
 from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
 from kseg.node.coordinators import topic_id_at, transaction_states
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
-from kseg.node.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage, unstartable
+from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.renamed_directories import has_records
+from kseg.releases.metadata import METADATA_VERSIONS
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, list_segments
 from kseg.segment.paths import some

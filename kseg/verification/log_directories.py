@@ -16,6 +16,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
 from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.node.node import Node, Nodes
+from kseg.releases.metadata import MetadataRules, releases_that_accept
 from kseg.segment.files import (
     BOOTSTRAP,
     LOCK_NAME,
@@ -33,7 +34,7 @@ from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
-from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot
+from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_features, judge_snapshot
 from kseg.verification.partition import CheckSettings, LogSpan
 from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
 from kseg.verification.surroundings import judge_surroundings, unknown_text
@@ -350,6 +351,26 @@ class NodeCheck:
         else:
             yield "node-identity-mismatch", path, f"{text}, which is the only one: the node waits for it for ever"
 
+    def judge_bootstrap(self, rules: MetadataRules, report: Report) -> None:
+        """Judges bootstrap.checkpoint, which each start up to 4.3 reads, whatever the metadata log holds."""
+        from kseg.node.cluster_metadata import load_snapshot
+        from kseg.node.metadata_image import FEATURE_RECORD
+
+        for directory in self.directories if rules.reads_bootstrap else ():
+            if BOOTSTRAP in directory.files:
+                path = os.path.join(directory.path, BOOTSTRAP)
+                with suppress(KsegError):  # reported for the file
+                    image = load_snapshot(path, frozenset({FEATURE_RECORD}), is_whole=False).image
+                    judge_features(path, image, rules, report)
+
+    @property
+    def releases(self) -> list[str] | None:
+        """The releases that accept the features of the cluster's metadata; None if these are not known."""
+        topics = self.node.topics
+        if topics is None or topics.image.metadata_version is None:
+            return None
+        return releases_that_accept(topics.image.metadata_version, topics.image.features)
+
     def judge_commits(self, report: Report) -> None:
         """Compares committed offsets with the logs, which no broker may extend meanwhile."""
         extents = {
@@ -473,7 +494,7 @@ def start_of(node: NodeCheck, settings: CheckSettings, report: Report) -> NodeSt
     files = sum(finding.details.get("count", 1) for finding in of[DELETED])
     return NodeStart(
         node.roots, starts, because, recovered, node.strays(),
-        [*deleted, *partitions[EMPTIED]], files, *node.absent({*report.absent, *offline}),
+        [*deleted, *partitions[EMPTIED]], files, *node.absent({*report.absent, *offline}), node.releases,
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.node.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
+from kseg.releases.metadata import NEWEST_RULES, MetadataRules
+from kseg.releases.release import NEWEST
 from kseg.segment import files as segment_files
 from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record, RecordBatch
@@ -29,6 +31,7 @@ from kseg.verification.report import Report
 
 if TYPE_CHECKING:
     from kseg.node.coordinators import GroupOffsets
+    from kseg.node.metadata_image import MetadataImage
 
 # Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
 #
@@ -241,6 +244,15 @@ def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerSta
         report.add("unassigned-replica", path, text, details=own)
 
 
+def judge_features(path: str, image: "MetadataImage", rules: MetadataRules, report: Report) -> None:
+    """Reports levels of features that a release does not accept, unless no release does."""
+    features = image.metadata_version, image.features
+    of_no_release = {name for name, _ in NEWEST_RULES.unknown_features(*features)}  # findings of their own
+    for name, text in rules.unknown_features(*features):
+        if name not in of_no_release:
+            report.add("release-mismatch", path, text)
+
+
 class MetadataLogRule(Rule):
     """Checks quorum-state and snapshots of __cluster_metadata after its log was read."""
 
@@ -262,6 +274,30 @@ class MetadataLogRule(Rule):
         self._quorum_state(max((file.epoch or 0 for file in snapshots), default=0))
         if level != QUICK:
             self._replay(files, snapshots)
+        if partition.settings.era.release < NEWEST:
+            self._judge_release([file for file in files if file.kind != CHECKPOINT or file in snapshots])
+
+    def _judge_release(self, files: list[SegmentFile]) -> None:
+        """Reports what keeps a node of an older release from starting with these files."""
+        from kseg.node.cluster_metadata import load_readable, quorum_state_in, unaccepted_records
+        from kseg.node.metadata_image import FEATURE_RECORD
+
+        rules, path = MetadataRules(self.partition.settings.era.release), self.partition.name
+        if not rules.are_known:
+            text = f"Kafka {rules.name} may not read a metadata log: its rules are known from 3.3 on"
+            self.report.add("release-mismatch", path, text, details={"reason": DOUBTFUL})
+            return
+        try:
+            image = load_readable(files, kinds=frozenset({FEATURE_RECORD}))[0].image
+            judge_features(path, image, rules, self.report)
+            for file, offset, text in unaccepted_records(files, rules):
+                self.report.add("release-mismatch", file, text, offset=offset)
+        except KsegError:
+            return  # reported for the segment
+        version = quorum_state_in(path).data_version
+        if version and not rules.has_voted_directory:
+            text = f"Kafka {rules.name} does not know version {version} of quorum-state"
+            self.report.add("release-mismatch", os.path.join(path, segment_files.QUORUM_STATE), text)
 
     def _replay(self, files: list[SegmentFile], snapshots: list[SegmentFile]) -> None:
         """Replays the records of the log, and compares the snapshots with what they make."""

@@ -15,6 +15,7 @@ from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.node.log_directory import BrokerState
 from kseg.node.server_properties import ServerProperties
+from kseg.releases.release import Era
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.paths import packing_of, read_head
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
     """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
-    ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
+    ``era``: the release whose start is judged; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
     ``partitions``; ``may_fork``: whether worker processes may be started.
     """
 
@@ -41,11 +42,16 @@ class CheckSettings:
     jobs: int = 1
     max_batch_bytes: int = MAX_BATCH_BYTES
     is_live: bool = False
-    is_07: bool = False
+    era: Era = field(default_factory=Era)
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     server: ServerProperties | None = None
     takes_census: bool = False
     may_fork: bool = True
+
+    @property
+    def is_07(self) -> bool:
+        """Whether files are read as 0.7."""
+        return self.era.is_07
 
 
 # The base class of rules, which receive a partition's segments in order and report findings.

@@ -15,6 +15,7 @@ from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
+from kseg.releases.release import Era
 from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
@@ -247,7 +248,7 @@ class VerifyOptions:
     )
     now_ms: int | None = declaration.now()
     max_batch_bytes: int = declaration.batch_limit()
-    is_07: bool = declaration.format_of_07()
+    era: Era = declaration.era(text="Judge the start of this release of Kafka.")
     is_live: bool = declaration.live()
     jobs: int | None = declaration.jobs("threads or processes")
     private_keys: tuple[str, ...] = declaration.private_keys()
@@ -278,7 +279,7 @@ class VerifyOptions:
             jobs=self.jobs or usable_cores(),
             max_batch_bytes=self.max_batch_bytes,
             is_live=self.is_live,
-            is_07=self.is_07,
+            era=self.era,
             remote=self.remote,
             server=self.server,
             takes_census=self.takes_census,

@@ -245,6 +245,7 @@ def apply_freeing(
                 _examined(change, step)
             if step.is_kept:
                 _keep(change, k, disk)
+        manifest.hash_before(change)
         disk.sync_directory(kept)
         disk.sync_directory(place)
         for k, step in enumerate(change.steps):
@@ -254,6 +255,7 @@ def apply_freeing(
                 change.made[k] = created_state(change.path(step.file))
         disk.sync_directory(directory)
         change.after = ExpectedStates(change).check_final()
+        manifest.hash_after(change)
         for path in (inside, folder):
             with suppress(FileExistsError):
                 disk.make_directory(path)
@@ -488,6 +490,8 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
             change.made[k] = made
         if change.kept and step.is_kept:
             _keep(change, k, disk)
+    if change.kept:
+        manifest.hash_before(change)
     disk.sync_directory(new)
     if change.kept:
         disk.sync_directory(change.kept)
@@ -620,6 +624,8 @@ def rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> 
     def sync(change: Change) -> None:
         disk.sync_directory(change.directory)
         change.after = ExpectedStates(change).check_final(is_new)
+        if change.kept:
+            manifest.hash_after(change)
 
     removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():

@@ -46,6 +46,16 @@ class Stored(NamedTuple):
     sha256: str
 
 
+class FileHashes(NamedTuple):
+    """Size and SHA-256 of a file before and after a change. A size is None if there is no such file; a hash also if the
+    file is too large to be read once more, sparse or unreadable."""
+
+    size_before: int | None = None
+    sha256_before: str | None = None
+    size_after: int | None = None
+    sha256_after: str | None = None
+
+
 @dataclass(slots=True)
 class Change:
     """A change of one partition.
@@ -55,7 +65,7 @@ class Change:
     change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
     end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
     each file rewritten from a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the
-    user.
+    user. ``hashes``: by name, of a change that keeps bytes.
     """
 
     number: int
@@ -76,6 +86,7 @@ class Change:
     by_delta: dict[int, Stored] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
+    hashes: dict[str, "FileHashes"] = field(default_factory=dict)
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
@@ -127,10 +138,10 @@ class Change:
     def results(self) -> tuple[object, ...]:
         """Returns what another process has found out about its copy of this change, for `take_results`."""
         before = [step.before for step in self.steps]
-        return self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after
+        return self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after, self.hashes
 
     def take_results(self, results: tuple[Any, ...]) -> None:
-        self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after = results
+        self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after, self.hashes = results
         self.steps = [replace(s, before=b) if s.before != b else s for s, b in zip(self.steps, before, strict=True)]
 
     def move_to(self, folder: str) -> None:
@@ -179,6 +190,7 @@ def _text(change: Change) -> str:
         "author": change.author and change.author.row(),
         "gaps": change.gaps,
         "after": change.after,
+        "sha256": change.hashes,
     }
     steps = ",\n".join(json.dumps(_step_row(change, k, step)) for k, step in enumerate(change.steps))
     items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items()]
@@ -228,6 +240,8 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     )  # fmt: skip
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)
+    for name, found in row.get("sha256", {}).items():
+        change.hashes[_name(name)] = FileHashes(*found)
     for k, item in enumerate(row["steps"]):
         change.steps.append(_step(item, k))
         change.digests[k] = [removed["sha256"] for removed in item["removed"]]
@@ -478,6 +492,43 @@ def digest(path: str, position: int, length: int) -> str:
             found.update(data)
             length -= len(data)
     return found.hexdigest()
+
+
+MAX_HASHED_BYTES = 64 << 20
+"""A larger file is not read for its hash alone; the hash of one that is kept whole is known without."""
+
+
+def hash_before(change: Change) -> None:
+    """Records size and hash of each file before the change."""
+    kept = {}
+    for k, found in change.stored.items():
+        if change.steps[k].action != plan.TRUNCATE and found.data_size == found.size:
+            kept[change.steps[k].origin] = found.sha256
+    for name, state in ExpectedStates(change).initial.items():
+        known = None if state is None else kept.get(name) or _hash(change.path(name), state.size)
+        change.hashes[name] = FileHashes(state and state.size, known)
+
+
+def hash_after(change: Change) -> None:
+    """Records size and hash of each file after the change."""
+    initial = ExpectedStates(change).initial
+    unchanged = {state: change.hashes[name] for name, state in initial.items() if state and name in change.hashes}
+    for name, state in change.after.items():
+        if state is not None:
+            old = unchanged.get(state)
+            known = old.sha256_before if old is not None else _hash(change.path(name), state.size)
+            before = change.hashes.get(name, FileHashes())
+            change.hashes[name] = before._replace(size_after=state.size, sha256_after=known)
+
+
+def _hash(path: str, size: int) -> str | None:
+    """Returns the SHA-256 of a file; None if it is too large, sparse (as a preallocated index) or unreadable."""
+    try:
+        if size > MAX_HASHED_BYTES or os.stat(path, follow_symlinks=False).st_blocks * 1024 < size:
+            return None
+        return digest(path, 0, size)
+    except (OSError, KsegError):
+        return None
 
 
 def is_unchanged(path: str, known: Stored) -> bool:

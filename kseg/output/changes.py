@@ -513,6 +513,9 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
                 **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
                 "kept": name_value(change.kept) if change.kept else None,
                 **_author_fields(change.author),
+                "files": [
+                    {"file": name_value(name), **fields_of(each, *each._fields)} for name, each in change.files.items()
+                ],
             }
             sink.put_row(row if change.partitions is None else row | {"partitions": change.partitions})
         kept = sum(change.kept_bytes for change in found)

@@ -138,6 +138,10 @@ def is_renamed_directory(path: str) -> bool:
 @lru_cache(1 << 14)
 def is_new_partition(name: str) -> bool:
     """Whether a directory of this name would be a partition, and not one that a broker has moved."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False  # a lone surrogate stands for no bytes
     is_plain = own_name(name) == name and not name.startswith(".") and "\0" not in name
     return is_plain and parse_partition_name(name) is not None
 

@@ -172,8 +172,8 @@ class Plan:
         directory, StoppedHalfwayError if a change could not be completed, and the error of the first partition if none
         could be changed.
         """
-        with readable(self._paths):
-            driver.check_unchanged(self._recording.plans)
+        with readable(self._paths) as places:
+            driver.check_unchanged(self._recording.plans, places)
         recording = driver.Recording()
         outcome = self._run(False, recording)
         halfway = [error for error in outcome.errors.values() if isinstance(error, StoppedHalfwayError)]

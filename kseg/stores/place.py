@@ -25,6 +25,12 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 LINK_REFUSAL = "a symbolic link, which is not followed in a directory: name the file itself"
 
 
+def normal(inner: str) -> str:
+    """Returns the path of a node in a tree without ``.`` and ``..``; "" for its root."""
+    inner = os.path.normpath(inner)
+    return "" if inner == "." else inner
+
+
 class Place(str):
     """A path, which is shown, sorted and compared as such, and what it leads to.
 
@@ -58,8 +64,7 @@ class Place(str):
         path = os.path.join(self, name)
         if self.tree is None or os.path.isabs(name):
             return Place(path)
-        inner = os.path.normpath(os.path.join(self.inner, name))
-        return Place(path, self.tree, "" if inner == "." else inner)
+        return Place(path, self.tree, normal(os.path.join(self.inner, name)))
 
     @property
     def name(self) -> str:
@@ -272,8 +277,8 @@ def read_limited(file: BinaryIO, path: str, max_bytes: int) -> bytes:
 
 
 _mounted: dict[str, Tree] = {}
-"""Trees of paths that are still passed as plain strings, by root; longer roots come first, so that an archive in an
-archive is found. Replaced as a whole: another thread may be looking for a path.
+"""Trees of stores at URLs, whose paths are still passed as plain strings, by root; longer roots come first, so that
+remote storage in a store is found. Replaced as a whole: another thread may be looking for a path.
 """
 
 
@@ -302,6 +307,5 @@ def mounted(found: Iterable[tuple[str, Tree]]) -> Iterator[None]:
 def _found(path: str) -> tuple[Tree | None, str]:
     for root, tree in _mounted.items():
         if path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
-            inner = path[len(root) :].strip("/")
-            return tree, "" if inner in ("", ".") else os.path.normpath(inner)
+            return tree, normal(path[len(root) :].strip("/"))
     return None, ""

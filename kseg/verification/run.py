@@ -19,7 +19,6 @@ from kseg.releases.release import Era
 from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
-from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.source import is_disk_error
@@ -60,11 +59,11 @@ def judge_path(
 
                 # Trees are mounted in this process; only forked processes have them, too.
                 may_fork = settings.may_fork and place.is_forkable
-                DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(path)
-            elif path != "-" and not Place(path).lexists():
+                DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(place)
+            elif path != "-" and not place.lexists():
                 raise PathError(f"{path or repr(path)}: no such file or directory")
             else:
-                judge_file(path, settings, report)
+                judge_file(place, settings, report)
         finally:
             add_archive(place, report)
 

@@ -756,11 +756,16 @@ def _run_path(
     return path_run
 
 
-def check_unchanged(plans: Sequence[Plan]) -> None:
-    """Raises PathError if files have changed, or were created, since the plans were made."""
+def check_unchanged(plans: Sequence[Plan], places: Iterable[Place]) -> None:
+    """Raises PathError if files have changed, or were created, since the plans were made. ``places``: those of the
+    PATHs, whose archives have been opened anew."""
+    trees = {place.tree.path: place.tree for place in places if place.tree is not None}
     for plan in plans:
         created: dict[str, FileState | None] = {step.file: None for step in plan.steps if step.action == CREATE}
+        directory = Place(plan.directory)
+        if directory.tree is not None:
+            directory = Place(directory, trees.get(directory.tree.path), directory.inner)
         for name, known in (created | plan.initial).items():
-            path = Place(str(plan.directory)) / name  # an archive has been opened anew
+            path = directory / name
             if file_state(path) != known:
                 raise PathError(f"{path}: has changed since the plan was made; nothing was changed")

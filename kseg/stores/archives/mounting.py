@@ -1,4 +1,4 @@
-"""Mounts packed files and archives at their own paths, for the length of a command.
+"""Opens packed files and archives as trees at their own paths, for the length of a command.
 
 Modules for archives are imported only if the first bytes of a file are those of one.
 """
@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
-from kseg.stores.place import Place, mounted
+from kseg.stores.place import Place, mounted, normal
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
@@ -22,15 +22,15 @@ from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTre
 
 @contextmanager
 def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[Place]]:
-    """Mounts packed files and archives that are at the paths or contain them, and stores at URLs.
+    """Opens packed files and archives that are at the paths or contain them, and mounts stores at URLs.
 
     Yields the places; URLs are without credentials, their globs are expanded. `Place.check` raises the error of a path
     that could not be opened.
     """
     with use_spool(spool), ExitStack() as made:
-        found = list[Place]()
+        found, opened = list[Place](), dict[str, Tree | None]()
         for path in paths:
-            found += _places_of_url(path, spool, made) if is_url(path) else [_place_of(path, spool, made)]
+            found += _places_of_url(path, spool, made) if is_url(path) else [_place_of(path, spool, made, opened)]
         yield found
 
 
@@ -41,14 +41,16 @@ def problems_of(places: Iterable[Place]) -> Iterator[tuple[str, ArchiveProblem]]
         yield from ((tree.path, problem) for problem in tree.problems)
 
 
-def _place_of(path: str, spool: Spool, made: ExitStack) -> Place:
-    place, root = Place(path, is_named=True), _file_of(path)
-    if root is None or place.tree is not None:
+def _place_of(path: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> Place:
+    """Opens the archive that a path leads into, in ``made``; ``opened``: those of the paths before, by their files."""
+    place = Place(path, is_named=True)
+    root = None if place.tree is not None else _file_of(path)
+    if root is None:
         return place
-    opened = partial(_standard_input, spool) if root == STANDARD_INPUT else partial(_opened_file, root, spool)
-    if (tree := _tree_or_error(root, opened)) is not None:
-        made.enter_context(mounted([(root, tree)]))
-    return Place(path, is_named=True)
+    if root not in opened:
+        work = partial(_standard_input, spool) if root == STANDARD_INPUT else partial(_opened_file, root, spool)
+        opened[root] = _tree_or_error(root, work, made)
+    return Place(path, opened[root], normal(path[len(root) :].strip("/")), is_named=True) if opened[root] else place
 
 
 def _places_of_url(url: str, spool: Spool, made: ExitStack) -> list[Place]:
@@ -67,13 +69,13 @@ def _places_of_url(url: str, spool: Spool, made: ExitStack) -> list[Place]:
             made.enter_context(mounted([(shown(root), UrlTree(UrlObjects(root), spool))]))
         found.extend(expand_url(url) if has_glob(url) else [path])
 
-    if (failed := _tree_or_error(path, expand)) is not None:
-        made.enter_context(mounted([(path, failed)]))
-        return [Place(path)]
-    for each in found:
-        if (tree := _tree_or_error(each, partial(_opened_object, Place(each), spool))) is not None:
-            made.enter_context(mounted([(each, tree)]))
-    return [Place(each) for each in found]
+    if (failed := _tree_or_error(path, expand, made)) is not None:
+        return [Place(path, failed)]
+    return [
+        place if (tree := _tree_or_error(place, partial(_opened_object, place, spool), made)) is None
+        else Place(place, tree)
+        for place in map(Place, found)
+    ]  # fmt: skip
 
 
 def _opened_object(place: Place, spool: Spool) -> Tree | None:
@@ -100,10 +102,13 @@ def packed_segment_at(path: Place) -> Iterator[Place | None]:
         yield Place(path, tree) if is_file else None
 
 
-def _tree_or_error(path: str, work: Callable[[], Tree | None]) -> Tree | None:
-    """Returns the tree, or one that has the error of opening it."""
+def _tree_or_error(path: str, work: Callable[[], Tree | None], made: ExitStack) -> Tree | None:
+    """Returns the tree, which ``made`` closes, or one that has the error of opening it."""
     try:
-        return work()
+        if (tree := work()) is not None:
+            tree.path = path
+            made.callback(tree.close)
+        return tree
     except (KsegError, OSError) as error:
         kind, text = type(error) if isinstance(error, KsegError) else PathError, text_of(error)
         return UnopenedTree(kind(text if path in text else f"{path}: {text}"))

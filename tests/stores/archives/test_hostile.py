@@ -23,6 +23,7 @@ from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import OUTPUT_BYTES, MemoryExtent, unpacked
+from kseg.stores.place import Place
 
 ROUNDS = 60
 PACK = {
@@ -42,19 +43,24 @@ def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, link: st
 
 def mounted_files(path: Path, spool: Spool | None = None) -> Iterator[tuple[str, bytes]]:
     """Names and bytes of all files of an archive."""
-    with archives_at([str(path)], spool or Spool()) as pending:
-        pending[0].check()
-        while pending:
-            at = pending.pop()
-            if at.is_dir():
-                pending += [at / name for name in at.names()]
-            elif at.is_file():
-                yield os.path.relpath(at, path), at.read(1 << 30)
+    with archives_at([str(path)], spool or Spool()) as (place,):
+        yield from files_in(place)
+
+
+def files_in(place: Place) -> Iterator[tuple[str, bytes]]:
+    place.check()
+    pending = [place]
+    while pending:
+        at = pending.pop()
+        if at.is_dir():
+            pending += [at / name for name in at.names()]
+        elif at.is_file():
+            yield os.path.relpath(at, place), at.read(1 << 30)
 
 
 def problems(path: Path) -> list[tuple[str, str]]:
     with archives_at([str(path)], Spool()) as places:
-        for _ in mounted_files(path):
+        for _ in files_in(places[0]):
             pass
         return [(problem.code, problem.message) for _, problem in problems_of(places)]
 

@@ -328,7 +328,8 @@ def walk_path(path: str) -> Iterator[SegmentFile]:
 
 def all_bytes(directory: str) -> int | None:
     """Returns the size of all files in a local partition, at any depth, each once; None for any other place."""
-    if Place(directory).tree is not None or not os.path.isdir(directory) or not holds_segments(directory):
+    place = Place(directory)
+    if place.tree is not None or not place.is_dir() or not holds_segments(place):
         return None
     sizes: dict[tuple[int, int], int] = {}
     for path, _, names in os.walk(directory):

@@ -174,6 +174,8 @@ KINDS: dict[str, Kind] = {
     "cleaner-checkpoint-beyond-end": Kind(WARNING, RECOVER),
     "commit-beyond-end": Kind(WARNING, needs=DECISION),
     "commit-below-start": Kind(INFO),
+    "group-not-loaded": Kind(WARNING, needs=DECISION),
+    "schema-alive": Kind(WARNING, needs=DECISION),
     "segments-below-log-start": Kind(INFO, "kseg retain", DECISION),
     "no-partition-metadata": Kind(ERROR, WITH_TOPIC_ID, TOPIC_ID),
     "bad-partition-metadata": Kind(ERROR, WITH_TOPIC_ID, TOPIC_ID, is_refused=True, start=OFFLINE),

@@ -93,7 +93,8 @@ OffsetsByPartition = dict[tuple[str, int], int]
 class LogDirectory:
     """``files`` and ``directories``: the names of its entries. ``offsets``: the entries of each checkpoint file.
 
-    A checkpoint with ``problems`` has no entries: a broker takes no offset from such a file.
+    A checkpoint with ``problems`` has no entries: a broker takes no offset from such a file. ``unread``: the files that
+    this user may not read; nothing is known of them.
     """
 
     path: str
@@ -102,6 +103,7 @@ class LogDirectory:
     meta: MetaProperties | None = None
     offsets: dict[str, OffsetsByPartition] = field(default_factory=dict)
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def ids(self) -> tuple[str | None, int | None]:
@@ -178,6 +180,9 @@ def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[
     try:
         with (Place(directory.path) / name).open() as stream:
             items = list(read(stream.read(MAX_TEXT_BYTES + 1)))
+    except PermissionError:
+        directory.unread.append(name)
+        return None
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"
         directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, text)]

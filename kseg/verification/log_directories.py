@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from errno import EACCES
 from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,7 +36,7 @@ from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaP
 from kseg.stores.no_follow import resolved
 from kseg.stores.place import Place
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_features, judge_snapshot
-from kseg.verification.partition import CheckSettings, LogSpan
+from kseg.verification.partition import CheckSettings, LogSpan, add_unread
 from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
 from kseg.verification.surroundings import judge_surroundings, unknown_text
 
@@ -96,6 +97,8 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
         of_id, details = ("", NO_DETAILS) if name != META_PROPERTIES else told_id(directory, node)
         path = Place(directory.path) / name
         report.add(code, path, text + of_id, first.position, first.length, details=details)
+    for name in directory.unread:
+        add_unread(Place(directory.path) / name, report, PermissionError(EACCES, os.strerror(EACCES)))
     if META_PROPERTIES not in directory.files and not _is_output(directory):
         # Partitions of a release with KRaft (since 2.8) have partition.metadata.
         needs_it = directory.is_kraft or any(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
@@ -26,7 +26,7 @@ from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores.place import Place
-from kseg.verification.partition import CheckedSegment, Rule
+from kseg.verification.partition import CheckedSegment, Rule, add_unread
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                     first = records[0]
                 last = records[-1] if records else None
             size = reader.source.size
+    except PathError as error:  # what cannot be opened is not judged: Kafka makes snapshots that only its user reads
+        add_unread(path, report, error)
+        return False
     except KsegError as error:
         return refuse(str(error))
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
@@ -222,6 +225,8 @@ class TopicIdRule(Rule):
                     details = {"reason": REFUSED if stops else OFFLINE}
                     place = found.position, found.length
                     self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
+        except PermissionError as error:
+            add_unread(path, self.report, error)
         except OSError as error:
             self.report.add("bad-partition-metadata", path, str(error.strerror))
         if not isinstance(found, PartitionMetadata):

@@ -110,7 +110,7 @@ def _policies(directory: LogDirectory, node: Node, report: Report) -> None:
 def _high_watermarks(directory: LogDirectory, node: Node, report: Report) -> None:
     """Reports partitions without a high watermark after a clean stop, which writes those of all."""
     known = directory.offsets.get(HIGH_WATERMARKS, {})
-    if not directory.was_clean or HIGH_WATERMARKS in directory.problems:
+    if not directory.was_clean or HIGH_WATERMARKS in (*directory.problems, *directory.unread):
         return
     if {HIGH_WATERMARKS, RECOVERY_POINTS}.isdisjoint(directory.files):
         return  # a stop writes both: this is a part of a log directory

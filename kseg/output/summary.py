@@ -94,6 +94,8 @@ class SummaryPrinter(Printer):
         self._is_whole = False
         self._summary = LogSummary(scratch)
         self._recompressions: list[Recompression] = []
+        self._savings: list[list[Saving]] = []
+        """Those of each directory so far."""
         self._is_first = True
         self._groups: GroupSizes | None = None
         self.is_of_directory = False
@@ -161,6 +163,10 @@ class SummaryPrinter(Printer):
     def close(self) -> None:
         """Writes the summary of everything since the last one, and the table of all."""
         self._end_directory()
+        if len(self._savings) > 1 and not self._as_json:
+            for line in ["", *map(_total_line, zip(*self._savings, strict=True))]:
+                self.sink.put(line)
+            self.sink.flush()
         if self._fleet is not None:
             self.sink.write(self._fleet(self._of_fleet).encode("utf-8", "surrogateescape"))
             self.sink.flush()
@@ -170,6 +176,7 @@ class SummaryPrinter(Printer):
             return
         savings = [recompression.finish() for recompression in self._recompressions]
         self._recompressions = []
+        self._savings += [savings] * bool(savings)
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         found = {"type": "summary", "path": name_value(path), **self._summary.as_object()}
         if savings:
@@ -397,6 +404,15 @@ def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
     if not tried.is_exact:
         lines.append(f"    from {tried.sampled:,} of {tried.batches:,} batches")
     return lines
+
+
+def _total_line(savings: Sequence[Saving]) -> str:
+    """Returns the sum over all directories for one codec."""
+    before, after = (sum(getattr(saving, name) for saving in savings) for name in ("before", "after"))
+    about = "" if all(saving.is_exact for saving in savings) else "about "
+    share = f" ({abs(before - after) / before:.1%})" if before else ""
+    verb = "save" if after <= before else "cost"
+    return f"In all {len(savings)}: {savings[0].target} would {verb} {about}{shown_bytes(abs(before - after))}{share}"
 
 
 def _saving_lines(saving: Saving, paint: Paint) -> list[str]:

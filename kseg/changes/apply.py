@@ -125,7 +125,7 @@ class Keeping:
         if not self.elsewhere:
             return ""
         path = Place(self.elsewhere).absolute
-        path = path if path.is_dir() else Place(path).parent
+        path = path if path.is_dir() else path.parent
         if not path.is_dir():
             raise KsegError(f"{path}: is no directory; nothing was changed")
         return path

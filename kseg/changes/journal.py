@@ -720,7 +720,7 @@ class LogDirectoryChange:
             except OSError as error:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
-        elif not self._keeps_marker and (Place(self.directory) / CLEAN_SHUTDOWN).lexists():
+        elif not self._keeps_marker and (self.directory / CLEAN_SHUTDOWN).lexists():
             with self._halfway():  # the change began with meta.properties alone
                 remove_marker(self.directory, disk)
         return journal

@@ -83,7 +83,7 @@ class NewDirectories:
 
     def _check_free(self, name: str) -> None:
         target = Place(self.output) / name
-        if Place(target).lexists():
+        if target.lexists():
             why = ": an interrupted run had written it, and all of it is in place now" * self._was_completed
             raise PathError(f"{target}: already exists{why}; nothing was written")
 

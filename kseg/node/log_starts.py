@@ -41,7 +41,7 @@ class LogStarts:
         A -delete, -future or -stray directory has none: the entry is that of another directory.
         """
         directory = Place(directory).absolute
-        name, disk = os.path.basename(directory), Place(directory).parent
+        name, disk = os.path.basename(directory), directory.parent
         place = parse_partition_name(name)
         if place is None or is_renamed_directory(directory):
             return 0
@@ -54,7 +54,7 @@ class LogStarts:
         if disk not in self._read:
             path = Place(disk) / LOG_STARTS
             self._read[disk] = {}
-            if Place(path).lexists():
+            if path.lexists():
                 from kseg.node.log_directory import checkpoint_offsets  # most small dumps need none
 
                 self._read[disk] = checkpoint_offsets(path)

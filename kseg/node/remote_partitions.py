@@ -319,7 +319,7 @@ class LocalLogs:
     def partition(self, remote: RemotePartition) -> LocalPartition | None:
         """Returns the local log of a partition; None if there is none, or if its topic id differs."""
         path = Place(self.directory) / remote.name
-        if not path.is_dir() or Place(path).is_link():
+        if not path.is_dir() or path.is_link():
             return None
         lineage = checkpoints.plain_epochs(self._read(path / checkpoints.LEADER_EPOCHS)) or []
         segments = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]

@@ -370,7 +370,7 @@ class RecoveryPlanner(Planner):
                 error = f"{path}: {names[own_name(path)]} directories were {name}: name the one to restore"
             elif not (target in paths if self._is_copy else target.lexists()):
                 self._restores[path] = name, ""
-            elif target.is_link() or not Place(target).is_dir() or has_records(target):
+            elif target.is_link() or not target.is_dir() or has_records(target):
                 error = f"{path}: {name} is there and holds records"
                 error += ": take it back under another name, with --output and --as"
             else:

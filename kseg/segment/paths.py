@@ -178,7 +178,7 @@ def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None]
     found = {name for name, packing in packings.items() if packing is not None}
     # Links lead out of a log directory: partitions behind them are not read.
     places = {name: Place(path) / name for name in others + files if parse_partition_name(name) is not None}
-    found |= {name for name, place in places.items() if place.is_link() and Place(place).is_dir()}
+    found |= {name for name, place in places.items() if place.is_link() and place.is_dir()}
     found |= {name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)}
     if not found:
         return
@@ -214,7 +214,7 @@ def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
     except PathError:
         return
     places = {name: Place(path) / name for name in sorted(others) if not name.startswith(OWN_PREFIX)}
-    directories = [name for name, place in places.items() if place.is_dir() and not Place(place).is_link()]
+    directories = [name for name, place in places.items() if place.is_dir() and not place.is_link()]
     yield path, files, directories
     for name in directories if depth else ():
         yield from _walk(places[name], depth - 1)

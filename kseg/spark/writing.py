@@ -60,7 +60,7 @@ class LocalOutput:
         self.root = resolved(path)
         self._is_new = not self.root.is_dir()
         place = self.root
-        while not place.is_dir() and Place(place).parent != place:
+        while not place.is_dir() and place.parent != place:
             place = place.parent
         self._staging = place / f".kseg-{uuid4().hex}.rows"
 

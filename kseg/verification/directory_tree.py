@@ -222,7 +222,7 @@ class DirectoryCheck:
 def _is_directory_of_others(path: str, name: str) -> bool:
     """Whether a name is that of a directory, not a link, that kseg has not created."""
     inside = Place(path) / name
-    return not name.startswith(OWN_PREFIX) and inside.is_dir() and not Place(inside).is_link()
+    return not name.startswith(OWN_PREFIX) and inside.is_dir() and not inside.is_link()
 
 
 def _has_names_of_kafka(files: list[str]) -> bool:

@@ -189,19 +189,20 @@ def test_an_index_that_cannot_be_read_is_made_anew(logs: Path, kseg: Kseg, monke
     import errno
     import os
 
-    from kseg.recovery import workspace
+    from kseg.stores.place import Place
 
     index = logs / "dplain-0" / "00000000000000000046.index"
     inode, expected = index.stat().st_ino, index.read_bytes()
-    opened = workspace.open_regular
+    opened = Place.open
 
-    def failing(path: str) -> BinaryIO:
+    def failing(path: Place) -> BinaryIO:
         if path.endswith(f"dplain-0/{index.name}"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return opened(path)
 
-    monkeypatch.setattr(workspace, "open_regular", failing)
-    assert kseg("reindex", logs).status == 0
+    monkeypatch.setattr(Place, "open", failing)
+    done = kseg("reindex", logs)
+    assert done.status == 0, done.err
     assert index.read_bytes() == expected
     assert index.stat().st_ino != inode
 

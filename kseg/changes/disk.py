@@ -19,10 +19,9 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike
-from kseg.stores import no_follow
+from kseg.stores import no_follow, trees
 from kseg.stores.extent import Extent, next_data
 from kseg.stores.no_follow import directory_status, status_of
-from kseg.stores.place import Place
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -118,7 +117,7 @@ class Disk:
     def link(self, path: str, name: str) -> bool:
         """Creates a hard link. Returns False if the file system or its rules do not allow it, and for a file in an
         archive."""
-        if Place(path).tree is not None:
+        if trees.find(path) is not None:
             return False
         try:
             with no_follow.parent_of(path) as (old_at, old), no_follow.parent_of(name) as (new_at, new):
@@ -162,7 +161,7 @@ class Disk:
         ignored.
         """
         status = model.status if isinstance(model, Model) else status_of(model)
-        directory = directory_status(Place(path if path.startswith(os.sep) else Place(path).absolute).parent)
+        directory = directory_status(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
         owner, mode = status, status.st_mode & 0o777
@@ -201,7 +200,7 @@ class Disk:
         """
         if isinstance(path, Model):
             found = path.attributes
-        elif not hasattr(os, "listxattr") or Place(path).tree is not None:
+        elif not hasattr(os, "listxattr") or trees.find(path) is not None:
             return
         else:
             with opened(path) as source:
@@ -351,7 +350,7 @@ class Disk:
     def link_or_copy(self, path: str, target: str) -> None:
         """Creates a hard link to a file, or a synced copy if that is not possible."""
         if not self.link(path, target):
-            self.copy_file(path, target, Place(target).parent)
+            self.copy_file(path, target, os.path.dirname(target))
 
     def remove_tree(self, path: str, depth: int = _DEPTH) -> None:
         """Removes a directory of kseg, if there is one, with its contents; symbolic links in it are never followed."""
@@ -363,7 +362,7 @@ class Disk:
         except FileNotFoundError:
             return
         for name, is_directory in found:
-            inner = Place(path) / name
+            inner = os.path.join(path, name)
             if is_directory:
                 self.remove_tree(inner, depth - 1)
             else:
@@ -378,8 +377,8 @@ class Disk:
         """
         assert not self._is_in_phase  # the file is synced before it gets its name
         directory, name = os.path.split(path)
-        temporary = Place(directory) / (_TEMPORARY + name.lstrip("."))
-        if temporary.lexists():
+        temporary = os.path.join(directory, _TEMPORARY + name.lstrip("."))
+        if os.path.lexists(temporary):
             self.unlink(temporary)
         yield temporary
         self.rename(temporary, path)

@@ -14,7 +14,6 @@ from kseg.errors import DamageError, PathError
 from kseg.formats.rows import BytesLike
 from kseg.output.notices import Presentation
 from kseg.output.sink import MemorySink, Sink, open_sink
-from kseg.stores.place import Place
 
 
 def write_json_lines(
@@ -26,7 +25,6 @@ def write_json_lines(
     """
     wanted = DumpOptions(
         paths=paths,
-        hides_deleted=not options.ignores_log_start,
         form=JSON,
         contents=True,
         offsets=options.offsets,
@@ -65,7 +63,7 @@ def json_lines_to_new(
 
     Raises PathError if there is such a file, and as `write_json_lines`.
     """
-    if Place(output).lexists():
+    if os.path.lexists(output):
         raise PathError(f"{output}: already exists; nothing was written")
     folder, name = os.path.split(output)
     if change.is_dry:
@@ -76,5 +74,5 @@ def json_lines_to_new(
     else:
         with open_sink(output) as written:
             write_json_lines(paths, options, written)
-        size = Place(output).size()
+        size = os.path.getsize(output)
     return [plan_of_new(folder, {name: size}, options.reason)]

@@ -18,12 +18,13 @@ import pytest
 import zstandard
 
 from kseg.errors import KsegError
+from kseg.stores import trees
 from kseg.stores.archives import members, opening
 from kseg.stores.archives.forms import UnpackError
-from kseg.stores.archives.mounting import archives_at, problems_of
+from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import OUTPUT_BYTES, MemoryExtent, unpacked
-from kseg.stores.place import Place
+from kseg.stores.trees import read_regular
 
 ROUNDS = 60
 PACK = {
@@ -43,26 +44,22 @@ def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, link: st
 
 def mounted_files(path: Path, spool: Spool | None = None) -> Iterator[tuple[str, bytes]]:
     """Names and bytes of all files of an archive."""
-    with archives_at([str(path)], spool or Spool()) as (place,):
-        yield from files_in(place)
-
-
-def files_in(place: Place) -> Iterator[tuple[str, bytes]]:
-    place.check()
-    pending = [place]
-    while pending:
-        at = pending.pop()
-        if at.is_dir():
-            pending += [at / name for name in at.names()]
-        elif at.is_file():
-            yield os.path.relpath(at, place), at.read(1 << 30)
+    with archives_at([str(path)], spool or Spool()):
+        trees.check(str(path))
+        pending = [str(path)]
+        while pending:
+            at = pending.pop()
+            if trees.isdir(at):
+                pending += [os.path.join(at, name) for name in trees.listdir(at)]
+            elif trees.isfile(at):
+                yield os.path.relpath(at, path), read_regular(at, 1 << 30)
 
 
 def problems(path: Path) -> list[tuple[str, str]]:
-    with archives_at([str(path)], Spool()) as places:
-        for _ in files_in(places[0]):
+    with archives_at([str(path)], Spool()):
+        for _ in mounted_files(path):
             pass
-        return [(problem.code, problem.message) for _, problem in problems_of(places)]
+        return [(problem.code, problem.message) for _, problem in trees.problems()]
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
@@ -104,11 +101,11 @@ def test_links_devices_and_names_that_are_there_twice(tmp_path: Path) -> None:
         + bytes(1024)
     )
     assert dict(mounted_files(path)) == {"later": b"second", "real": b"second"}
-    with archives_at([str(path)], Spool()) as (place,):
-        assert (place / "soft").is_link()
+    with archives_at([str(path)], Spool()):
+        assert trees.islink(f"{path}/soft")
         for name in ("soft", "device", "pipe"):
             with pytest.raises(OSError, match=r"link|regular"):
-                (place / name).read(10)
+                read_regular(f"{path}/{name}", 10)
     told = " ".join(message for _, message in problems(path))
     for name in ("'device'", "'pipe'", "'real': is in the archive more than once", "'real/below'", "'nowhere'"):
         assert name in told

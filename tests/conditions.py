@@ -10,7 +10,7 @@ import pytest
 from failing_disk import PAGE, FailingDisk
 from kseg.sidefiles import producer_state
 from kseg.stores.source import Source
-from kseg.verification import partition
+from kseg.verification import partition, surroundings
 
 
 def _shrink(patch: pytest.MonkeyPatch, _folder: Path) -> None:
@@ -31,9 +31,21 @@ def _fail_disk(patch: pytest.MonkeyPatch, folder: Path) -> None:
         disk.fail(path, PAGE, 2 * PAGE)
 
 
+def _give_away(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The partitions belong to root, and all else to another user."""
+
+    def owned(path: str) -> os.stat_result:
+        found = os.stat(path)
+        is_inside = folder.resolve() / "logs" != Path(path).resolve() and "dplain" in path
+        return os.stat_result((*found[:4], 0 if is_inside else 1001, *found[5:10]))
+
+    patch.setattr(surroundings, "status_of", owned)
+
+
 CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {
     "file-shrinks": _shrink,
     "disk-fails": _fail_disk,
+    "of-another-owner": _give_away,
     "segments-are-small": lambda patch, _: patch.setattr(partition, "MAX_SEGMENT_BYTES", 1000),
     "few-are-followed": lambda patch, _: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
 }

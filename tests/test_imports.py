@@ -29,7 +29,8 @@ LAYERS = (
     ("kernel",),
 )
 BESIDE = {
-    ("conversion", "export"), ("changes", "node"), ("verification", "cleaner"), ("verification", "recovery"),
+    ("conversion", "export"), ("changes", "node"), ("node", "releases"), ("verification", "cleaner"),
+    ("verification", "recovery"),
 }  # fmt: skip
 """Folders of one layer of which the first may import the second."""
 HIDDEN = {("output", folder) for folder in next(folders for folders in LAYERS if "verification" in folders)}

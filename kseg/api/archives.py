@@ -2,25 +2,25 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from threading import Lock
 
 from kseg.changes.driver.command import Reporter
 from kseg.segment.paths import places_of
-from kseg.stores import trees
-from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool
 from kseg.stores.object_urls import open_objects
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.recognition import is_remote_storage
-from kseg.stores.stored_object import is_url, shown, store_root
+from kseg.stores.stored_object import is_url, store_root
 
 _lock = Lock()
 _readers: dict[str, int] = {}
 _released: deque[str] = deque()
 """Names in `_readers`, each for a reader that has ended and is still counted there."""
-_mounted: dict[str, ExitStack] = {}
+_mounted: dict[str, tuple[ExitStack, list[Place]]] = {}
 _keys: dict[str, PrivateKeys] = {}
 """Those of mounted remote storage: concurrent blocks share them."""
 _REMOTE = "remote:"
@@ -29,7 +29,7 @@ _REMOTE = "remote:"
 @contextmanager
 def readable(
     paths: Sequence[str], keys: PrivateKeys | None = None, omits_batches: bool = False
-) -> Iterator[tuple[str, ...]]:
+) -> Iterator[tuple[Place, ...]]:
     """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
 
     ``keys``: remote storage becomes readable too, as log directories. ``omits_batches``: see `Spool`.
@@ -37,13 +37,14 @@ def readable(
     Yields the paths by which they are read: URLs without credentials, their globs expanded. Raises PathError for a glob
     without a match.
     """
-    taken, found = list[str](), list[str]()
+    taken, found = list[str](), list[Place]()
     spool = Spool()
     spool.omits_batches = omits_batches
 
-    def take(path: str) -> None:
-        _take(path, partial(archives_at, (path,), spool))
-        taken.append(path)
+    def take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) -> list[Place]:
+        _take(name, make)
+        taken.append(name)
+        return _mounted[name][1]
 
     try:
         for path in paths:
@@ -51,15 +52,15 @@ def readable(
             if is_url(path):
                 from kseg.stores.objects import expand_url, has_glob
 
-                take(store_root(path))  # blocks of several objects share the store
+                root = store_root(path)
+                take(root, partial(archives_at, (root,), spool))  # blocks of several objects share the store
                 expanded = expand_url(path) if has_glob(path) else expanded
             for each in expanded:
-                take(each)
-                if keys is not None and trees.isdir(shown(each)):
-                    _take(_REMOTE + each, partial(_remote_storage_at, each))
-                    taken.append(_REMOTE + each)
+                (place,) = take(each, partial(archives_at, (each,), spool))
+                if keys is not None and place.is_dir():
+                    (place,) = take(_REMOTE + each, partial(_remote_storage_at, each, place))
                     _keys[each].add(keys)
-                found.append(shown(each))
+                found.append(place)
         yield tuple(found)
     finally:
         for path in reversed(taken):
@@ -67,15 +68,15 @@ def readable(
 
 
 @contextmanager
-def _remote_storage_at(path: str) -> Iterator[None]:
+def _remote_storage_at(path: str, place: Place) -> Iterator[list[Place]]:
     keys = _keys[path] = PrivateKeys()
     if not is_remote_storage(path):
-        yield
+        yield [place]
         return
     from kseg.node.remote_partitions import RemoteTree  # few read remote storage
 
-    with trees.mounted([(shown(path), RemoteTree(open_objects(path), keys))]):
-        yield
+    with closing(RemoteTree(open_objects(path), keys)) as tree:
+        yield [Place(place, tree)]
 
 
 @contextmanager
@@ -83,18 +84,18 @@ def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list
     """Yields the paths, archives as the log directories and partitions in them. Reports the archives' problems."""
     with readable(paths) as places:
         yield places_of(places)
-        for path, problem in trees.problems():
+        for path, problem in problems_of(places):
             where = "" if problem.position is None else f" at position {problem.position}"
             reporter.warning(f"{path}: {problem.code}{where}: {problem.message}")
 
 
-def _take(name: str, make: Callable[[], AbstractContextManager[object]]) -> None:
+def _take(name: str, make: Callable[[], AbstractContextManager[list[Place]]]) -> None:
     try:
         with _lock:
             _end_released()
             if not _readers.get(name):
-                _mounted[name] = ExitStack()
-                _mounted[name].enter_context(make())
+                stack = ExitStack()
+                _mounted[name] = stack, stack.enter_context(make())
             _readers[name] = _readers.get(name, 0) + 1
     finally:
         _end_released_if_free()
@@ -124,4 +125,4 @@ def _end_released() -> None:
         _readers[name] -= 1
         if not _readers[name]:
             del _readers[name]
-            _mounted.pop(name).close()
+            _mounted.pop(name)[0].close()

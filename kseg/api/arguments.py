@@ -17,6 +17,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.quantities import LAST_TIMESTAMP, parse_time_expression
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import local_path
 
@@ -53,6 +54,7 @@ class RecordSelection(TypedDict, total=False):
     key: Annotated[bytes | None, None]
     isolation: Annotated[Isolation, "read_uncommitted"]
     on_damage: Annotated[OnDamage, "raise"]
+    ignore_log_start: Annotated[bool, False]
 
 
 _SMALLEST = -(1 << 63)
@@ -77,7 +79,7 @@ def paths_of(given: Paths) -> tuple[str, ...]:
 
 def keys_of(given: Keys | None) -> PrivateKeys:
     """Returns the private keys for remote storage; their files are read on first use."""
-    return PrivateKeys({key: os.path.abspath(path) for key, path in (given or {}).items()})
+    return PrivateKeys({key: Place(os.fspath(path)).absolute for key, path in (given or {}).items()})
 
 
 def words_of(given: str | Iterable[str] | None) -> tuple[str, ...] | None:

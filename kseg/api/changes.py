@@ -41,6 +41,7 @@ from kseg.options.declaration import filled
 from kseg.output.changes import CompactionPrinter, RetentionPrinter, Summaries, recorded_json
 from kseg.output.sink import open_sink
 from kseg.stores.no_follow import resolved
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.conversion.options import ConvertOptions
@@ -142,8 +143,8 @@ class Plan:
         found = []
         for plan in self._recording.plans:
             for step in plan.steps:
-                file = os.path.join(plan.directory, step.file)
-                target = os.path.join(plan.directory, step.target) if step.target else None
+                file = Place(plan.directory) / step.file
+                target = Place(plan.directory) / step.target if step.target else None
                 found.append(Action(step.action, file, step.reason, step.new_size, target, step.freed_bytes))
         return found
 
@@ -152,7 +153,7 @@ class Plan:
         """The ranges of bytes that are removed as damaged, deleted or superseded."""
         return [
             Lost(
-                os.path.join(plan.directory, step.file), cut.position, cut.length, cut.reason, cut.first_offset,
+                Place(plan.directory) / step.file, cut.position, cut.length, cut.reason, cut.first_offset,
                 cut.last_offset, cut.records,
             )
             for plan in self._recording.plans
@@ -171,8 +172,8 @@ class Plan:
         directory, StoppedHalfwayError if a change could not be completed, and the error of the first partition if none
         could be changed.
         """
-        with readable(self._paths):
-            driver.check_unchanged(self._recording.plans)
+        with readable(self._paths) as places:
+            driver.check_unchanged(self._recording.plans, places)
         recording = driver.Recording()
         outcome = self._run(False, recording)
         halfway = [error for error in outcome.errors.values() if isinstance(error, StoppedHalfwayError)]
@@ -243,6 +244,7 @@ class ConvertArguments(OutputArguments, total=False):
     value_format: Annotated[Literal["avro"] | None, None]
     schemas: Annotated[Path | None, None]
     csv_safe: Annotated[bool, False]
+    ignore_log_start: Annotated[bool, False]
 
 
 class ChangeArguments(OutputArguments, total=False):
@@ -422,6 +424,7 @@ def convert(
     topic, partition and date, are a directory of directories such as topic=orders. ``from_``: partitions are built from
     such files, but not from CSV. ``key_format`` and ``value_format`` "avro": keys and values are decoded, as in `scan`,
     with ``schemas``. ``csv_safe``: texts of CSV that a spreadsheet would run as formulas begin with an apostrophe.
+    ``ignore_log_start``: deleted records, below the log start offset, are exported too.
 
     >>> plan = kseg.convert("orders-0", codec="zstd:3", output="zstd")
     >>> len(plan.actions) > 4
@@ -477,9 +480,11 @@ def _converted_to(
             if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return driver.Outcome(is_dry=is_dry)
             if options.form == JSON_LINES:
-                write = partial(json_lines_to_new, of_topics(chosen, topics or ()), output, options)
+                write = partial(json_lines_to_new, of_topics(chosen, topics or (), reporter.warning), output, options)
             elif options.is_export:
-                write = partial(export_to_new, open_sink, of_topics(chosen, topics or ()), output, options)
+                write = partial(
+                    export_to_new, open_sink, of_topics(chosen, topics or (), reporter.warning), output, options
+                )
             else:
                 write = partial(convert_to_new, chosen, output, options)
             return run_to_new(write, change, reporter)

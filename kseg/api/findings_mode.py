@@ -17,7 +17,7 @@ from kseg.node.node import Nodes
 from kseg.quantities import shell_line
 from kseg.segment.files import parse_partition_name, segment_file
 from kseg.segment.survey import DEEP
-from kseg.stores import trees
+from kseg.stores.place import Place, size_of
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.windows import Buffers
@@ -75,9 +75,9 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
 
     nodes = Nodes(request.paths)
     for path in request.paths:
-        if not trees.isdir(path):
+        if not Place(path).is_dir():
             if request.keeps(segment_file(path)):
-                yield trees.size_of(path), path
+                yield size_of(path), path
             continue
         judge_path(path, settings, report, postpone, nodes)
         if report.failures:
@@ -95,7 +95,7 @@ def works(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tup
 
 def _directory_bytes(directory: str) -> int:
     try:
-        with trees.scandir(directory) as found:
+        with Place(directory).entries() as found:
             return sum(each.stat().st_size for each in found if each.is_file())
     except OSError:
         return 0  # the task reports the error

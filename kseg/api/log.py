@@ -19,7 +19,7 @@ from kseg.runtime.threads import usable_cores
 from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Problem
-from kseg.segment.paths import roots_of, walk_path
+from kseg.segment.paths import live_parts, roots_of, segments_at
 from kseg.segment.reader import open_segment
 from kseg.stores.remote.keys import PrivateKeys
 
@@ -229,7 +229,11 @@ class Log:
         with ExitStack() as archives:
             self._paths = archives.enter_context(readable(paths, keys))
             self._files = [
-                file for path in expanded(self._paths) for root in roots_of(path) for file in walk_path(root)
+                file
+                for path in expanded(self._paths)
+                for root in roots_of(path)
+                for part in live_parts(root)[0]
+                for file in segments_at(part)
             ]
             for file in self._files:
                 if file.kind and not file.is_segment:
@@ -260,8 +264,8 @@ class Log:
 
     @checked
     def records(self, **selection: Unpack[RecordSelection]) -> Iterator[Record]:
-        """Yields the records of the log in order, without control records. Records below the log start offset, which no
-        consumer gets, are included.
+        """Yields the records of the log in order, without control records. Records below the log start offset are
+        deleted, and left out unless ``ignore_log_start``.
 
         ``offsets`` and ``time`` are pairs that include both ends; None leaves an end open. A time is ms since the
         epoch, text as on the command line, or a datetime; a record without a timestamp is in no range of times.
@@ -279,6 +283,7 @@ class Log:
         request = ScanRequest(
             self._paths, wanted_of(selection), is_live=self._is_live, max_batch_bytes=self._max_batch_bytes,
             is_committed=selection["isolation"] == "read_committed", includes_broken=includes_broken(selection),
+            ignores_log_start=selection["ignore_log_start"],
         )  # fmt: skip
         return _records(self, request, PartReader(request, NAMES, 1, report, usable_cores(), CHUNK_BYTES // 8))
 

@@ -25,7 +25,7 @@ from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.survey import BatchRow, HeaderRows
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.stores import trees
+from kseg.stores.place import Place, size_of
 from kseg.stores.source import Source, open_source
 
 ROW_MODES = ("batches", "findings", "entries", "commits")
@@ -122,7 +122,7 @@ _ENTRY_TYPES = {suffix: ENTRY_NAMES[suffix] for suffix in SIDE_SUFFIXES}
 def side_files_of(request: ScanRequest, _slice_bytes: int | None = None) -> Iterator[tuple[int, SideFile]]:
     """Yields the side files. Raises UnsupportedError for a named file without entries."""
     for place in scanning.places_of_scan(request):
-        if trees.isdir(place):
+        if Place(place).is_dir():
             found = list_side_files(place)
         else:
             file = side_file(place)
@@ -131,7 +131,7 @@ def side_files_of(request: ScanRequest, _slice_bytes: int | None = None) -> Iter
             found = [file]
         for file in found:
             if file.kind in _ENTRY_TYPES and request.keeps(segment_file(file.path)):
-                yield trees.size_of(file.path), file
+                yield size_of(file.path), file
 
 
 def entries(files: Iterable[SideFile], _request: ScanRequest, _report: ReportDamage) -> Iterator[dict[str, Any]]:

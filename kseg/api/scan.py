@@ -395,6 +395,7 @@ class ScanArguments(RecordSelection, Reading, total=False):
 _MODES = {
     "offsets": ("records", "batches"), "level": ("findings",), "now": ("findings",),
     **dict.fromkeys(("time", "key", "isolation", "keys", "values"), ("records",)),
+    "ignore_log_start": ("records", "batches"),
 }  # fmt: skip
 """The modes that have an argument; other arguments are of all modes."""
 
@@ -460,7 +461,7 @@ def scan(
         arguments.paths_of(path), arguments.wanted_of(reading), arguments.words_of(topics), numbers,
         reading["isolation"] == "read_committed", reading["live"], reading["max_batch_bytes"],
         arguments.keys_of(reading["private_keys"]), reading["mode"], reading["level"], reading["now"],
-        includes_broken=is_included,
+        includes_broken=is_included, ignores_log_start=reading["ignore_log_start"],
     )  # fmt: skip
     schemas = None if reading["schemas"] is None else os.fspath(reading["schemas"])
     decoding = Decoding(reading["keys"], reading["values"], schemas)

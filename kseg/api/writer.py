@@ -20,8 +20,9 @@ from kseg.formats.compressing import Codec
 from kseg.limits import CHUNK_ROWS
 from kseg.node.node import Nodes
 from kseg.quantities import LAST_TIMESTAMP
-from kseg.segment.files import LAST_OFFSET, is_new_partition, parse_partition_name
+from kseg.segment.files import LAST_OFFSET, is_new_partition, own_name, parse_partition_name
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
+from kseg.stores.place import Place
 
 BATCH_BYTES = 16 << 10
 """Size of a batch before compression: batch.size of Kafka's producer."""
@@ -297,9 +298,9 @@ def writer(path: Path, *, first_offset: int = 0, **settings: Unpack[WriterSettin
     """
     text = os.fspath(path)
     check_local(text)
-    output, name = os.path.split(os.path.abspath(text))
-    if parse_partition_name(name) is None:
-        raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
+    output, name = os.path.split(Place(text).absolute)
+    if parse_partition_name(name) is None or not is_new_partition(own_name(name)):
+        raise RequestError(f"{text!r}: the name must be that of a partition, such as orders-0")
     return Writer(output, name, _maker(settings, first_offset), is_one=True)
 
 

@@ -25,8 +25,8 @@ from kseg.quantities import plural, shown_bytes
 from kseg.segment.files import file_names, parse_partition_name, segment_stem
 from kseg.segment.writer import LogWriter
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, PartitionMetadata, build_partition_metadata
-from kseg.stores import trees
 from kseg.stores.extent import Extent
+from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
 _SIDE_FILE_SHARE = 64
@@ -137,7 +137,7 @@ def _pieces_of_image(
 def open_image(path: str) -> Source:
     """Opens a file or a block device that the user has named. Raises PathError."""
     with errors_at(path):
-        if trees.find(path) is None and stat.S_ISBLK(os.stat(path).st_mode):
+        if Place(path).tree is None and stat.S_ISBLK(os.stat(path).st_mode):
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             return _BlockDevice(Extent(descriptor, 0, os.lseek(descriptor, 0, os.SEEK_END)), path)
     return open_source(path)
@@ -169,14 +169,14 @@ class _Reopened:
 
 def _pieces_of_directory(directory: str, jobs: int) -> Iterator[Piece]:
     """Yields the pieces of all partitions of a log directory. Raises PathError."""
-    names = [name for name in sorted(trees.listdir(directory)) if parse_partition_name(name)]
+    names = [name for name in sorted(Place(directory).names()) if parse_partition_name(name)]
     if not names:
         raise PathError(f"{directory}: holds no partitions, which --like needs")
     for name in names:
-        partition = os.path.join(directory, name)
-        for file in sorted(file_names(partition)) if trees.isdir(partition) else ():
+        partition = Place(directory) / name
+        for file in sorted(file_names(partition)) if partition.is_dir() else ():
             if file.endswith(LOG):
-                path = os.path.join(partition, file)
+                path = partition / file
                 with open_source(path) as source:
                     tables = list(batch_rows(source, jobs, lambda _: None))
                     size = source.size
@@ -201,10 +201,10 @@ def _write(
                 sizes |= {name: snapshot.size for name, snapshot in log.snapshots.items()}
             else:
                 # The topic's id is that of --like or of carved metadata.
-                alike = [os.path.join(like, log.directory) for like in likes if log.log.like == log.directory]
+                alike = [Place(like) / log.directory for like in likes if log.log.like == log.directory]
                 topic_id = next(filter(None, map(topic_id_at, alike)), topic_ids.get(log.topic))
                 sizes = _written(log, folder, topic_id)
-            directory = os.path.join(output, log.directory)
+            directory = Place(output) / log.directory
             plan = Plan(directory, [])
             for name in sorted(sizes):
                 source = log.snapshots.get(name, log)
@@ -214,8 +214,8 @@ def _write(
                 plan.steps.append(Step(CREATE, name, reason, None, sizes[name]))
             plan.facts.append(_row(log, directory))
             carved.plans.append(plan)
-        if not change.is_dry and not trees.lexists(os.path.join(output, META_PROPERTIES)):
-            Disk().write_file(os.path.join(made.folder, OUTPUT_MARK), OUTPUT_TEXT, made.folder)
+        if not change.is_dry and not (Place(output) / META_PROPERTIES).lexists():
+            Disk().write_file(Place(made.folder) / OUTPUT_MARK, OUTPUT_TEXT, made.folder)
 
 
 def _written(log: CarvedLog, folder: str, topic_id: str | None) -> dict[str, int]:
@@ -231,12 +231,12 @@ def _written(log: CarvedLog, folder: str, topic_id: str | None) -> dict[str, int
     if topic_id is not None:
         side_files.append((PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id))))
     for name, snapshot in log.snapshots.items():
-        with Disk().new_file(os.path.join(folder, name), folder) as descriptor:
+        with Disk().new_file(Place(folder) / name, folder) as descriptor:
             for batches in _contents(snapshot):
                 Disk().write(descriptor, batches)
         sizes[name] = snapshot.size
     for name, content in side_files:
-        Disk().write_file(os.path.join(folder, name), content, folder)
+        Disk().write_file(Place(folder) / name, content, folder)
         sizes[name] = len(content)
     return sizes
 

@@ -8,7 +8,6 @@ only gaps that it names exactly.
 """
 
 import errno
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -21,8 +20,8 @@ from kseg.changes.quarantine import folder_of
 from kseg.errors import KsegError
 from kseg.limits import MAX_ACCEPTED_BYTES, MAX_OFFSET
 from kseg.sidefiles.text_files import integer
-from kseg.stores import trees
 from kseg.stores.no_follow import read_own
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change
@@ -74,7 +73,7 @@ def accepted_gaps(directory: str) -> AcceptedGaps:
     """Returns the accepted gaps of a partition, in the record and the manifests. Raises KsegError if one of these
     cannot be read.
     """
-    if not trees.isdir(folder_of(directory)):
+    if not Place(folder_of(directory)).is_dir():
         return AcceptedGaps([])
     kept = (gap for change in quarantine.changes(directory) for gap in change.gaps)
     return AcceptedGaps([*_recorded(directory), *kept])
@@ -84,7 +83,7 @@ def record(directory: str, gaps: Iterable[tuple[int, int]], disk: Disk) -> None:
     """Adds gaps to the record of a partition. The caller holds the lock. Raises OSError, KsegError."""
     if gaps := list(gaps):
         folder = folder_of(directory)
-        if not os.path.lexists(folder):
+        if not Place(folder).lexists():
             disk.make_directory(folder)
             disk.copy_owner_if_allowed(folder, directory, as_directory=True)
             disk.sync_directory(directory)
@@ -112,11 +111,11 @@ def end(*changes: "Change", disk: Disk) -> None:
 
 def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
     """Writes the record atomically, the first ones if there are too many; removes it if there are none."""
-    path, lines, size = os.path.join(folder_of(directory), RECORD), [f"{a} {b}\n" for a, b in sorted(gaps)], 0
+    path, lines, size = Place(folder_of(directory)) / RECORD, [f"{a} {b}\n" for a, b in sorted(gaps)], 0
     while lines and (size := sum(map(len, lines))) > MAX_ACCEPTED_BYTES - 32:
         del lines[len(lines) * (MAX_ACCEPTED_BYTES - 32) // size :]
     if not lines:
-        if os.path.lexists(path):
+        if path.lexists():
             disk.unlink(path)
         quarantine.remove_if_empty(folder_of(directory), disk)
         return
@@ -126,7 +125,7 @@ def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
 
 
 def _recorded(directory: str) -> Ranges:
-    path = os.path.join(folder_of(directory), RECORD)
+    path = Place(folder_of(directory)) / RECORD
     if (content := read_own(path, MAX_ACCEPTED_BYTES, directory)) is None:
         return []
     version, _, rest = content.decode("ascii", "replace").partition("\n")

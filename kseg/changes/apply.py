@@ -40,6 +40,7 @@ from kseg.quantities import shell_line
 from kseg.runtime.threads import usable_cores
 from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, directory_status, names_in, parent_of
+from kseg.stores.place import Place
 from kseg.stores.source import is_disk_error
 
 # Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.content`).
@@ -56,7 +57,7 @@ def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk:
 
     def write(path: str, pieces: Iterable[Piece], model: str = "", mtime_ns: int | None = None) -> None:
         """Creates and syncs a file; with a ``model``, owner, mode and attributes are copied as far as possible."""
-        fallback = os.path.dirname(path)
+        fallback = Place(path).parent
         with disk.new_file(path, model or change.directory, fallback, attributes=model, mtime_ns=mtime_ns) as target:
             write_pieces(pieces, change.directory, target, disk)
 
@@ -79,7 +80,7 @@ def _put_in_place(change: Change, k: int, now: FileState | None, disk: Disk) -> 
     rewritten.
     """
     new, path = change.new(k), change.path(change.steps[k].file)
-    if os.path.lexists(new):
+    if Place(new).lexists():
         if now is not None and now.inode == change.made[k].inode:
             disk.unlink(new)  # both names are the same file: rename(2) would do nothing
         else:
@@ -88,7 +89,7 @@ def _put_in_place(change: Change, k: int, now: FileState | None, disk: Disk) -> 
                     raise ChangedSinceError(f"{path}: was changed by another program during {change.command!r}")
                 _fill(change, k, disk)
             disk.rename(new, path)
-    if k in change.by_delta and os.path.lexists(change.added(k)):
+    if k in change.by_delta and Place(change.added(k)).lexists():
         disk.sync_directory(change.directory)  # before this sync, the new file might have to be written again
         disk.unlink(change.added(k))
 
@@ -123,9 +124,9 @@ class Keeping:
         """Returns ``elsewhere``, or the directory in which it will be created; "" for none. Raises KsegError."""
         if not self.elsewhere:
             return ""
-        path = os.path.abspath(self.elsewhere)
-        path = path if os.path.isdir(path) else os.path.dirname(path)
-        if not os.path.isdir(path):
+        path = Place(self.elsewhere).absolute
+        path = path if path.is_dir() else path.parent
+        if not path.is_dir():
             raise KsegError(f"{path}: is no directory; nothing was changed")
         return path
 
@@ -181,7 +182,7 @@ def apply_all(
     disk, keeping = disk or Disk(), keeping or Keeping()
     places = [plan.directory for plan in plans]
     dropped = partial(_dropped, disk=disk)
-    planned = {os.path.abspath(plan.directory): plan for plan in plans}
+    planned: dict[str, Plan] = {Place(plan.directory).absolute: plan for plan in plans}
 
     def prepare(change: Change) -> None:
         _prepare(change, planned[change.directory], disk)
@@ -189,7 +190,7 @@ def apply_all(
         manifest.write_change(change, disk)
 
     def commit(change: Change) -> None:
-        folder = os.path.join(quarantine.folder_of(change.directory), str(change.number))
+        folder = Place(quarantine.folder_of(change.directory)) / str(change.number)
         disk.rename(change.folder, folder)
         change.move_to(folder)
         disk.sync_directory(quarantine.folder_of(change.directory))
@@ -221,29 +222,30 @@ def apply_freeing(
     What they remove is kept on another file system. Raises KsegError if nothing was changed, otherwise
     StoppedHalfwayError; then the same command changes the rest.
     """
-    directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
+    directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
     inside, place = quarantine.folder_of(directory), os.path.realpath(keeping.elsewhere or "")
     number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
     folder, name = (
-        os.path.join(inside, f"{number}{quarantine.PREPARING}"),
+        Place(inside) / f"{number}{quarantine.PREPARING}",
         manifest.kept_name(directory, number, time_ms),
     )
-    kept = os.path.join(place, name)
+    kept = Place(place) / name
     gaps = list(plan.gaps)
     change = Change(number, folder, directory, DONE, command, time_ms, kept, steps.steps, gaps, group, 0, author)
     done = 0
     try:
         quarantine.check_folder(directory)
         check_free(keeping.place(), kept_bytes(plan, links=False))
-        if not os.path.lexists(place):
+        if not Place(place).lexists():
             disk.make_directory(place)
-            disk.sync_directory(os.path.dirname(place))
+            disk.sync_directory(Place(place).parent)
         _make_folder(kept, Model(directory, directory_status(directory), {}), disk)
         for k, step in enumerate(change.steps):
             if step.origin:
                 _examined(change, step)
             if step.is_kept:
                 _keep(change, k, disk)
+        manifest.hash_before(change)
         disk.sync_directory(kept)
         disk.sync_directory(place)
         for k, step in enumerate(change.steps):
@@ -253,13 +255,14 @@ def apply_freeing(
                 change.made[k] = created_state(change.path(step.file))
         disk.sync_directory(directory)
         change.after = ExpectedStates(change).check_final()
+        manifest.hash_after(change)
         for path in (inside, folder):
             with suppress(FileExistsError):
                 disk.make_directory(path)
                 copy_owner(path, directory, disk, as_directory=True)
         manifest.write_change(change, disk)
-        disk.rename(folder, os.path.join(inside, str(number)))
-        change.move_to(os.path.join(inside, str(number)))
+        disk.rename(folder, Place(inside) / str(number))
+        change.move_to(Place(inside) / str(number))
         disk.sync_directory(inside)
         disk.sync_directory(directory)
     except (OSError, KsegError) as error:
@@ -339,15 +342,15 @@ def _begun(
     plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int, author: Author | None
 ) -> Outcome:
     """Returns a change in state ``prepared`` with its own folder, which it may remove; or why nothing was changed."""
-    directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
+    directory, time_ms = Place(plan.directory).absolute, time.time_ns() // 1_000_000
     inside = quarantine.folder_of(directory)
     try:
         quarantine.check_folder(directory)
         number = max((number for number, _ in quarantine.folders(directory)), default=0) + 1
-        folder = os.path.join(inside, f"{number}{quarantine.PREPARING}")
-        kept = os.path.join(folder, manifest.KEPT) if keeping.keeps else ""
+        folder = Place(inside) / f"{number}{quarantine.PREPARING}"
+        kept = folder / manifest.KEPT if keeping.keeps else ""
         if kept and keeping.elsewhere:
-            kept = os.path.join(os.path.realpath(keeping.elsewhere), manifest.kept_name(directory, number, time_ms))
+            kept = Place(os.path.realpath(keeping.elsewhere)) / manifest.kept_name(directory, number, time_ms)
         _check_space(plan, keeping, author)
         with suppress(FileExistsError):
             disk.make_directory(inside)
@@ -384,7 +387,7 @@ def _dropped(change: Change, cause: BaseException, disk: Disk) -> KsegError:
     try:
         if change.kept and not change.is_kept_inside:
             quarantine.remove_kept(change.kept, disk)
-        if os.path.isdir(change.folder) and not change.folder.endswith(quarantine.PREPARING):
+        if Place(change.folder).is_dir() and not change.folder.endswith(quarantine.PREPARING):
             quarantine.end(change, disk=disk)
         else:
             disk.remove_tree(change.folder)
@@ -452,17 +455,17 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     for path in (quarantine.folder_of(directory), change.folder):
         copy_owner(path, own, disk, as_directory=True)
     disk.sync_directory(directory)
-    new = os.path.join(change.folder, "new")
+    new = Place(change.folder) / "new"
     _make_folder(new, own, disk)
     if change.kept and not change.is_kept_inside:
         manifest.write_change(change, disk)  # so that the kept bytes are found after an interruption here
-        place = os.path.dirname(change.kept)
-        if not os.path.lexists(place):
+        place = Place(change.kept).parent
+        if not place.lexists():
             disk.make_directory(place)
-            disk.sync_directory(os.path.dirname(place))
+            disk.sync_directory(place.parent)
     if change.kept:
         _make_folder(change.kept, own, disk)
-        disk.sync_directory(os.path.dirname(change.kept))
+        disk.sync_directory(Place(change.kept).parent)
     absent = {name for name, found in ExpectedStates(change).initial.items() if found is None}
     for name in sorted(absent.intersection(names_in(directory))):
         if file_state(change.path(name)) is not None:
@@ -487,6 +490,8 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
             change.made[k] = made
         if change.kept and step.is_kept:
             _keep(change, k, disk)
+    if change.kept:
+        manifest.hash_before(change)
     disk.sync_directory(new)
     if change.kept:
         disk.sync_directory(change.kept)
@@ -619,6 +624,8 @@ def rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> 
     def sync(change: Change) -> None:
         disk.sync_directory(change.directory)
         change.after = ExpectedStates(change).check_final(is_new)
+        if change.kept:
+            manifest.hash_after(change)
 
     removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():
@@ -703,7 +710,7 @@ def _resize(change: Change, k: int, disk: Disk) -> None:
     step, path, staged = change.steps[k], change.path(change.steps[k].file), list[Range]()
     left = step.size
     if step.action == EXTEND:
-        if step.before is None or not os.path.lexists(change.new(k)):
+        if step.before is None or not Place(change.new(k)).lexists():
             return
         left = step.before.size
         staged = [Range(change.new(k), 0, step.size - left)]
@@ -711,7 +718,7 @@ def _resize(change: Change, k: int, disk: Disk) -> None:
         size = os.fstat(target).st_size
         if (staged or size > left) and disk.has_second_link(target):
             new = f"{change.new(k)}.whole"
-            if os.path.lexists(new):
+            if Place(new).lexists():
                 disk.unlink(new)
             pieces = [Range(path, 0, left), *staged]
             old, made = created_state(path), make_file(new, pieces, "", disk, path, mtime_ns=step.mtime_ns)

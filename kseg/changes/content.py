@@ -13,6 +13,7 @@ from kseg.changes.plan import RENAME, REPLACE, TRUNCATE, FileState, Piece, Plan,
 from kseg.errors import KsegError
 from kseg.stores.extent import Extent
 from kseg.stores.no_follow import open_file, open_to_copy
+from kseg.stores.place import Place
 
 _SMALL_PIECE_BYTES = 1 << 13
 _GATHERED_BYTES = 1 << 18
@@ -69,7 +70,7 @@ class _Sources:
         if found is None:
             if len(self._open) >= _OPEN_FILES:
                 self._open.pop(next(iter(self._open))).close()
-            found = open_to_copy(os.path.join(self._directory, file))
+            found = open_to_copy(Place(self._directory) / file)
         self._open[file] = found
         return found
 
@@ -218,7 +219,7 @@ class PlanDeltas:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._directory = os.path.abspath(plan.directory)
+        self._directory = Place(plan.directory).absolute
         self._keepers = {step.origin: k for k, step in enumerate(plan.steps) if step.is_kept}
         self._added: dict[tuple[int, bool], int] = {}
         self._kept: dict[int, RemovedRanges] = {}
@@ -251,7 +252,7 @@ class PlanDeltas:
                 yield ADDED, 0, piece
             elif (name := self._name(piece)) == step.origin:
                 yield OWN, 0, piece
-            elif self._plan.restores_from and os.path.dirname(piece.file) == self._plan.restores_from:
+            elif self._plan.restores_from and Place(piece.file).parent == self._plan.restores_from:
                 yield UNDONE, int(os.path.basename(piece.file)), piece
             elif borrows and name in self._keepers:  # another step keeps a part of the file
                 keeper = self._keepers[name]
@@ -329,7 +330,7 @@ def new_content(change: Change, k: int) -> Iterator[Range]:
         elif source == KEPT:
             path = change.old(number)
         elif source == UNDONE:
-            path = os.path.join(os.path.dirname(change.folder), str(change.undoes), KEPT_FOLDER, str(number))
+            path = Place(change.folder).parent / str(change.undoes) / KEPT_FOLDER / str(number)
         else:
             raise OSError(errno.EIO, "is no delta", change.delta_path(k))
         yield Range(path, position, length)

@@ -10,7 +10,7 @@ from kseg.changes.plan import FileState, Pieces, Plan, PlannedFile, Range, file_
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, errors_at, is_system_error
 from kseg.formats.suffixes import LOGS
 from kseg.segment.files import CLEAN_SHUTDOWN, LOCK_NAME, bounded
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 
 def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "", links: bool = False) -> str:
@@ -24,8 +24,8 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     Raises KsegError if nothing was written, StoppedHalfwayError if the copy is there, but could not be synced.
     """
     disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
-    target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{bounded(name, 240)}.new")
-    if trees.lexists(target):
+    target, staged = Place(output) / name, Place(output) / f".kseg-{bounded(name, 240)}.new"
+    if target.lexists():
         raise PathError(f"{target}: already exists; nothing was written")
     try:
         disk.remove_tree(staged)  # left by a killed run: no other run uses it, because this one holds the lock
@@ -39,7 +39,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         check_free(output, sum(file.state.size for name, file in files.items() if name not in linked))
         disk.make_directory(staged)
         for file_name, file in sorted(files.items()):
-            _write(plan, file, os.path.join(staged, file_name), file_name in linked, disk)
+            _write(plan, file, staged / file_name, file_name in linked, disk)
         if _file_states(plan.directory) != before:
             raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
         disk.copy_owner_if_allowed(staged, plan.directory, as_directory=True)
@@ -67,10 +67,10 @@ def write_root_files(contents: dict[str, bytes], output: str, source: str = "", 
     with errors_at(output, StoppedHalfwayError):
         names = [name for name in _file_states(source) if not name.startswith(".kseg-")] if source else []
         for name in sorted({*names, *contents} - {LOCK_NAME, CLEAN_SHUTDOWN}):
-            path = os.path.join(source, name) if source else ""
-            with disk.replacement(os.path.join(output, name)) as temporary:
+            path = Place(source) / name if source else ""
+            with disk.replacement(Place(output) / name) as temporary:
                 if name in contents:  # with the owner and mode of the old file, or of the output
-                    model = path if trees.lexists(path) else output
+                    model = path if Place(path).lexists() else output
                     disk.write_file(temporary, contents[name], model, needs_owner=False)
                 else:
                     disk.copy_file(path, temporary, output, mask=umask())
@@ -79,10 +79,10 @@ def write_root_files(contents: dict[str, bytes], output: str, source: str = "", 
 def _file_states(directory: str) -> dict[str, FileState]:
     """Returns the states of the regular files of a directory. Raises PathError for a symbolic link."""
     found = {}
-    with trees.scandir(directory) as entries:
+    with Place(directory).entries() as entries:
         names = sorted(entry.name for entry in entries if not entry.is_dir(follow_symlinks=False))
     for name in names:
-        now = file_state(os.path.join(directory, name))
+        now = file_state(Place(directory) / name)
         if now is not None:
             found[name] = now
     return found
@@ -94,10 +94,10 @@ def _write(plan: Plan, file: PlannedFile, target: str, may_link: bool, disk: Dis
     if made is not None and made.source:
         disk.link_or_copy(made.source, target)
         return
-    origin = os.path.join(plan.directory, file.origin if made is None else made.origin)
-    if made is None and trees.status(origin).st_size == file.state.size:
+    origin = Place(plan.directory) / (file.origin if made is None else made.origin)
+    if made is None and origin.status().st_size == file.state.size:
         # A clone, a hard link if it may be one, or a copy.
-        if not disk.copy_file(origin, target, os.path.dirname(target), only_clone=may_link, mask=umask()):
+        if not disk.copy_file(origin, target, Place(target).parent, only_clone=may_link, mask=umask()):
             disk.link_or_copy(origin, target)
         return
     pieces: Pieces = (Range(file.origin, 0, file.state.size),) if made is None else made.pieces

@@ -19,9 +19,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike
-from kseg.stores import no_follow, trees
+from kseg.stores import no_follow
 from kseg.stores.extent import Extent, next_data
 from kseg.stores.no_follow import directory_status, status_of
+from kseg.stores.place import Place
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -117,7 +118,7 @@ class Disk:
     def link(self, path: str, name: str) -> bool:
         """Creates a hard link. Returns False if the file system or its rules do not allow it, and for a file in an
         archive."""
-        if trees.find(path) is not None:
+        if Place(path).tree is not None:
             return False
         try:
             with no_follow.parent_of(path) as (old_at, old), no_follow.parent_of(name) as (new_at, new):
@@ -161,7 +162,7 @@ class Disk:
         ignored.
         """
         status = model.status if isinstance(model, Model) else status_of(model)
-        directory = directory_status(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
+        directory = directory_status(Place(path if path.startswith(os.sep) else Place(path).absolute).parent)
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
         owner, mode = status, status.st_mode & 0o777
@@ -200,7 +201,7 @@ class Disk:
         """
         if isinstance(path, Model):
             found = path.attributes
-        elif not hasattr(os, "listxattr") or trees.find(path) is not None:
+        elif not hasattr(os, "listxattr") or Place(path).tree is not None:
             return
         else:
             with opened(path) as source:
@@ -350,7 +351,7 @@ class Disk:
     def link_or_copy(self, path: str, target: str) -> None:
         """Creates a hard link to a file, or a synced copy if that is not possible."""
         if not self.link(path, target):
-            self.copy_file(path, target, os.path.dirname(target))
+            self.copy_file(path, target, Place(target).parent)
 
     def remove_tree(self, path: str, depth: int = _DEPTH) -> None:
         """Removes a directory of kseg, if there is one, with its contents; symbolic links in it are never followed."""
@@ -362,7 +363,7 @@ class Disk:
         except FileNotFoundError:
             return
         for name, is_directory in found:
-            inner = os.path.join(path, name)
+            inner = Place(path) / name
             if is_directory:
                 self.remove_tree(inner, depth - 1)
             else:
@@ -377,8 +378,8 @@ class Disk:
         """
         assert not self._is_in_phase  # the file is synced before it gets its name
         directory, name = os.path.split(path)
-        temporary = os.path.join(directory, _TEMPORARY + name.lstrip("."))
-        if os.path.lexists(temporary):
+        temporary = Place(directory) / (_TEMPORARY + name.lstrip("."))
+        if temporary.lexists():
             self.unlink(temporary)
         yield temporary
         self.rename(temporary, path)

@@ -1,6 +1,5 @@
 """Computes the disk space that plans need in the file system of their directory, at the peak and permanently."""
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 from kseg.changes.content import deltas_of
 from kseg.changes.plan import CREATE, DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 MAX_GAPS = 1000
 """Largest number of gaps that are kept one by one."""
@@ -116,7 +115,7 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
             at += step.size
         elif step.action == TRUNCATE:
             at += step.freed_bytes * inside + step.size * _has_second_link(plan, step)
-        elif step.source and (source := trees.status(step.source)).st_dev != trees.status(plan.directory).st_dev:
+        elif step.source and (source := Place(step.source).status()).st_dev != Place(plan.directory).status().st_dev:
             at += source.st_size
             copied += source.st_size * (step.action == EXTEND)
         if step.action == EXTEND and step.before is not None:
@@ -152,6 +151,6 @@ def kept_bytes(plan: Plan, links: bool) -> int:
 def _has_second_link(plan: Plan, step: Step) -> bool:
     """Whether the step writes a new file, because the file has a second hard link whose bytes must not change."""
     try:
-        return trees.status(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1
+        return (Place(plan.directory) / (step.origin or step.file)).status(follow_symlinks=False).st_nlink > 1
     except FileNotFoundError:
         return False

@@ -17,6 +17,7 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG_SUFFIXES, LOGS
 from kseg.segment.files import segment_file
 from kseg.stores.no_follow import status_of
+from kseg.stores.place import Place
 
 BLOCK_BYTES = 4096
 """The unit in which most file systems give space to files."""
@@ -72,7 +73,7 @@ def freeing_steps(plan: Plan) -> FreeingSteps | None:
         return None
     freed = at = room = 0
     for step in first:
-        status = status_of(os.path.join(plan.directory, step.origin)) if step.origin else None
+        status = status_of(Place(plan.directory) / step.origin) if step.origin else None
         if status is not None and (step.keeps or step.action in (TRUNCATE, DELETE)):
             if step.action == TRUNCATE and status.st_nlink > 1:
                 return None  # its other name keeps the bytes, so a new file has to be written
@@ -80,7 +81,7 @@ def freeing_steps(plan: Plan) -> FreeingSteps | None:
             freed += max(status.st_blocks * 512 - left, 0) if status.st_nlink == 1 else 0
     at = -freed
     for step in writes:
-        old = status_of(os.path.join(plan.directory, step.origin)).st_blocks * 512 if step.origin else 0
+        old = status_of(Place(plan.directory) / step.origin).st_blocks * 512 if step.origin else 0
         at -= old * _is_removed_first(step)
         at += _in_blocks(step.size)
         room = max(room, at)
@@ -90,12 +91,12 @@ def freeing_steps(plan: Plan) -> FreeingSteps | None:
 
 def temporary_file_of(directory: str) -> str:
     """Returns the path of a new file until it is whole: a name of no file that brokers know."""
-    return os.path.join(directory, ".kseg-new-file")
+    return Place(directory) / ".kseg-new-file"
 
 
 def remove_temporary_file(directory: str, disk: Disk) -> None:
     """Removes what an interrupted command left. Raises OSError."""
-    if os.path.lexists(path := temporary_file_of(directory)):
+    if Place(path := temporary_file_of(directory)).lexists():
         disk.unlink(path)
 
 
@@ -135,7 +136,7 @@ def apply_without_record(plan: Plan, steps: FreeingSteps, disk: Disk) -> None:
     has_changed = False
     try:
         for step in steps.steps:
-            path = os.path.join(plan.directory, step.file)
+            path = Place(plan.directory) / step.file
             if step.action != RENAME and file_state(path) != step.before:
                 raise PathError(f"{path}: has changed since it was read")
             apply_step(step, path, plan.directory, disk)
@@ -157,7 +158,7 @@ def apply_step(step: Step, path: str, directory: str, disk: Disk) -> None:
     if step.action == DELETE:
         disk.unlink(path)
     elif step.action == RENAME:
-        disk.rename(path, os.path.join(directory, step.target))
+        disk.rename(path, Place(directory) / step.target)
     elif step.action == TRUNCATE:
         with opened(path, os.O_RDWR) as descriptor:
             disk.truncate(descriptor, step.size)

@@ -45,6 +45,7 @@ from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offs
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.no_follow import names_in, read_file, read_own
+from kseg.stores.place import Place
 
 OPEN, UNDOING = "open", "undoing"
 """States of a journal beside DONE and ABANDONED."""
@@ -77,7 +78,7 @@ class RootFile:
 
 def read_root_file(directory: str, name: str) -> RootFile | None:
     """Returns the file, or None if it does not exist. Raises KsegError if it is not a regular file or is too large."""
-    path = os.path.join(directory, name)
+    path = Place(directory) / name
     with errors_at(path, KsegError), suppress(FileNotFoundError):
         content, status = read_file(path, MAX_ROOT_FILE_BYTES)
         return RootFile(content, status.st_mtime_ns, status.st_mode & 0o666)
@@ -138,7 +139,7 @@ class Journal:
 
     @property
     def path(self) -> str:
-        return os.path.join(self.directory, f".kseg-change-{self.number}.jsonl")
+        return Place(self.directory) / f".kseg-change-{self.number}.jsonl"
 
     @property
     def group(self) -> str:
@@ -216,7 +217,7 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
     Owner and mode are those of the old file, or of the directory if there is none. ``like``: the file whose mode and
     modification time it gets instead.
     """
-    model = path if os.path.lexists(path) else os.path.dirname(path)
+    model = path if Place(path).lexists() else Place(path).parent
     with disk.replacement(path) as temporary, disk.new_file(temporary) as descriptor:
         disk.write(descriptor, content)
         disk.copy_owner(temporary, model, descriptor=descriptor)
@@ -228,7 +229,7 @@ def remove_temporary_files(directory: str, disk: Disk) -> None:
     """Removes the files that an interrupted `replace_file` left. Raises OSError."""
     for name in names_in(directory):
         if is_temporary(name):
-            disk.unlink(os.path.join(directory, name))
+            disk.unlink(Place(directory) / name)
 
 
 def journals(directory: str) -> list[Journal]:
@@ -240,7 +241,7 @@ def journals(directory: str) -> list[Journal]:
 
 
 def _read(directory: str, number: int) -> Journal:
-    path = os.path.join(directory, f".kseg-change-{number}.jsonl")
+    path = Place(directory) / f".kseg-change-{number}.jsonl"
     if (data := read_own(path, MAX_MANIFEST_BYTES, directory)) is None:  # another process has ended that change
         raise KsegError(f"{path}: {os.strerror(errno.ENOENT)}")
     whole = data[: data.rfind(b"\n") + 1]
@@ -287,8 +288,8 @@ def remove_marker(directory: str, disk: Disk) -> None:
     It is removed before the first byte of a .log changes, and restored if no byte was changed. Source: Kafka's
     CleanShutdownFileHandler and LogManager.
     """
-    path = os.path.join(directory, CLEAN_SHUTDOWN)
-    if os.path.lexists(path):
+    path = Place(directory) / CLEAN_SHUTDOWN
+    if path.lexists():
         disk.unlink(path)
     disk.sync_directory(directory)  # a killed process may have removed it without a sync
 
@@ -353,7 +354,7 @@ def checkpoint_entries(directory: str, name: str, known: Known) -> dict[TopicPar
 
 def _planned_move(root: str, name: str, target: str) -> DirectoryMove:
     """Raises PathError if ``name`` is no directory."""
-    path = os.path.join(root, name)
+    path = Place(root) / name
     with errors_at(path):
         status = os.lstat(path)
         if not stat.S_ISDIR(status.st_mode):
@@ -368,10 +369,10 @@ def carry_out(root: str, moves: Sequence[DirectoryMove], disk: Disk, is_back: bo
     """
     for move in reversed(moves) if is_back else moves:
         names = (move.target, move.name) if is_back else (move.name, move.target)
-        old, new = (os.path.join(root, name) for name in names)
+        old, new = (Place(root) / name for name in names)
         if _inode(old) != move.inode:
             continue  # done already, or removed by a broker
-        if os.path.lexists(new):
+        if new.lexists():
             raise PathError(f"{new}: already exists")
         disk.rename(old, new)
         disk.sync_directory(root)
@@ -379,13 +380,13 @@ def carry_out(root: str, moves: Sequence[DirectoryMove], disk: Disk, is_back: bo
 
 def moved_now(root: str, moves: Iterable[DirectoryMove]) -> list[DirectoryMove]:
     """Returns the moves whose directories are at their targets. Raises OSError."""
-    return [move for move in moves if _inode(os.path.join(root, move.target)) == move.inode]
+    return [move for move in moves if _inode(Place(root) / move.target) == move.inode]
 
 
 def check_log_bytes(root: str, moves: Iterable[DirectoryMove]) -> None:
     """Raises KsegError if the segments of a moved directory have another total size now: a broker may have appended."""
     for move in moved_now(root, moves):
-        path = os.path.join(root, move.target)
+        path = Place(root) / move.target
         if _log_bytes(path) != move.log_bytes:
             raise KsegError(f"{path}: its segments have changed since it was restored; nothing was undone")
 
@@ -465,7 +466,7 @@ class LogDirectoryChange:
         after a clean stop. Writes nothing. Raises KsegError. Before changing anything the caller takes the lock and
         calls `complete_interrupted_in_log_directory`.
         """
-        self.directory = os.path.abspath(directory)
+        self.directory = Place(directory).absolute
         self.command = command
         self.messages: list[str] = []
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
@@ -686,7 +687,7 @@ class LogDirectoryChange:
         for name, content in sorted(contents.items()):
             found = read_root_file(self.directory, name)
             if found is None or found.content != content:
-                replace_file(os.path.join(self.directory, name), content, self._disk)
+                replace_file(self.directory / name, content, self._disk)
 
     def _halfway(self) -> AbstractContextManager[None]:
         return stopping_halfway(self.directory, "repeat the command, or kseg undo")
@@ -704,7 +705,7 @@ class LogDirectoryChange:
             except BaseException as error:
                 with suppress(OSError):  # an empty journal is harmless: the next command removes it
                     remove_temporary_files(self.directory, disk)
-                    if os.path.lexists(journal.path):
+                    if Place(journal.path).lexists():
                         journal.remove(disk)
                 if is_system_error(error):
                     raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
@@ -719,7 +720,7 @@ class LogDirectoryChange:
             except OSError as error:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
-        elif not self._keeps_marker and os.path.lexists(os.path.join(self.directory, CLEAN_SHUTDOWN)):
+        elif not self._keeps_marker and (self.directory / CLEAN_SHUTDOWN).lexists():
             with self._halfway():  # the change began with meta.properties alone
                 remove_marker(self.directory, disk)
         return journal
@@ -809,8 +810,12 @@ def changed_partitions(directory: str) -> list[str]:
     """
     with errors_at(directory, KsegError), os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    paths = (os.path.join(directory, name) for name in names)
-    return [path for path in paths if any(map(os.path.lexists, (quarantine.folder_of(path), temporary_file_of(path))))]
+    paths = (Place(directory) / name for name in names)
+    return [
+        path
+        for path in paths
+        if any(Place(own).lexists() for own in (quarantine.folder_of(path), temporary_file_of(path)))
+    ]
 
 
 def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change] | None = None) -> None:
@@ -849,7 +854,7 @@ def roll_back_journal(journal: Journal, disk: Disk) -> None:
 
     If this is interrupted, too, the marker may stay removed: then a broker recovers all logs, which is safe.
     """
-    marker, path = journal.known.get(CLEAN_SHUTDOWN), os.path.join(journal.directory, CLEAN_SHUTDOWN)
-    if marker is not None and not os.path.lexists(path) and not _changed_since(journal):
+    marker, path = journal.known.get(CLEAN_SHUTDOWN), Place(journal.directory) / CLEAN_SHUTDOWN
+    if marker is not None and not path.lexists() and not _changed_since(journal):
         replace_file(path, marker.content, disk, marker)
     journal.remove(disk)

@@ -22,6 +22,7 @@ from kseg.changes.disk import give
 from kseg.errors import BrokerRunningError, KsegError
 from kseg.segment.files import LOCK_NAME
 from kseg.stores.no_follow import LINKS, open_directory, open_file, status_of
+from kseg.stores.place import Place
 
 _FLOCK = "hhqqi0q"
 """The system's struct flock: kind, whence, start, length, process."""
@@ -36,7 +37,7 @@ _HINTS = {
 
 def log_directory_of(partition: str) -> str:
     """Returns the directory whose lock protects a partition, given by its `resolved` path."""
-    return os.path.dirname(os.path.abspath(partition))
+    return Place(partition).absolute.parent
 
 
 def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
@@ -46,15 +47,15 @@ def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
     A broker that reaches a partition through a symbolic link holds the lock next to the link. If there is no lock file
     next to the link, no broker uses it.
     """
-    found = [log_directory_of(real) if is_partition else os.path.abspath(real)]
-    at = os.path.abspath(path)
+    found = [log_directory_of(real) if is_partition else Place(real).absolute]
+    at = Place(path).absolute
     for _ in range(LINKS * is_partition):
-        parent = os.path.realpath(os.path.dirname(at))
-        if parent not in found and os.path.lexists(os.path.join(parent, LOCK_NAME)):
+        parent = os.path.realpath(at.parent)
+        if parent not in found and (Place(parent) / LOCK_NAME).lexists():
             found.append(parent)
-        if not os.path.islink(at):
+        if not at.is_link():
             break
-        at = os.path.join(parent, os.readlink(at))
+        at = Place(parent) / os.readlink(at)
     return found
 
 
@@ -110,7 +111,7 @@ def locked(log_directory: str, is_wanted: bool = True, is_shared: bool = False) 
     if not is_wanted:
         yield _UNLOCKED
         return
-    path = os.path.join(log_directory, LOCK_NAME)
+    path = Place(log_directory) / LOCK_NAME
     try:
         with _mutex:
             key, held = _take(path, log_directory, is_shared)
@@ -128,7 +129,7 @@ def locked(log_directory: str, is_wanted: bool = True, is_shared: bool = False) 
 
 def is_locked(log_directory: str) -> bool:
     """Whether this or another process holds the lock of a directory. Takes none; False where that cannot be known."""
-    path = os.path.join(log_directory, LOCK_NAME)
+    path = Place(log_directory) / LOCK_NAME
     try:
         status = status_of(path)
         with _mutex:  # closing the file would release a lock of this process

@@ -19,6 +19,7 @@ from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, LOG_DIRECTORY_FILES, MAX_NAME_BYTES, OWN_PREFIX
 from kseg.stores.no_follow import open_file, read_own
+from kseg.stores.place import Place
 
 # The states that each file may have before, during and after a change; any other was made by another program.
 #
@@ -45,6 +46,16 @@ class Stored(NamedTuple):
     sha256: str
 
 
+class FileHashes(NamedTuple):
+    """Size and SHA-256 of a file before and after a change. A size is None if there is no such file; a hash also if the
+    file is too large to be read once more, sparse or unreadable."""
+
+    size_before: int | None = None
+    sha256_before: str | None = None
+    size_after: int | None = None
+    sha256_after: str | None = None
+
+
 @dataclass(slots=True)
 class Change:
     """A change of one partition.
@@ -54,7 +65,7 @@ class Change:
     change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
     end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
     each file rewritten from a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the
-    user.
+    user. ``hashes``: by name, of a change that keeps bytes.
     """
 
     number: int
@@ -75,14 +86,15 @@ class Change:
     by_delta: dict[int, Stored] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
+    hashes: dict[str, "FileHashes"] = field(default_factory=dict)
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
-        return os.path.join(self.kept, str(k))
+        return Place(self.kept) / str(k)
 
     def new(self, k: int) -> str:
         """Path of the staged content of step k."""
-        return os.path.join(self.folder, "new", str(k))
+        return Place(self.folder) / "new" / str(k)
 
     def added(self, k: int) -> str:
         """Path of the new bytes that are staged for a file that step k rewrites from a delta."""
@@ -90,10 +102,10 @@ class Change:
 
     def delta_path(self, k: int) -> str:
         """Path of the delta of step k."""
-        return os.path.join(self.folder, f"recipe-{k}")
+        return Place(self.folder) / f"recipe-{k}"
 
     def path(self, name: str) -> str:
-        return os.path.join(self.directory, name)
+        return Place(self.directory) / name
 
     def changed_inode(self, k: int) -> int | None:
         """Inode of the file that step k changes; None if it creates a file under a free name, or before staging."""
@@ -108,7 +120,7 @@ class Change:
 
     @property
     def is_kept_inside(self) -> bool:
-        return bool(self.kept) and os.path.dirname(self.kept) == self.folder
+        return bool(self.kept) and Place(self.kept).parent == self.folder
 
     @property
     def is_kept_path_trusted(self) -> bool:
@@ -126,16 +138,16 @@ class Change:
     def results(self) -> tuple[object, ...]:
         """Returns what another process has found out about its copy of this change, for `take_results`."""
         before = [step.before for step in self.steps]
-        return self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after
+        return self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after, self.hashes
 
     def take_results(self, results: tuple[Any, ...]) -> None:
-        self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after = results
+        self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after, self.hashes = results
         self.steps = [replace(s, before=b) if s.before != b else s for s, b in zip(self.steps, before, strict=True)]
 
     def move_to(self, folder: str) -> None:
         """Updates the paths after the folder was renamed."""
         if self.is_kept_inside:
-            self.kept = os.path.join(folder, os.path.basename(self.kept))
+            self.kept = Place(folder) / os.path.basename(self.kept)
         self.folder = folder
 
 
@@ -147,8 +159,8 @@ def write_change(change: Change, disk: Disk) -> None:
 
 def stage_manifest(change: Change, disk: Disk) -> None:
     """Writes and syncs the manifest beside the present one. Raises as `write_change` does."""
-    path = os.path.join(change.folder, MANIFEST)
-    if os.path.lexists(path + ".tmp"):
+    path = Place(change.folder) / MANIFEST
+    if Place(path + ".tmp").lexists():
         disk.unlink(path + ".tmp")
     content = _text(change).encode()
     if len(content) > MAX_MANIFEST_BYTES // 2:  # the rest is for digests and results that are added later
@@ -158,7 +170,7 @@ def stage_manifest(change: Change, disk: Disk) -> None:
 
 def publish_manifest(change: Change, disk: Disk) -> None:
     """Replaces the manifest by the staged one, which is synced. Raises OSError."""
-    path = os.path.join(change.folder, MANIFEST)
+    path = Place(change.folder) / MANIFEST
     disk.rename(path + ".tmp", path)
     disk.sync_directory(change.folder)
 
@@ -178,6 +190,7 @@ def _text(change: Change) -> str:
         "author": change.author and change.author.row(),
         "gaps": change.gaps,
         "after": change.after,
+        "sha256": change.hashes,
     }
     steps = ",\n".join(json.dumps(_step_row(change, k, step)) for k, step in enumerate(change.steps))
     items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items()]
@@ -198,7 +211,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
 
 def read_manifest(directory: str, number: int, folder: str) -> Change | None:
     """Reads the change in a folder; None if it has no manifest. Raises KsegError if the manifest is not valid."""
-    path = os.path.join(folder, MANIFEST)
+    path = Place(folder) / MANIFEST
     if (content := read_own(path, MAX_MANIFEST_BYTES, directory)) is None:
         return None
     try:
@@ -214,8 +227,8 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
 def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
     if row["version"] != _VERSION or row["state"] not in STATES:
         raise ValueError(row["version"], row["state"])
-    kept, time_ms = os.path.join(folder, row["kept"]) if row["kept"] else "", int(row["timeMs"])
-    if kept and kept != os.path.join(folder, KEPT):
+    kept, time_ms = Place(folder) / row["kept"] if row["kept"] else "", int(row["timeMs"])
+    if kept and kept != Place(folder) / KEPT:
         name = rf".+\.{number}\.{time_ms}\.[0-9a-f]{{32}}"  # as `kept_name`, for any directory
         is_absolute = os.path.isabs(kept) and kept == os.path.normpath(kept)
         if not (is_absolute and re.fullmatch(name, os.path.basename(kept))):
@@ -227,6 +240,8 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     )  # fmt: skip
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)
+    for name, found in row.get("sha256", {}).items():
+        change.hashes[_name(name)] = FileHashes(*found)
     for k, item in enumerate(row["steps"]):
         change.steps.append(_step(item, k))
         change.digests[k] = [removed["sha256"] for removed in item["removed"]]
@@ -479,6 +494,43 @@ def digest(path: str, position: int, length: int) -> str:
     return found.hexdigest()
 
 
+MAX_HASHED_BYTES = 64 << 20
+"""A larger file is not read for its hash alone; the hash of one that is kept whole is known without."""
+
+
+def hash_before(change: Change) -> None:
+    """Records size and hash of each file before the change."""
+    kept = {}
+    for k, found in change.stored.items():
+        if change.steps[k].action != plan.TRUNCATE and found.data_size == found.size:
+            kept[change.steps[k].origin] = found.sha256
+    for name, state in ExpectedStates(change).initial.items():
+        known = None if state is None else kept.get(name) or _hash(change.path(name), state.size)
+        change.hashes[name] = FileHashes(state and state.size, known)
+
+
+def hash_after(change: Change) -> None:
+    """Records size and hash of each file after the change."""
+    initial = ExpectedStates(change).initial
+    unchanged = {state: change.hashes[name] for name, state in initial.items() if state and name in change.hashes}
+    for name, state in change.after.items():
+        if state is not None:
+            old = unchanged.get(state)
+            known = old.sha256_before if old is not None else _hash(change.path(name), state.size)
+            before = change.hashes.get(name, FileHashes())
+            change.hashes[name] = before._replace(size_after=state.size, sha256_after=known)
+
+
+def _hash(path: str, size: int) -> str | None:
+    """Returns the SHA-256 of a file; None if it is too large, sparse (as a preallocated index) or unreadable."""
+    try:
+        if size > MAX_HASHED_BYTES or os.stat(path, follow_symlinks=False).st_blocks * 1024 < size:
+            return None
+        return digest(path, 0, size)
+    except (OSError, KsegError):
+        return None
+
+
 def is_unchanged(path: str, known: Stored) -> bool:
     """Whether a file is unchanged since it was kept. Raises OSError."""
     if known.data_size == known.size:  # the digest covers the whole file, trailing zeros included
@@ -502,7 +554,7 @@ def stored(path: str) -> Stored:
 
 def kept_name(directory: str, number: int, time_ms: int) -> str:
     """Returns the name of the folder for bytes that are kept elsewhere. It identifies the directory and the change."""
-    directory = os.path.abspath(directory)
+    directory = Place(directory).absolute
     place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
     ending = f".{number}.{time_ms}.{place}"
     name = os.fsencode(os.path.basename(directory))[: MAX_NAME_BYTES - len(ending)]

@@ -24,8 +24,8 @@ from kseg.changes.output_rows import CopiedRows, checkpoints_with, rows_to_exten
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, errors_at, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOCK_NAME, bounded
-from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved, status_of
+from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url, shown
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ class NewDirectories:
         ``model``: a directory, whose owner and mode the folder gets; or a file: the folder gets those of its directory,
         and at `finish` the files in the folder get those of the file. "" for the defaults of this user.
         """
-        target, staged = os.path.join(self.output, name), os.path.join(self.folder, name)
+        target, staged = Place(self.output) / name, Place(self.folder) / name
         if name in self._models:
             raise PathError(f"{target}: two inputs would become it; nothing was written")
         self._check_free(name)
         self._models[name] = model
         if not is_dry:
             self._disk.make_directory(staged)
-            place = model if not model or trees.isdir(model) else os.path.dirname(os.path.abspath(model))
+            place = model if not model or Place(model).is_dir() else Place(model).absolute.parent
             if place:
                 self._disk.copy_owner_if_allowed(staged, place, as_directory=True)
         return staged
@@ -79,11 +79,11 @@ class NewDirectories:
         del self._models[name]
         self.is_dropped = not self._models
         if not is_dry:
-            self._disk.remove_tree(os.path.join(self.folder, name))
+            self._disk.remove_tree(Place(self.folder) / name)
 
     def _check_free(self, name: str) -> None:
-        target = os.path.join(self.output, name)
-        if trees.lexists(target):
+        target = Place(self.output) / name
+        if target.lexists():
             why = ": an interrupted run had written it, and all of it is in place now" * self._was_completed
             raise PathError(f"{target}: already exists{why}; nothing was written")
 
@@ -93,10 +93,10 @@ class NewDirectories:
         ``lock``: that of the output, None if it did not exist.
         """
         for name, model in self._models.items():
-            staged = os.path.join(self.folder, name)
+            staged = Place(self.folder) / name
             for file in names_in(staged):
-                path = os.path.join(staged, file)
-                if not stat.S_ISREG(status_of(path).st_mode) or trees.isdir(model):
+                path = staged / file
+                if not stat.S_ISREG(status_of(path).st_mode) or Place(model).is_dir():
                     continue
                 if model:
                     self._disk.copy_owner_if_allowed(path, model)
@@ -117,7 +117,7 @@ class NewDirectories:
             with locked(self.output, takes_lock, is_shared=True) as lock:  # another run has made the output meanwhile
                 self._move_in(lock)
         else:
-            self._disk.sync_directory(os.path.dirname(self.output))
+            self._disk.sync_directory(Place(self.output).parent)
 
     def _write_checkpoints(self) -> None:
         """Writes the checkpoints of the output, or those that are to come there, with the entries of `rows`."""
@@ -125,13 +125,13 @@ class NewDirectories:
             name: found for name, found in rows_to_extend(self.folder).items() if found
         }
         for name, content in checkpoints_with(own, self.rows).items():
-            path = os.path.join(self.folder, name)
+            path = Place(self.folder) / name
             with self._disk.replacement(path) as temporary:
                 self._disk.write_file(temporary, content, self.folder, needs_owner=False)
 
     def _move_in(self, lock: HeldLock) -> None:
         """Moves everything into the existing output."""
-        complete = os.path.join(self.output, f".kseg-{_INSIDE}.{os.urandom(16).hex()}.complete")
+        complete = Place(self.output) / f".kseg-{_INSIDE}.{os.urandom(16).hex()}.complete"
         with lock.alone():
             for name in self._models:
                 self._check_free(name)
@@ -159,16 +159,16 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
     KsegError if the output cannot be written.
     """
     check_local(output)
-    disk, output = Disk(), os.path.abspath(resolved(output))
+    disk, output = Disk(), resolved(output).absolute
     if is_dry:
         yield NewDirectories(output, output, disk)
         return
     try:
         with ExitStack() as held:
-            lock, was_completed, place = None, False, os.path.dirname(output)
+            lock, was_completed, place = None, False, output.parent
             # Asked in this order, because another run may make it meanwhile.
-            if trees.lexists(output):
-                if not trees.isdir(output):
+            if output.lexists():
+                if not output.is_dir():
                     raise PathError(f"{output}: is no directory")
                 lock, place = held.enter_context(locked(output, takes_lock, is_shared=True)), output
                 with lock.alone():
@@ -196,7 +196,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
 def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitStack) -> str:
     """Creates a staging folder in a directory, and locks it as long as ``held``. Raises KsegError."""
     for attempt in range(_ATTEMPTS):
-        folder = os.path.join(place, f".kseg-{name}.{os.urandom(16).hex()}.new")
+        folder = Place(place) / f".kseg-{name}.{os.urandom(16).hex()}.new"
         with errors_at(folder):
             disk.make_directory(folder)
         try:
@@ -216,7 +216,7 @@ def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitSta
 def is_left(directory: str, name: str) -> bool:
     """Whether a directory beside partitions is the staging folder of a killed run, of this or another module."""
     is_staged = _STAGED.fullmatch(name) or _COMPLETE.fullmatch(name)
-    return bool(is_staged) and not is_locked(os.path.join(directory, name)) and not is_locked(directory)
+    return bool(is_staged) and not is_locked(Place(directory) / name) and not is_locked(directory)
 
 
 def complete_new_directories(directory: str, disk: Disk) -> list[str]:
@@ -235,13 +235,13 @@ def complete_new_directories(directory: str, disk: Disk) -> list[str]:
 def _folders(place: str, pattern: re.Pattern[str]) -> list[str]:
     """Returns the names of directories that match, in order; files and links of such names are not kseg's."""
     names = sorted(filter(pattern.fullmatch, names_in(place)))
-    return [name for name in names if is_directory(os.path.join(place, name))]
+    return [name for name in names if is_directory(Place(place) / name)]
 
 
 def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
     """Removes the staging folders of killed runs: those whose lock nobody holds."""
     for name in names:
-        folder = os.path.join(place, name)
+        folder = Place(place) / name
         with suppress(KsegError, FileNotFoundError):  # another run works there, or removes it
             if LOCK_NAME in (inside := names_in(folder)):
                 with locked(folder):
@@ -260,13 +260,13 @@ def _complete(output: str, disk: Disk) -> bool:
     """Completes the interrupted moves of killed runs. Returns whether there was one."""
     found = _folders(output, _COMPLETE)
     for name in found:
-        _move_out(os.path.join(output, name), output, disk)
+        _move_out(Place(output) / name, output, disk)
     return bool(found)
 
 
 def _move_out(complete: str, output: str, disk: Disk) -> None:
     for name in sorted(set(names_in(complete)) - {LOCK_NAME}):
-        disk.rename(os.path.join(complete, name), os.path.join(output, name))
+        disk.rename(Place(complete) / name, Place(output) / name)
     disk.sync_directory(output)
     disk.remove_tree(complete)
 
@@ -298,8 +298,8 @@ class ResumableOutput:
     @contextmanager
     def partition(self, name: str) -> Iterator[str]:
         """Yields an empty local folder, whose files become the partition at `finish_partition`."""
-        staged = os.path.join(self.directory, f".kseg-{bounded(name, 240)}.new")
-        if os.path.lexists(os.path.join(self.directory, name)):
+        staged = Place(self.directory) / f".kseg-{bounded(name, 240)}.new"
+        if (Place(self.directory) / name).lexists():
             raise PathError(f"{os.path.join(self.directory, name)}: already exists")
         self.disk.remove_tree(staged)
         self.disk.make_directory(staged)
@@ -316,12 +316,12 @@ class ResumableOutput:
         with self._lock:
             self.done[name] = facts
             self.write_record()
-            self.disk.rename(staged, os.path.join(self.directory, name))
+            self.disk.rename(staged, Place(self.directory) / name)
             self.disk.sync_directory(self.directory)
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes or replaces a file of the log directory."""
-        path = os.path.join(self.directory, name)
+        path = Place(self.directory) / name
         with self.disk.replacement(path) as temporary, self.disk.new_file(temporary) as descriptor:
             self.disk.write(descriptor, content)
             self.disk.set_default_mode(descriptor)
@@ -345,7 +345,7 @@ class ResumableOutput:
     def close(self) -> None:
         """Marks the log directory as complete, and removes the record."""
         self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
-        self.disk.unlink(os.path.join(self.directory, RECORD))
+        self.disk.unlink(Place(self.directory) / RECORD)
         self.disk.sync_directory(self.directory)
 
 
@@ -365,7 +365,7 @@ class _StoreOutput(ResumableOutput):
 
     def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
         for file in sorted(names_in(staged)):
-            self._store.upload(f"{name}/{file}", os.path.join(staged, file))
+            self._store.upload(f"{name}/{file}", Place(staged) / file)
         with self._lock:
             self.done[name] = facts
             self.write_record()
@@ -404,10 +404,10 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
     The caller writes the last files and calls `ResumableOutput.close`. Raises KsegError if the directory has other
     contents, StoppedHalfwayError if writing fails; the same command then continues.
     """
-    directory = os.path.abspath(resolved(directory))
+    directory = resolved(directory).absolute
     output = ResumableOutput(directory, directory, request)
     with errors_at(directory):
-        if not os.path.lexists(directory):
+        if not directory.lexists():
             output.disk.make_directory(directory)
             os.chmod(directory, 0o777 & ~umask())
         elif not is_directory(directory):
@@ -418,9 +418,9 @@ def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: boo
             raise PathError(f"{directory}: already exists; nothing was written")
     with locked(directory, takes_lock):
         if is_begun:
-            output.load(lambda: read_file(os.path.join(directory, RECORD), MAX_MANIFEST_BYTES)[0])
+            output.load(lambda: read_file(directory / RECORD, MAX_MANIFEST_BYTES)[0])
             # A kill may have come between the record and the rename.
-            done = (name for name in output.done if is_directory(os.path.join(directory, name)))
+            done = (name for name in output.done if is_directory(directory / name))
             output.done = {name: output.done[name] for name in done}
         else:
             try:

@@ -1,6 +1,5 @@
 """The entries of checkpoints that copies of partitions take along to the log directory in which they are written."""
 
-import os
 from collections.abc import Mapping
 
 from kseg.changes.journal import TopicPartition, checkpoint_entries, known_root_files, topic_partition_of
@@ -13,6 +12,7 @@ from kseg.sidefiles.checkpoints import (
     offsets_of,
     read_offset_checkpoint,
 )
+from kseg.stores.place import Place
 
 Rows = dict[str, dict[TopicPartition, int]]
 """The entries of each checkpoint file."""
@@ -43,7 +43,7 @@ def copied_rows(source: str, contents: Mapping[str, bytes], names: Mapping[str, 
         rows = (
             offsets_of(read_offset_checkpoint(contents[name]))
             if is_planned
-            else checkpoint_offsets(os.path.join(source, name))
+            else checkpoint_offsets(Place(source) / name)
         )
         for old, new in names.items():
             target, place = topic_partition_of(new), topic_partition_of(old)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kseg.errors import PathError, errors_at
 from kseg.formats.json_values import fields_of
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
 EXTEND = "extend"
@@ -212,7 +212,7 @@ class Plan:
         found = self.file_at(file)
         content, size = gathered(pieces)
         if source:
-            size = trees.status(source).st_size
+            size = Place(source).status().st_size
         action = CREATE if found is None else REPLACE
         before = found.state if found else None
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
@@ -291,7 +291,7 @@ class Plan:
         if file not in self._names:
             if not is_plain_name(file):
                 raise ValueError(f"{file!r} is no name of a file in the directory")
-            path = os.path.join(self.directory, file)
+            path = Place(self.directory) / file
             # After a listing, only a name of another kind of file may still exist.
             with errors_at(path):
                 now = file_state(path) if self._other_names is None or file in self._other_names else None
@@ -336,7 +336,7 @@ def file_state(path: str) -> FileState | None:
     file.
     """
     try:
-        status = trees.status(path, follow_symlinks=False)
+        status = Place(path).status(follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):

@@ -30,6 +30,7 @@ from kseg.changes.disk import MANY_FILES, Disk, is_temporary
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at, text_of
 from kseg.segment.files import SegmentFile, bounded, segment_file
 from kseg.stores.no_follow import directories_held, is_directory, names_in, resolved, status_of
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need
@@ -40,7 +41,7 @@ _MAX_DIGITS = 9
 
 
 def folder_of(directory: str) -> str:
-    return os.path.join(directory, FOLDER)
+    return Place(directory) / FOLDER
 
 
 def check_folder(directory: str) -> None:
@@ -48,7 +49,7 @@ def check_folder(directory: str) -> None:
     link.
     """
     path = folder_of(directory)
-    if os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
+    if Place(path).lexists() and not stat.S_ISDIR(os.lstat(path).st_mode):
         raise KsegError(f"{path}: is no directory; nothing was changed")
 
 
@@ -64,7 +65,7 @@ def folders(directory: str) -> list[tuple[int, str]]:
     for name in names:
         digits = name.removesuffix(PREPARING).removesuffix(ENDED)
         if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS and str(int(digits)) == digits:
-            if not is_directory(path := os.path.join(folder, name)) and os.path.lexists(path):
+            if not is_directory(path := Place(folder) / name) and path.lexists():
                 raise KsegError(f"{path}: is no directory, so kseg has not made it: move it away to go on")
             found.append((int(digits), name))
     return sorted(found)
@@ -78,7 +79,7 @@ def numbers(directory: str) -> list[int]:
 def leftovers(directory: str) -> list[tuple[int, str]]:
     """Number and path of the folders that interrupted commands left, of unstarted or finished changes."""
     folder = folder_of(directory)
-    return [(number, os.path.join(folder, name)) for number, name in folders(directory) if name != str(number)]
+    return [(number, Place(folder) / name) for number, name in folders(directory) if name != str(number)]
 
 
 def changes(directory: str, kept_in: str = "") -> "list[Change]":
@@ -98,8 +99,8 @@ def kept_logs(directory: str) -> list[SegmentFile]:
     found = list[SegmentFile]()
     for change in changes(directory):
         for k, step in enumerate(change.steps):
-            file = segment_file(os.path.join(directory, step.file))
-            if file.is_segment and change.is_kept_path_trusted and os.path.isfile(change.old(k)):
+            file = segment_file(Place(directory) / step.file)
+            if file.is_segment and change.is_kept_path_trusted and Place(change.old(k)).is_file():
                 found.append(file._replace(path=change.old(k), leftover=FOLDER))
     return found
 
@@ -108,13 +109,13 @@ def read_change(directory: str, number: int, kept_in: str = "") -> "Change":
     """Reads one change. Raises KsegError if the manifest is missing or not valid. ``kept_in``: as in `changes`."""
     from kseg.changes.manifest import PREPARED, read_manifest
 
-    folder = os.path.join(folder_of(directory), str(number))
+    folder = Place(folder_of(directory)) / str(number)
     change = read_manifest(directory, number, folder)
     if change is None or change.state == PREPARED:  # it is committed before its folder gets its name
         has = "has no manifest" if change is None else "its manifest was changed"
         raise KsegError(f"{folder}: {has}; move it away to go on")
     if kept_in and change.kept and not change.is_kept_inside:
-        change.kept, change.is_kept_path_given = os.path.join(kept_in, os.path.basename(change.kept)), True
+        change.kept, change.is_kept_path_given = Place(kept_in) / os.path.basename(change.kept), True
     return change
 
 
@@ -127,7 +128,7 @@ def pending(directory: str) -> "list[Change]":
 
 def end(*changes: "Change", disk: Disk) -> None:
     """Removes changes and the bytes that they kept. Raises OSError; `leftovers` then finds the rest."""
-    ended = [os.path.join(folder_of(change.directory), f"{change.number}{ENDED}") for change in changes]
+    ended = [Place(folder_of(change.directory)) / f"{change.number}{ENDED}" for change in changes]
     with directories_held():
         with disk.phase([change.directory for change in changes]):
             for change, folder in zip(changes, ended, strict=True):
@@ -157,12 +158,12 @@ def remove_kept(path: str, disk: Disk) -> None:
     try:
         names = names_in(path)
     except OSError:
-        if os.path.lexists(path):
+        if Place(path).lexists():
             raise
         return  # it could not be made
     for name in sorted(names):
         if name.isascii() and name.isdigit():
-            disk.unlink(os.path.join(path, name))
+            disk.unlink(Place(path) / name)
     remove_if_empty(path, disk)
 
 
@@ -182,7 +183,7 @@ def remove_leftovers(directory: str, disk: Disk) -> int:
     folder = folder_of(directory)
     if is_directory(folder):
         for name in filter(is_temporary, names_in(folder)):
-            disk.unlink(os.path.join(folder, name))
+            disk.unlink(Place(folder) / name)
         remove_if_empty(folder, disk)
     return len(found)
 
@@ -210,7 +211,7 @@ def freed_by_removing(changes: "Iterable[Change]") -> Freed:
     for change in changes:
         with suppress(FileNotFoundError):
             for name in names_in(change.kept) if change.kept else ():
-                status = status_of(os.path.join(change.kept, name))
+                status = status_of(Place(change.kept) / name)
                 key = status.st_dev, status.st_ino
                 names[key] += 1
                 statuses[key] = status
@@ -238,7 +239,7 @@ class Staging:
     def make_folder(self) -> str:
         """Creates an empty folder in the staging folder. Raises KsegError."""
         self._made += 1
-        path = os.path.join(self.folder, str(self._made))
+        path = Place(self.folder) / str(self._made)
         with errors_at(path, KsegError, "; nothing was changed"):
             self._disk.make_directory(path)
         return path
@@ -265,14 +266,14 @@ def staging(directory: str, output: str | None = None) -> Iterator[Staging]:
     The caller holds the lock of the log directory, or of ``output``. Raises KsegError if the folder cannot be created,
     StoppedHalfwayError if it cannot be removed.
     """
-    disk, directory = Disk(), os.path.abspath(directory)
+    disk, directory = Disk(), Place(directory).absolute
     check_folder(directory)
     inside = folder_of(directory) if output is None else ""
     output = output and resolved(output)
     name = os.path.basename(directory)
-    folder = os.path.join(inside, _NAME) if inside else os.path.join(str(output), f".kseg-{bounded(name, 240)}.staged")
+    folder = Place(inside) / _NAME if inside else Place(str(output)) / f".kseg-{bounded(name, 240)}.staged"
     with errors_at(folder, KsegError, "; nothing was changed"):
-        if inside and not os.path.lexists(inside):
+        if inside and not Place(inside).lexists():
             disk.make_directory(inside)
             disk.copy_owner(inside, directory, as_directory=True)
         disk.remove_tree(folder)
@@ -285,7 +286,7 @@ def staging(directory: str, output: str | None = None) -> Iterator[Staging]:
     finally:
         try:
             disk.remove_tree(folder)
-            if inside and os.path.lexists(inside):
+            if inside and Place(inside).lexists():
                 remove_if_empty(inside, disk)
         except OSError as error:
             if is_done:  # otherwise the first error is reported; the next `complete_interrupted` removes the folder

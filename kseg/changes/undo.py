@@ -28,7 +28,7 @@ from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.no_follow import directories_held, is_directory
-from kseg.stores.trees import open_regular
+from kseg.stores.place import Place
 
 # Reverts one command's entries in a checkpoint of a log directory or of leader epochs, and keeps those of others.
 
@@ -172,7 +172,7 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
     if name != checkpoints.LEADER_EPOCHS or k is None or not change.kept or change.state != DONE:
         return None
     with suppress(FileNotFoundError):
-        with open_regular(change.old(k)) as known, open_regular(change.path(name)) as now:
+        with Place(change.old(k)).open() as known, Place(change.path(name)).open() as now:
             return restore_start(known.read(MAX_ROOT_FILE_BYTES), now.read(MAX_ROOT_FILE_BYTES))
     return None
 
@@ -287,7 +287,7 @@ def last_journal(directory: str) -> Journal | None:
 
 def last_change_beside(directory: str) -> Journal | None:
     """Returns the last change of a partition, if it has changed only files of the log directory; otherwise None."""
-    root, name = os.path.split(os.path.abspath(directory))
+    root, name = os.path.split(Place(directory).absolute)
     journals = journaling.journals(root)
     found = [journal for journal in journals if journal.path_name == name and journal.state in (OPEN, DONE)]
     if not found or journaling.partitions_now(found[-1]):
@@ -361,7 +361,7 @@ def sole_change(directory: str, group: str) -> Journal | None:
 
     Raises KsegError if this partition was restored together with others.
     """
-    root, name = os.path.split(os.path.abspath(directory))
+    root, name = os.path.split(Place(directory).absolute)
     for journal in journaling.journals(root):
         if group and journal.group == group:
             if is_sole(journal, directory):
@@ -394,7 +394,7 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
         except KsegError as error:
             if k:
                 raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
-            if marker is not None and not os.path.lexists(path := os.path.join(root, CLEAN_SHUTDOWN)):
+            if marker is not None and not Place(path := Place(root) / CLEAN_SHUTDOWN).lexists():
                 journaling.replace_file(path, marker.content, disk, marker)
             raise
 
@@ -436,7 +436,7 @@ def _continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: 
             if change.group == journal.group:
                 undo(change, disk, is_checked)
     for name in sorted(journal.restored, key=lambda name: (name == CLEAN_SHUTDOWN, name)):  # the marker comes last
-        path, known = os.path.join(journal.directory, name), journal.known[name]
+        path, known = Place(journal.directory) / name, journal.known[name]
         now = journaling.read_root_file(journal.directory, name)
         if (merged := _merged(journal, name, now)) is not None:
             if now and now.content != merged:
@@ -461,14 +461,14 @@ def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: 
     otherwise raises StoppedHalfwayError if a system call fails. Raises KsegError if a manifest cannot be read.
     """
     disk, messages = disk or Disk(), []
-    directory = os.path.abspath(directory)
+    directory = Place(directory).absolute
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         remove_temporary_file(directory, disk)
         folder = quarantine.folder_of(directory)
         if is_directory(folder):  # what a killed process has written last counts as done
             disk.sync_directory(folder)
             for number in quarantine.numbers(directory)[-1:]:
-                disk.sync_directory(os.path.join(folder, str(number)))
+                disk.sync_directory(Place(folder) / str(number))
         pending = quarantine.pending(directory)
         if any(change.changes_a_log for change in pending):
             journaling.remove_marker(log_directory_of(directory), disk)
@@ -506,7 +506,7 @@ def complete_interrupted_in_log_directory(
 
     Syncs the names in the directory and all journals first: what a killed process has written counts as done.
     """
-    directory, disk, messages = os.path.abspath(directory), disk or Disk(), []
+    directory, disk, messages = Place(directory).absolute, disk or Disk(), []
     with errors_at(f"{directory}: an interrupted change cannot be completed", StoppedHalfwayError):
         if found := journaling.journals(directory):
             for journal in found:

@@ -1,7 +1,6 @@
 """The log of a partition as the cleaner sees it: segments, batches and producers, and the range that it would clean."""
 
 import heapq
-import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +43,7 @@ from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.windows import Buffers, Windows
 
@@ -86,7 +85,7 @@ class CleanerSegment:
             found, path = list[AbortedTxn](), self.paths.get(TRANSACTION_INDEX)
             if path is not None:
                 with errors_at(path):
-                    content = trees.read_regular(path, MAX_ROOT_FILE_BYTES)
+                    content = Place(path).read(MAX_ROOT_FILE_BYTES)
                 for item in TransactionIndex(content, self.base_offset).items():
                     if isinstance(item, SideFileProblem):
                         raise UnsupportedError(f"{path}: {item.message}; rebuild it with kseg reindex")
@@ -113,11 +112,11 @@ def read_segments(directory: str) -> list[CleanerSegment]:
             raise UnsupportedError(f"{file.path}: segments of 0.7 have no keys")
         if file.kind != LOG or file.base_offset is None:
             continue
-        stem = file.path.removesuffix(LOG)
-        paths = {suffix: stem + suffix for suffix in SEGMENT_SUFFIXES if trees.lexists(stem + suffix)}
+        beside = ((suffix, Place(file.path).with_ending(LOG, suffix)) for suffix in SEGMENT_SUFFIXES)
+        paths: dict[str, str] = {suffix: path for suffix, path in beside if path.lexists()}
         with errors_at(file.path):
-            sizes = {suffix: trees.status(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
-            found.append(CleanerSegment(file.base_offset, trees.status(file.path).st_mtime_ns, paths, sizes))
+            sizes = {suffix: Place(path).status(follow_symlinks=False).st_size for suffix, path in paths.items()}
+            found.append(CleanerSegment(file.base_offset, Place(file.path).status().st_mtime_ns, paths, sizes))
     return found
 
 
@@ -555,14 +554,14 @@ def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
     """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
     found = []
     for name in file_names(directory):
-        file = segment_file(os.path.join(directory, name))
+        file = segment_file(Place(directory) / name)
         if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
             found.append((file.base_offset, file.path))
     for offset, path in sorted(found, reverse=True):
         with errors_at(path):
-            if trees.getsize(path) > MAX_ROOT_FILE_BYTES:
+            if Place(path).size() > MAX_ROOT_FILE_BYTES:
                 continue
-            items = list(read_producer_snapshot(trees.read_regular(path, MAX_ROOT_FILE_BYTES)))
+            items = list(read_producer_snapshot(Place(path).read(MAX_ROOT_FILE_BYTES)))
         if not problems_of(items):
             return entries_of(items), offset
     return [], 0
@@ -680,7 +679,7 @@ def _judge(found: CleanableRange, dirty: Sequence[CleanerSegment], settings: Cle
 
 def _first_timestamp(segment: CleanerSegment) -> int:
     """Returns the largest timestamp of the first batch, in ms; -1 if there is none."""
-    with trees.open_regular(segment.path) as stream:
+    with Place(segment.path).open() as stream:
         head = stream.read(record_batch.HEADER_BYTES)
     if len(head) < message_set.MIN_BYTES:
         return -1

@@ -55,7 +55,7 @@ from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions, segment_stem
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint
-from kseg.stores.trees import open_regular
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
 # The disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
@@ -113,7 +113,7 @@ def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSetting
         here += largest  # the next round begins before the files of the previous one are removed
     grows = False
     for segment in () if settings.keeps_format else segments:
-        with open_regular(segment.path) as stream:
+        with Place(segment.path).open() as stream:
             head = stream.read(ENTRY_MAGIC + 1)
         if grows := len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2:
             break
@@ -258,8 +258,8 @@ class Compactor:
                     yield self._plan([group])
                     self._has_committed = True
                     if self._staging is not None and group.segment.paths:  # its files are in the partition now
-                        self._staging.remove(os.path.dirname(group.segment.path))
-                        stem = os.path.join(self._directory, segment_stem(group.segment.base_offset))
+                        self._staging.remove(Place(group.segment.path).parent)
+                        stem = Place(self._directory) / segment_stem(group.segment.base_offset)
                         group.segment.paths = {suffix: stem + suffix for suffix in group.segment.paths}
             known = known._replace(cleaner_offset=result.end)
             if result.is_whole or not settings.until_clean or self._staging is None or self._large:
@@ -335,14 +335,14 @@ class Compactor:
                 )
             self.result.taken.add(group)
             if self._staging is not None:
-                model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
+                model = Place(self._directory) / (segment_stem(group.sources[0].base_offset) + LOG)
                 for path in group.segment.paths.values():
                     self._staging.adopt(path, model)
             if self._staging is not None and not self._commits_each:
                 # Redundant now: the new files of the previous round, and a new .log identical to the old one.
                 staged = [each for each in group.sources if each.path.startswith(self._staging.folder + os.sep)]
                 for source in staged:
-                    self._staging.remove(os.path.dirname(source.path))
+                    self._staging.remove(Place(source.path).parent)
                 self.result.taken.subtract(staged)
                 if group.is_copy and not staged:
                     os.unlink(group.segment.path)
@@ -366,7 +366,7 @@ class Compactor:
         for segment, upper in zip(self._segments, uppers, strict=True):
             if id(segment) not in known:
                 sources = segments_between(original, segment.base_offset, upper)
-                is_old = os.path.dirname(segment.path) == self._directory
+                is_old = Place(segment.path).parent == self._directory
                 found.append(CleanedGroup(sources, segment, Counter(rewritten=int(not is_old))))
         return found
 
@@ -417,7 +417,7 @@ def _is_same(group: CleanedGroup, suffix: str) -> bool:
         return False
     if new is None:
         return True
-    with open_regular(old) as one, open_regular(new) as other:
+    with Place(old).open() as one, Place(new).open() as other:
         while data := one.read(_COMPARE_BYTES):
             if data != other.read(_COMPARE_BYTES):
                 return False
@@ -546,7 +546,7 @@ class CompactionPlanner(Planner):
             progress.at(directory)
             checkpoints = BrokerState()
             if partition is not None:
-                root = os.path.dirname(os.path.abspath(directory))
+                root = Place(directory).absolute.parent
                 offsets = (checkpoint_entries(root, name, known).get(partition) for name in self.root_names)
                 cleaner, start, watermark = offsets
                 checkpoints = BrokerState(cleaner_offset=cleaner, log_start_offset=start, high_watermark=watermark)

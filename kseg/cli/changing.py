@@ -1,7 +1,7 @@
 """Runs a changing command: passes its planner to the driver, and prints plans, results and messages."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain
 
@@ -144,8 +144,8 @@ def run_change(
     as --topic is that of no topic.
     """
     notices = presentation.notices()
-    with nullcontext(paths) if change.output is None else archives_at(paths, current_spool()) as found:
-        paths = found if change.output is None else places_of(found)
+    with archives_at(() if change.output is None else paths, current_spool()) as archives:
+        paths = paths if change.output is None else places_of(archives)
         topics = click.get_current_context().params.get("topics") or ()
         places = places_at(expanded(paths)) if topics else {}
         names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
@@ -168,7 +168,7 @@ def run_change(
             notices.warning(line)
         if printer.summaries is not None:
             printer.summaries.total()
-        is_damaged = report_problems(notices)
+        is_damaged = report_problems(archives, notices)
     return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
 
 

@@ -115,7 +115,7 @@ def _export(
     """
     from kseg.conversion.record_files import CSV, check_form, export_records, export_to_new  # not for segments
 
-    paths = tuple(of_topics(paths, options.topics))
+    paths = tuple(of_topics(paths, options.topics, presentation.notices().warning))
     if options.form is None or options.form == JSON_LINES:
         from kseg.dump.json_lines import write_json_lines  # with all of a dump
 

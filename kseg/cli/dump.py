@@ -13,8 +13,8 @@ from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import INPUT, Option
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
-from kseg.stores import trees
 from kseg.stores.archives.spool import Spool
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
 
@@ -34,7 +34,7 @@ def command(options: DumpOptions, engine: cli.Engine, spool: Spool, files: str |
     """
     as_page = options.form == HTML
     for word in options.paths if files else ():
-        if word != "-" and not trees.lexists(word):
+        if word != "-" and not Place(word).lexists():
             raise click.UsageError(f"{word!r} is neither the value of an option nor a file: remove it")
     paths = [*options.paths, *(name for name in (files or "").split(",") if name)]
     if not paths:

@@ -18,10 +18,10 @@ from kseg.options.declaration import BYTES, OUTPUT, RESOURCES, Number, Option, P
 from kseg.output.notices import Notices
 from kseg.segment.files import own_name, parse_partition_name
 from kseg.segment.paths import places_of
-from kseg.stores import trees
 from kseg.stores.archives.forms import REDPANDA_SEGMENT
-from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool
+from kseg.stores.place import Place
 from kseg.stores.stored_object import local_path
 
 CommandFunction = Callable[..., Any]
@@ -338,13 +338,13 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
     """
     with archives_at(paths, spool) as found:
         status = work(tuple(places_of(found)))
-        return max(status, int(report_problems(notices)))
+        return max(status, int(report_problems(found, notices)))
 
 
-def report_problems(notices: Notices) -> bool:
-    """Reports the problems of the mounted archives. Returns whether a member was not read."""
+def report_problems(places: Sequence[Place], notices: Notices) -> bool:
+    """Reports the problems of the archives that the places are in. Returns whether a member was not read."""
     has_unread = False
-    for path, problem in trees.problems():
+    for path, problem in problems_of(places):
         where = "" if problem.position is None else f" at position {problem.position}"
         is_unread = problem.code != REDPANDA_SEGMENT
         notify = notices.error if is_unread else notices.warning

@@ -33,6 +33,7 @@ from kseg.recovery.planner import Checks, RecoveryPlanner, check_one_topic
 from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
+from kseg.stores.place import Place
 from kseg.stores.remote.recognition import is_topic
 from kseg.stores.stored_object import is_url, shown
 
@@ -167,7 +168,7 @@ class RebuildPrinter:
 
     def show(self, outcome: "RebuiltPartition", output: str) -> None:
         """Prints a partition in the directory ``output``, and its problems on standard error."""
-        directory, totals = os.path.join(output, outcome.name), self.totals
+        directory, totals = Place(output) / outcome.name, self.totals
         if outcome.error is not None:
             self.failures.add(outcome.error, directory)
             return

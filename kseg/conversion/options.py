@@ -102,6 +102,9 @@ class ConvertOptions:
     max_batch_bytes: int = declaration.batch_limit()
     jobs: int | None = declaration.jobs()
     read_committed: bool = declaration.isolation()
+    ignores_log_start: bool = option(
+        "--ignore-log-start", INPUT, "Exports: include deleted records, below the log start offset.", bool
+    )
     topics: tuple[str, ...] = declaration.topics()
     decodes_keys: bool = option(
         "--key-format", RULES, "Exports: avro decodes keys with their schemas.", ("avro",), is_switch=True
@@ -140,7 +143,8 @@ class ConvertOptions:
         if self.schemas and not (self.decodes_keys or self.decodes_values):
             raise RequestError("--schemas is for --key-format avro and --value-format avro")
         if not self.is_export:
-            refuse(("--key-format", "--value-format"), given, "is for --to jsonl, csv, parquet and arrow")
+            of_exports = ("--key-format", "--value-format", "--ignore-log-start")
+            refuse(of_exports, given, "is for --to jsonl, csv, parquet and arrow")
         of_segments = ("--batch-bytes", "--segment-bytes", "--index-interval-bytes", "--lossy", "--base-offset")
         if self.csv_safe and self.form != "csv":
             raise RequestError("--csv-safe is for --to csv")

@@ -29,7 +29,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.index_interval import TopicIntervals
-from kseg.node.log_directory import checkpoint_offsets, is_log_directory_of_broker
+from kseg.node.log_directory import OF_BROKERS, checkpoint_offsets, is_log_directory_of_broker
 from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.node.topics import Topics
@@ -37,8 +37,8 @@ from kseg.segment import files as segment_files
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, OFFSET_CHECKPOINTS, build_offset_checkpoint
 from kseg.sidefiles.text_files import PARTITION_METADATA
-from kseg.stores import trees
 from kseg.stores.no_follow import resolved
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
 
 Conversion = Callable[[str, list[segment_files.SegmentFile], ConvertOptions, str | None], Converted]
@@ -55,7 +55,7 @@ def segments_of(directory: str) -> list[segment_files.SegmentFile]:
     found = segment_files.list_segments(directory)
     if not found:
         raise PathError(f"{directory}: holds no segments")
-    if unfinished := [name for name in sorted(trees.listdir(directory)) if name.endswith(_UNFINISHED)]:
+    if unfinished := [name for name in sorted(Place(directory).names()) if name.endswith(_UNFINISHED)]:
         raise UnsupportedError(f"{directory}/{unfinished[0]}: a cleaning was interrupted; kseg recover finishes it")
     return found
 
@@ -89,18 +89,18 @@ def rewrite(
     keeps_batches = made.is_same_log or request.batch_bytes is None
     stays: tuple[str, ...] = ()
     if directory is not None:
-        made.carried = [LEADER_EPOCHS] if trees.exists(os.path.join(directory, LEADER_EPOCHS)) else []
+        made.carried = [LEADER_EPOCHS] if (Place(directory) / LEADER_EPOCHS).exists() else []
         if made.has_same_segments:
             stays = SIDE_SUFFIXES if keeps_batches else tuple(suffix for suffix in SIDE_SUFFIXES if suffix != SNAPSHOT)
-            carried = [name for name in sorted(trees.listdir(directory)) if name.endswith(_CARRIED)]
+            carried = [name for name in sorted(Place(directory).names()) if name.endswith(_CARRIED)]
             made.carried += [name for name in carried if name.endswith(stays) or name == first]
     if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
-        path = os.path.join(directory or "", first)
-        is_continued = directory is not None and first and trees.exists(path)
-        seed = trees.read_regular(path, MAX_ROOT_FILE_BYTES) if is_continued else None
+        path = Place(directory or "") / first
+        is_continued = directory is not None and first and path.exists()
+        seed = path.read(MAX_ROOT_FILE_BYTES) if is_continued else None
         for each, content in make_side_files(made.segments, seed):
             if each not in made.carried and not each.endswith(stays):
-                Disk().write_file(os.path.join(folder, each), content, folder)
+                Disk().write_file(Place(folder) / each, content, folder)
                 made.files[each] = len(content)
     return made
 
@@ -109,17 +109,17 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
     """Adds the unchanged files to a new partition, and gives its files the owner and mode of the old ones."""
     disk = Disk()
     for name in [*carried, PARTITION_METADATA]:
-        if trees.exists(os.path.join(directory, name)):
-            disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
+        if (Place(directory) / name).exists():
+            disk.copy_file(Place(directory) / name, Place(folder) / name, folder)
     copy_owner_to_files(folder, directory, umask())
 
 
 def copy_owner_to_files(folder: str, directory: str, mask: int = 0) -> None:
     """Sets owner and mode of new files, less ``mask``, as far as this user may."""
     disk, model = Disk(), next((file.path for file in segment_files.list_segments(directory)), directory)
-    for name in sorted(trees.listdir(folder)):
+    for name in sorted(Place(folder).names()):
         with suppress(PermissionError):
-            disk.copy_owner(os.path.join(folder, name), model, mask=mask)
+            disk.copy_owner(Place(folder) / name, model, mask=mask)
 
 
 def plan_rewriting(directory: str, made: Converted, folder: str | None, reason: str) -> Plan:
@@ -134,15 +134,15 @@ def plan_rewriting(directory: str, made: Converted, folder: str | None, reason: 
     removed = defaultdict[str, list[Removed]](list)
     for file, damage in made.skipped:
         removed[os.path.basename(file)].append(Removed(damage.position, damage.length, damage.message))
-    for name in sorted(trees.listdir(directory), reverse=True):
+    for name in sorted(Place(directory).names(), reverse=True):
         is_old = name.endswith((*LOGS, *SIDE_SUFFIXES)) or name == LEADER_EPOCHS
         is_replaced = is_old and name not in made.files and name not in made.carried
-        if is_replaced and trees.isfile(os.path.join(directory, name)):
+        if is_replaced and (Place(directory) / name).is_file():
             plan.delete(name, f"{reason}: replaced by others", removed[name])
     for name, size in sorted(made.files.items()):
         if folder is None:
             plan.outline(name, size, reason)
-        elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
+        elif not _is_same(path := Place(folder) / name, Place(directory) / name):
             plan.write(name, (), reason, removed[name] if plan.state_of(name) else [], source=path)
             plan.staged_bytes += size
     return plan
@@ -150,9 +150,9 @@ def plan_rewriting(directory: str, made: Converted, folder: str | None, reason: 
 
 def _is_same(path: str, other: str) -> bool:
     """Whether two side files have the same content; other files count as different."""
-    if path.endswith(LOG) or not trees.exists(other) or trees.getsize(path) != trees.getsize(other):
+    if path.endswith(LOG) or not Place(other).exists() or Place(path).size() != Place(other).size():
         return False
-    with trees.open_regular(path) as mine, trees.open_regular(other) as theirs:
+    with Place(path).open() as mine, Place(other).open() as theirs:
         return mine.read() == theirs.read()
 
 
@@ -171,7 +171,7 @@ def _check_space(
     growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
     if request.target is not None and not request.target.codec:
         growth = _EXPANDED
-    size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
+    size = sum(Place(file.path).size() for file in files if Place(file.path).is_file())
     if size * growth + MARGIN_BYTES <= free_bytes(path):
         return
     check_free(path, sum(rewritten(None).files.values()))
@@ -285,7 +285,10 @@ def convert_to_new(
     paths = expanded(paths)
     is_dry, plans, request_of = change.is_dry, list[Plan](), requests_for(options, Nodes(paths), messages)
     ends: dict[str, tuple[int, int]] = {}
-    model, names = next(map(resolved, filter(trees.isdir, paths)), ""), defaultdict[str, dict[str, str]](dict)
+    model, names = (
+        next((resolved(path) for path in paths if Place(path).is_dir()), Place("")),
+        defaultdict[str, dict[str, str]](dict),
+    )
     with new_directories(output, change.takes_lock, is_dry, model) as made:
         for name, (path, directory) in _sources(paths, output, options, messages).items():
             is_file = directory is None and path != STANDARD_INPUT
@@ -303,16 +306,16 @@ def convert_to_new(
                 continue
             ends[name] = rewritten.segments[0].base_offset, rewritten.next_offset
             if directory is not None:
-                names[os.path.dirname(os.path.abspath(directory))][os.path.basename(directory)] = name
+                names[Place(directory).absolute.parent][os.path.basename(directory)] = name
             if not is_dry:
                 if directory is not None:
                     complete(folder, directory, rewritten.carried)
-                place = directory or os.path.dirname(resolved(path)) or "."
+                place = directory or resolved(path).parent or "."
                 accepted = [] if path == STANDARD_INPUT else accepted_gaps(place).ranges
                 record(folder, [*accepted, *known_gaps(rewritten.gaps)], Disk())
-            plans.append(plan_of_new(os.path.join(output, name), rewritten.files, options.reason))
+            plans.append(plan_of_new(Place(output) / name, rewritten.files, options.reason))
         if plans and not is_dry:
-            _add_root_files(made, [resolved(path) for path in paths if trees.isdir(path)], names, options, ends)
+            _add_root_files(made, [resolved(path) for path in paths if Place(path).is_dir()], names, options, ends)
     return plans
 
 
@@ -346,7 +349,7 @@ def _checkpoints(source: str, ends: dict[str, tuple[int, int]]) -> dict[str, byt
     """
     found: dict[str, bytes] = {}
     for name in OFFSET_CHECKPOINTS:
-        if trees.exists(path := os.path.join(source, name)):
+        if Place(path := Place(source) / name).exists():
             offsets = checkpoint_offsets(path) if name == LOG_STARTS else {}
             known = {place: ends.get("{}-{}".format(*place), (0, 0)) for place in offsets}
             kept = {place: at for place, at in offsets.items() if known[place][0] < at <= known[place][1]}
@@ -371,14 +374,14 @@ def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: 
     inside one of these inputs. ``may_be_log_directory``: the output itself may be one that a broker has used.
     """
     place, where = os.path.realpath(output), ""
-    folder = place if os.path.isdir(place) else os.path.dirname(place)
-    foreign = frozenset() if may_be_log_directory and folder == place else segment_files.LOG_DIRECTORY_FILES
-    if os.path.isdir(folder) and segment_files.holds_segments(folder):
+    folder = place if Place(place).is_dir() else Place(place).parent
+    foreign = frozenset() if may_be_log_directory and folder == place else OF_BROKERS
+    if Place(folder).is_dir() and segment_files.holds_segments(folder):
         where = f"partition {folder}"
-    elif os.path.isdir(folder) and foreign & {*segment_files.file_names(folder)}:
+    elif Place(folder).is_dir() and foreign & {*segment_files.file_names(folder)}:
         where = f"log directory {folder}"
     for each in inputs:
-        if os.path.isdir(each) and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
+        if Place(each).is_dir() and os.path.join(place, "").startswith(os.path.join(os.path.realpath(each), "")):
             where = f"input {each}"
     if where:
         raise PathError(f"{output}: is inside the {where}; nothing was written: choose a path outside of it")
@@ -405,12 +408,12 @@ def _sources(
         for part in parts:
             if path != part and is_left_alone(part, messages):
                 continue
-            warn_of_skipped_files(part, trees.isdir(part) and not segments_at(part), messages.warning)
+            warn_of_skipped_files(part, Place(part).is_dir() and not segments_at(part), messages.warning)
             directory: str | None = None
-            if trees.isdir(part):
+            if Place(part).is_dir():
                 name, directory = segment_files.own_name(part), resolved(part)
             else:
-                folder = os.path.dirname(os.path.abspath(part))
+                folder = Place(part).absolute.parent
                 place = None if part == STANDARD_INPUT else segment_files.parse_partition_name(os.path.basename(folder))
                 name = NAMELESS if place is None else segment_files.own_name(folder)
             if name in found:

@@ -33,7 +33,8 @@ from kseg.formats.rows import BytesLike
 from kseg.limits import CHUNK_BYTES
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
-from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
+from kseg.segment.paths import live_parts, segments_at, warn_of_skipped_files
+from kseg.stores.place import Place
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
@@ -233,12 +234,12 @@ class _Reading:
         Close the generator before the output. Raises DamageError.
         """
         for path in self._paths:
-            parts = expand_path(path)
+            parts = live_parts(path)[0]
             for part in [path, *parts] if parts != [path] else parts:
                 warn_of_skipped_files(part, part in parts and not segments_at(part), self.warn)
             request = self._request([path])
             reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
-            for found, chunk in reader.chunks_of(part for _, part in parts_of_scan(request)):
+            for found, chunk in reader.chunks_of(part for _, part in parts_of_scan(request, warn=self.warn)):
                 yield found.file, chunk
 
     def decoded(self) -> DecodedColumns:
@@ -256,7 +257,10 @@ class _Reading:
 
     def _request(self, paths: Iterable[str]) -> ScanRequest:
         committed, limit = self._options.read_committed, self._options.max_batch_bytes
-        return ScanRequest(tuple(paths), self._options.wanted, is_committed=committed, max_batch_bytes=limit)
+        return ScanRequest(
+            tuple(paths), self._options.wanted, is_committed=committed, max_batch_bytes=limit,
+            ignores_log_start=self._options.ignores_log_start,
+        )  # fmt: skip
 
     def _refuse_or_count(self, file: SegmentFile, left_out: Damage) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
@@ -323,7 +327,7 @@ def export_to_new(
         reading.summarize()
         return [plan_of_new(output, files, options.reason)]
     folder, name = os.path.split(output)
-    if os.path.lexists(output):
+    if Place(output).lexists():
         raise PathError(f"{output}: already exists; nothing was written")
     with opening(folder or ".", name) as opened:
         export_records(paths, options, opened, messages.warning)
@@ -349,10 +353,10 @@ def _measured(files: dict[str, int], open_output: OpenOutput | None, root: str, 
         yield counted
         files[name] = counted.size
         return
-    path = os.path.join(root, name)
+    path = Place(root) / name
     with open_output(path) as output:
         yield output
-    files[name] = os.path.getsize(path)
+    files[name] = path.size()
 
 
 class _PartitionedTables:

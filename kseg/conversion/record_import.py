@@ -52,6 +52,7 @@ from kseg.kernel.records.building import Area
 from kseg.limits import CHUNK_ROWS, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, is_new_partition, own_name, parse_partition_name, segment_file
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def import_records(
         messages.warning(f"left out: {skipped}")
     for name, partition in work.partitions.items():
         messages.detail(f"{name}: {partition.records} records")
-    return [plan_of_new(os.path.join(output, name), partition.files, "") for name, partition in work.partitions.items()]
+    return [plan_of_new(Place(output) / name, partition.files, "") for name, partition in work.partitions.items()]
 
 
 # Lines
@@ -360,7 +361,7 @@ class Import:
         names = {record.partition or NAMELESS for record in line.records}
         if len(names) > 1:
             raise KsegError(f"a batch holds records of several partitions: {', '.join(sorted(names))}")
-        folder = os.path.dirname(line.file.path)
+        folder = Place(line.file.path).parent
         if names:
             self._names[folder] = names.pop()
         name = self._names.get(folder)
@@ -442,7 +443,7 @@ class NewPartition(rows_writer.RowsWriter):
         self.files[name] = self.files.get(name, 0) + len(data)
         self.records += len(records)
         if self.folder is not None:
-            with open(os.path.join(self.folder, name), "ab") as file:
+            with open(Place(self.folder) / name, "ab") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -552,29 +553,29 @@ def _files_at(path: str) -> Iterator[str]:
 
     Links to files are followed. Raises PathError for one to a directory, and for what is no file.
     """
-    if not os.path.isdir(path):
+    if not Place(path).is_dir():
         yield _file(path)
         return
     found = False
     for folder, folders, names in os.walk(path, onerror=_refuse):
         for name in _FOREIGN.keys() & {*folders}:
-            inside = os.listdir(os.path.join(folder, name))
+            inside = os.listdir(Place(folder) / name)
             if name != "metadata" or any(each.endswith(".metadata.json") for each in inside):
                 raise UnsupportedError(f"{folder}: is {_FOREIGN[name]} (kseg-python-recipes(7))")
         folders[:] = sorted(each for each in folders if not each.startswith(("_", ".")))
-        for each in (os.path.join(folder, name) for name in folders):
-            if os.path.islink(each):
+        for each in (Place(folder) / name for name in folders):
+            if each.is_link():
                 raise PathError(f"{each}: is a symbolic link to a directory: give its path")
         for name in sorted(names):
             if not name.startswith(("_", ".")):
                 found = True
-                yield _file(os.path.join(folder, name))
+                yield _file(Place(folder) / name)
     if not found:
         raise PathError(f"{path}: holds no files of a table")
 
 
 def _file(path: str) -> str:
-    if os.path.exists(path) and not os.path.isfile(path):  # opening a FIFO would wait for its writer
+    if Place(path).exists() and not Place(path).is_file():  # opening a FIFO would wait for its writer
         raise PathError(f"{path}: is no file")
     return path
 
@@ -590,7 +591,7 @@ _PLACE_COLUMNS = ("topic", "partition", OFFSET)
 _SORT_BYTES, _RUN_BYTES = 32 << 20, 256 << 10
 """Size of the rows that are sorted at once, and of a batch of them: each sorted run has one in memory."""
 
-Place = tuple[str, int, int]
+RowOrder = tuple[str, int, int]
 """Topic, partition and offset of a row. Rows without offsets have the number of their file, and keep their order."""
 
 
@@ -598,7 +599,7 @@ class _Rows(NamedTuple):
     """Rows of one partition. ``place``: of the first."""
 
     name: str
-    place: Place
+    place: RowOrder
     batch: "pa.RecordBatch"
 
     @property
@@ -612,7 +613,7 @@ class _Rows(NamedTuple):
 class _Stream(NamedTuple):
     """Rows in the order of their places, the least of which is ``first``."""
 
-    first: Place
+    first: RowOrder
     rows: Callable[[], Iterator[_Rows]]
     path: str
 
@@ -622,10 +623,10 @@ class _TableFile:
 
     def __init__(self, path: str, read: "Reader", number: int) -> None:
         self._path, self._read = path, read
-        self._no_offset: Place = ("", -2, number)
+        self._no_offset: RowOrder = ("", -2, number)
         self._constants = {
             key: unquote(value)
-            for key, is_set, value in (part.partition("=") for part in os.path.dirname(path).split(os.sep))
+            for key, is_set, value in (part.partition("=") for part in Place(path).parent.split(os.sep))
             if is_set and key in ("topic", "partition") and value != NULL_DIRECTORY
         }
 
@@ -642,9 +643,9 @@ class _TableFile:
         else:
             yield from self._sorted_runs(spilled)
 
-    def _survey(self, is_merged: bool) -> tuple[Place, bool]:
+    def _survey(self, is_merged: bool) -> tuple[RowOrder, bool]:
         """Returns the place of the first row, and whether all rows, or those of each partition, are in order."""
-        first, last = self._no_offset, dict[str, Place]()
+        first, last = self._no_offset, dict[str, RowOrder]()
         for name, place, rows in self._rows(_PLACE_COLUMNS, is_split=not is_merged):
             if OFFSET not in rows.schema.names:
                 break
@@ -656,7 +657,7 @@ class _TableFile:
         return first, True
 
     def _sorted_runs(self, spilled: ExitStack) -> Iterator[_Stream]:
-        file, writer, runs = spilled.enter_context(TemporaryFile()), None, list[list[Place]]()
+        file, writer, runs = spilled.enter_context(TemporaryFile()), None, list[list[RowOrder]]()
         for held in self._held():
             runs.append([])
             for place in sorted(held):
@@ -716,7 +717,7 @@ class _TableFile:
         name = f"{batch.column('topic')[0]}-{batch.column('partition')[0]}" if has_name else NAMELESS
         return _Rows(name, place, batch)
 
-    def _place(self, batch: "pa.RecordBatch", at: int = 0) -> Place:
+    def _place(self, batch: "pa.RecordBatch", at: int = 0) -> RowOrder:
         names = batch.schema.names
         if OFFSET not in names:
             return self._no_offset
@@ -729,7 +730,7 @@ def _merged(streams: Sequence[_Stream]) -> Iterator[tuple[_Rows, str]]:
 
     A stream is opened at its turn. Of those that overlap, rows are joined up to the first end of what has been read.
     """
-    heads: list[tuple[Place, int, _Rows | None, Iterator[_Rows]]] = []
+    heads: list[tuple[RowOrder, int, _Rows | None, Iterator[_Rows]]] = []
 
     def push(at: int, head: _Rows | None, rest: Iterator[_Rows]) -> None:
         if head is not None:

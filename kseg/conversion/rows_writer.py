@@ -31,6 +31,7 @@ from kseg.sidefiles.indexes import build_transaction_index
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStates, build_producer_snapshot, read_producer_snapshot
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
 GROUP_BYTES = 16 << 10
@@ -410,9 +411,9 @@ def write_side_files(folder: str, whole: PartitionRange, topic_ids: Mapping[str,
     topic_id = (topic_ids or {}).get(os.path.basename(folder).rpartition("-")[0])
     if topic_id is not None:
         metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
-        Disk().write_file(os.path.join(folder, PARTITION_METADATA), metadata, folder)
+        Disk().write_file(Place(folder) / PARTITION_METADATA, metadata, folder)
     epochs = build_leader_epochs([EpochEntry(LEADER_EPOCH, whole.segments[0].base_offset)])
-    Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
+    Disk().write_file(Place(folder) / LEADER_EPOCHS, epochs, folder)
     record(folder, known_gaps(whole.gaps), Disk())
 
 

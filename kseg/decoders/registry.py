@@ -22,7 +22,7 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Batch
 from kseg.segment.paths import segments_at
 from kseg.segment.reader import open_segment
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT
 from kseg.stores.stored_object import is_url
 
@@ -148,9 +148,9 @@ class Schemas:
     def read_folder(self, names: Sequence[tuple[str, str, str]]) -> None:
         """Adds the files of these names, each with its stem and suffix. Raises PathError."""
         for name, stem, suffix in names:
-            path = os.path.join(self._place, name)
+            path = Place(self._place) / name
             with errors_at(path):
-                text = trees.read_regular(path, _MAX_SCHEMA_BYTES).decode("utf-8", "replace")
+                text = path.read(_MAX_SCHEMA_BYTES).decode("utf-8", "replace")
             schema = Schema("", _KINDS[suffix], text)
             self._add(int(stem) if stem.isdecimal() else stem.lower(), schema)
             self._add(_guid(schema), schema)
@@ -212,14 +212,14 @@ def schemas_at(path: str, warn: Callable[[str], None]) -> Schemas:
     if not path:
         raise PathError("the path of the schemas is empty")
     with errors_at(path):
-        names = trees.listdir(path) if trees.isdir(path) else []
+        names = Place(path).names() if Place(path).is_dir() else []
     found = Schemas(path, warn)
     parts = sorted((name, *os.path.splitext(name)) for name in names)
     if files := [part for part in parts if part[2] in _KINDS and (part[1].isdecimal() or len(part[1]) == 36)]:
         found.read_folder(files)
         return found
-    place = os.path.join(path, PARTITION) if PARTITION in names else path
-    segments = segments_at(place) if trees.exists(place) else []
+    place = Place(path) / PARTITION if PARTITION in names else path
+    segments = segments_at(place) if Place(place).exists() else []
     if not segments or not all(file.is_segment for file in segments):
         raise PathError(f"{path}: neither a partition with schemas, nor a folder of ID.avsc files")
     found.read_partition(segments)
@@ -230,6 +230,6 @@ def place_beside(file: SegmentFile) -> str | None:
     """Returns the partition of schemas in the log directory of a segment; None if there is none."""
     if file.path == STANDARD_INPUT:
         return None
-    path = file.path if is_url(file.path) else os.path.abspath(file.path)
-    place = os.path.join(os.path.dirname(os.path.dirname(path)), PARTITION)
-    return place if trees.isdir(place) else None
+    path = file.path if is_url(file.path) else Place(file.path).absolute
+    place = Place(path).parent.parent / PARTITION
+    return place if place.is_dir() else None

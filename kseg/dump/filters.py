@@ -219,6 +219,7 @@ class Filters:
             options.value_patterns, options.header_patterns, options.patterns,
         )  # fmt: skip
         self._options = options
+        self._offsets = options.offsets
         self.are_set = not self.selection.is_empty or options.last is not None or options.around is not None
         self._scratch = scratch
         self._notices = notices
@@ -238,6 +239,15 @@ class Filters:
             for file in files:
                 self._unread[file.leftover] += 1
                 self._unread_example = file.path
+
+    def begin_at(self, log_start: int) -> None:
+        """For the next partition: selects no offsets below its log start, besides those that are asked for."""
+        first, last = self._offsets or (0, LAST_OFFSET)
+        self.selection.offsets = (max(first, log_start), last) if log_start else self._offsets
+
+    def may_be_below(self, log_start: int) -> bool:
+        """Whether offsets below a log start are asked for."""
+        return self._offsets is None or self._offsets[0] < log_start
 
     def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
         """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end.

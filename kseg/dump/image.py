@@ -1,6 +1,5 @@
 """``kseg dump --image``: the cluster that the records of __cluster_metadata make, as tables, a page and JSON Lines."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,13 +11,14 @@ from kseg.formats.json_values import name_value
 from kseg.formats.schema import ZERO_UUID, json_text
 from kseg.node.cluster_metadata import LoadedImage, load_image, load_snapshot
 from kseg.node.log_directory import METADATA_PARTITION
-from kseg.node.metadata_image import METADATA_VERSION, METADATA_VERSIONS, Fields, MetadataImage
+from kseg.node.metadata_image import Fields, MetadataImage
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, line_width
 from kseg.quantities import plural
+from kseg.releases.metadata import METADATA_VERSION, METADATA_VERSIONS
 from kseg.segment.files import METADATA_TOPIC, list_segments, segment_file
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 _PIPE_WIDTH = 1 << 16
 _ADDED, _REMOVED = "added", "removed"
@@ -64,15 +64,15 @@ def dump_images(sink: Sink, options: DumpOptions, notices: Notices) -> int:
 
 
 def _loaded(path: str, end: int | None) -> LoadedImage:
-    if not trees.isdir(path):
+    if not Place(path).is_dir():
         file = segment_file(path)
-        if file.epoch is None or not trees.exists(path):
+        if file.epoch is None or not Place(path).exists():
             raise PathError(f"{path}: is neither a directory nor a snapshot OFFSET-EPOCH.checkpoint")
         if end is not None:
             raise RequestError(f"{path}: is one snapshot; --as-of and --since are for a directory")
         return load_snapshot(path)
-    inside = os.path.join(path, METADATA_PARTITION)
-    directory = inside if trees.isdir(inside) else path
+    inside = Place(path) / METADATA_PARTITION
+    directory = inside if inside.is_dir() else path
     files = list_segments(directory)
     if not files:
         raise PathError(f"{path}: holds no {METADATA_TOPIC}")

@@ -14,6 +14,7 @@ from kseg.errors import DamageError, PathError
 from kseg.formats.rows import BytesLike
 from kseg.output.notices import Presentation
 from kseg.output.sink import MemorySink, Sink, open_sink
+from kseg.stores.place import Place
 
 
 def write_json_lines(
@@ -25,6 +26,7 @@ def write_json_lines(
     """
     wanted = DumpOptions(
         paths=paths,
+        hides_deleted=not options.ignores_log_start,
         form=JSON,
         contents=True,
         offsets=options.offsets,
@@ -63,7 +65,7 @@ def json_lines_to_new(
 
     Raises PathError if there is such a file, and as `write_json_lines`.
     """
-    if os.path.lexists(output):
+    if Place(output).lexists():
         raise PathError(f"{output}: already exists; nothing was written")
     folder, name = os.path.split(output)
     if change.is_dry:
@@ -74,5 +76,5 @@ def json_lines_to_new(
     else:
         with open_sink(output) as written:
             write_json_lines(paths, options, written)
-        size = os.path.getsize(output)
+        size = Place(output).size()
     return [plan_of_new(folder, {name: size}, options.reason)]

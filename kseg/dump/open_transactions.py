@@ -1,6 +1,5 @@
 """``kseg dump --open-transactions``: lists transactions without an end marker, or that stay prepared."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,16 +16,16 @@ from kseg.output.sink import Sink
 from kseg.quantities import plural, shell_line, show_span
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestamp
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 _SHOWN_GROUPS = 10
-Place = tuple[str | None, int | None]
+TopicAndNumber = tuple[str | None, int | None]
 
 
 Row = dict[str, Any]
 
 
-def open_row(judged: coordinators.Judged, where: Row, stable: Row, place: Place) -> Row:
+def open_row(judged: coordinators.Judged, where: Row, stable: Row, place: TopicAndNumber) -> Row:
     """Returns the object of an open transaction. ``where``: file, topic and partition; ``stable``: the last stable
     offset, and what waits behind it.
     """
@@ -73,7 +72,7 @@ def conclusion(
     stable: Row,
     log_end: int | None,
     groups: Sequence[coordinators.GroupOffset] | None,
-    place: Place,
+    place: TopicAndNumber,
 ) -> Iterator[str]:
     """Yields a line with the last stable offset, and the command that aborts each hanging transaction."""
     first, waiting = stable["lastStableOffset"], stable["waitingOffsets"]
@@ -109,8 +108,8 @@ def list_open(
     logs = [file for file in files if file.kind in (LOG, "") and not file.leftover]
     if not logs:
         raise UnsupportedError(f"{path}: no .log files, so there are no transactions")
-    if path != "-" and not trees.isdir(path):
-        beside = list_segments(os.path.dirname(os.path.abspath(path)))
+    if path != "-" and not Place(path).is_dir():
+        beside = list_segments(Place(path).absolute.parent)
         names = [file.name for file in beside]
         if logs[0].name in names:
             logs = [file for file in beside[names.index(logs[0].name) :] if file.kind == LOG]
@@ -118,7 +117,7 @@ def list_open(
     found, now = transactions.found, options.now
     if not found and not transactions.markers:
         return 0
-    partition = os.path.dirname(os.path.abspath(logs[0].path))
+    partition = Place(logs[0].path).absolute.parent
     node = nodes.partition(partition).node
     asked = options.transaction_state
     states = (nodes.at(asked) if asked else node).transaction_states
@@ -151,6 +150,37 @@ def list_open(
         for line in conclusion(judged, stable, log_end, groups, place):
             sink.put(line)
     return len(found) + len(marked)
+
+
+def list_gone(sink: Sink, options: DumpOptions, nodes: Nodes) -> int:
+    """Lists the partitions without a marker of prepared transactions whose topics are deleted. Returns their number."""
+    count = 0
+    for node in nodes.given:
+        if node.topics is None or node.topics.lacking:
+            continue
+        for producer_id, state in sorted(node.transaction_states.items()):
+            if state.state not in coordinators.ENDING_STATES:
+                continue
+            for topic, number in sorted(state.partitions or ()):
+                if topic in node.topics.ids:
+                    continue
+                count += 1
+                if options.form == JSON:
+                    row = {
+                        "type": "preparedTransaction", "file": name_value(node.directories[0].path),
+                        "topic": name_value(topic), "partition": number, "transactionalId": name_value(state.name),
+                        "producerId": producer_id, "producerEpoch": state.producer_epoch, "state": state.state,
+                        "timeoutMs": state.timeout_ms, "startTimestamp": state.start_ms,
+                        "updateTimestamp": state.update_ms, "ageMs": None, "markerOffset": None,
+                    }  # fmt: skip
+                    sink.put_row(row)
+                    continue
+                sink.put(
+                    f"{state.state} of transactional id {on_one_line(state.name)} (producer {producer_id}): no marker "
+                    f"in {on_one_line(topic)}-{number}, whose topic is deleted: the coordinator drops it when it loads "
+                    "its part of __transaction_state anew, as after a restart"
+                )
+    return count
 
 
 def _show(

@@ -15,7 +15,7 @@ from kseg.options.declaration import CONTENTS, INPUT, OUTPUT, RULES, Number, Opt
 from kseg.output.fleet_table import SUMMARY_FIELDS
 from kseg.output.notices import Color
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, SegmentFile, parse_partition_name
-from kseg.segment.paths import expand_path
+from kseg.segment.paths import expand_path, live_parts
 from kseg.stores.remote.keys import RemoteChoice
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class DumpOptions:
     """
 
     paths: Sequence[str]
+    hides_deleted: bool = False
+    """Whether records below the log start offset are left out."""
     deep: bool = option("--deep-iteration", CONTENTS, "Also print the records of each batch.", bool)
     contents: bool = option("--print-data-log", CONTENTS, "Print keys and values; implies --deep-iteration.", bool)
     skip_record_metadata: bool = option(
@@ -360,15 +362,24 @@ class DumpOptions:
 
     def parts_of(self, path: str) -> list[str]:
         """As `expand_path`, but for a log directory only the partitions that are wanted. Raises PathError."""
-        if self.remote.topics and not self.committed_offsets:
-            from kseg.node.topics import of_topics
+        return self.split_parts(path)[0]
 
-            return of_topics([path], self.remote.topics)
-        parts = expand_path(path)
+    def split_parts(self, path: str) -> tuple[list[str], list[str]]:
+        """Returns the wanted partitions, and those that only --all and --summary read, as a broker has moved or deleted
+        them. Raises PathError."""
+        if self.remote.topics and not self.committed_offsets:
+            from kseg.node.topics import parts_of_topics
+
+            parts, moved = parts_of_topics(path, self.remote.topics)
+        else:
+            parts, moved = live_parts(path)
+        if self.everything or self.summary:
+            wanted = {*parts, *moved}
+            return [part for part in expand_path(path) if part in wanted], []
         if parts == [path] or not self.committed_offsets:
-            return parts
+            return parts, moved
         places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
-        return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
+        return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC], []
 
 
 class Rendered(NamedTuple):

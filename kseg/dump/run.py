@@ -17,6 +17,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frames import LONG_RUNS
+from kseg.node.log_starts import LogStarts
 from kseg.node.paths import expanded
 from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, fleet_table
 from kseg.output.kafka_text import KafkaTextPrinter, ends_silently
@@ -28,11 +29,12 @@ from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
-from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, warn_of_skipped_files
+from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, some, unread_text, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.stores import trees
-from kseg.stores.source import Source, open_source
+from kseg.stores.place import Place
+from kseg.stores.source import STANDARD_INPUT, Source, open_source
 from kseg.stores.stored_object import is_url
+from kseg.stores.trees import Tree, VirtualFiles
 
 if TYPE_CHECKING:
     from kseg.node.node import Nodes
@@ -64,14 +66,17 @@ class Dump:
             options.decoder_of_all(), self._choose,
         )  # fmt: skip
         self.filters = Filters(options, self.scratch, self.notices)
-        self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
+        self._paths = expanded(options.paths)
+        self._log_starts = LogStarts(self._paths)
+        self._deleted: list[str] = []
+        is_partial = options.hides_deleted and self._holds_deleted()
+        self.is_selective = self.filters.are_set or is_partial or options.limit is not None or options.read_committed
         self._spans: Spans = self._selected if self.is_selective else all_rows
         self.sink = sink
         self.printers = printers_of(options, sink, style, self.scratch, self.notices, self.is_selective)
         self.printer = self.printers[0]
         # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
-        self._paths = expanded(options.paths)
         self.progress = progress_over(self._paths, options.quiet or is_watched, options.everything, options.parts_of)
         self.notices.before = self.progress.erase
         self._side: SideJsonPrinter | None = None
@@ -112,6 +117,10 @@ class Dump:
                     self._path(path)
             except EndOfDumpError:
                 self.printer.finish()
+            if self.options.open_transactions:
+                from kseg.dump.open_transactions import list_gone
+
+                self.open_transactions += list_gone(self.sink, self.options, self.nodes)
             self.progress.erase()
             if self.options.committed_offsets and not self.printer.files and not self.status:
                 self._failed("no PATH holds a partition of __consumer_offsets", 3)
@@ -121,6 +130,7 @@ class Dump:
                     self.sink.write(b"\n")
                 printer.close()
         self.filters.summarize()
+        self._report_deleted()
         if self.options.open_transactions and not self.open_transactions and not self.status:
             self.notices.warning("there are no open transactions")
         errors = sum(printer.errors for printer in self.printers) + self._errors
@@ -151,19 +161,21 @@ class Dump:
             self._failed(error, error.exit_status)
 
     def _path(self, path: str) -> None:
-        if is_url(path) or trees.isdir(path):
+        if is_url(path) or Place(path).is_dir():
             from kseg.stores.remote.recognition import is_remote_storage  # most paths are files
 
             if is_remote_storage(path):
                 self._remote(path)
                 return
         try:
-            parts = self.options.parts_of(path)
+            parts, moved = self.options.split_parts(path)
         except KsegError as error:
             self._failed(error, error.exit_status)
             return
         if parts != [path]:
             warn_of_skipped_files(path, False, self.notices.warning)
+        if moved:
+            self.notices.warning(f"{unread_text(moved)}, or give --all")
         if self.options.committed_offsets and parts != [path]:
             for directory in self.nodes.at(path).directories:
                 self.printer.add_directory(directory.path)
@@ -189,9 +201,10 @@ class Dump:
         asked = (self.options.offsets, self.options.times, self.options.limit, self.options.positions)
         is_in_place = any(value is not None for value in asked)
         files, all_files, unread = list[SegmentFile](), list[SegmentFile](), list[str]()
-        opened = dict[str, trees.Tree]()
+        opened = dict[str, Tree]()
+        tree = VirtualFiles(opened)
         for segment, following in zip_longest(partition.segments, partition.segments[1:]):
-            file = _remote_file(partition, segment)
+            file = _remote_file(partition, segment, tree)
             if segment.missing:
                 unread.append(f"{file.path}: left out: there is no {', '.join(segment.missing)}")
                 continue
@@ -201,21 +214,20 @@ class Dump:
                 files.append(file)
         for text in unread:  # not before: a key of a manifest may be missing, and then nothing is read
             self.notices.warning(text)
-        with trees.given(opened):
-            if self.options.summary:
-                self.printer.is_of_directory = True
-            self.transactions = None
-            if self.options.read_committed:
-                from kseg.node.remote_partitions import candidates_of, lineage_of, live_segments
-                from kseg.segment.isolation import Transactions
+        if self.options.summary:
+            self.printer.is_of_directory = True
+        self.transactions = None
+        if self.options.read_committed:
+            from kseg.node.remote_partitions import candidates_of, lineage_of, live_segments
+            from kseg.segment.isolation import Transactions
 
-                candidates, _ = candidates_of(partition)
-                pieces = live_segments(candidates, lineage_of(candidates)).pieces  # as a consumer would read them
-                logs = [_remote_file(partition, piece.candidate.segment) for piece in pieces]
-                self.transactions = Transactions.of_segments(logs, self.scratch)
-            self._decode_for_filters(files)
-            self._segments([(file, False) for file in files])
-            self.filters.end_of_place(all_files, path)
+            candidates, _ = candidates_of(partition)
+            pieces = live_segments(candidates, lineage_of(candidates)).pieces  # as a consumer would read them
+            logs = [_remote_file(partition, piece.candidate.segment, tree) for piece in pieces]
+            self.transactions = Transactions.of_segments(logs, self.scratch)
+        self._decode_for_filters(files)
+        self._segments([(file, False) for file in files])
+        self.filters.end_of_place(all_files, path)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
@@ -239,29 +251,58 @@ class Dump:
             return
         warn_of_skipped_files(path, not all_files, self.notices.warning)
         self._decode_for_filters(all_files)
+        self._note_deleted(path, all_files)
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
-            self.printer.is_of_directory = trees.isdir(path)
+            self.printer.is_of_directory = Place(path).is_dir()
         self.transactions = None
-        if self.options.read_committed and trees.exists(path):
+        if self.options.read_committed and Place(path).exists():
             from kseg.segment.isolation import Transactions
 
-            beside = list_segments(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
+            beside = list_segments(path if Place(path).is_dir() else Place(path).absolute.parent)
             logs = [file for file in beside if file.kind == LOG]
-            if trees.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
+            if Place(path).is_dir() or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
         self._segments(files)
-        if self.options.everything and trees.isdir(path):
+        if self.options.everything and Place(path).is_dir():
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _log_start(self, files: Sequence[SegmentFile]) -> int:
+        """Returns the log start offset of a partition if some of its segments begin below it, else 0."""
+        first = next((file for file in files if not file.leftover and file.is_segment), None)
+        found = 0 if first is None else self._log_starts.of_file(first)
+        return found if first is not None and found > (first.base_offset or 0) else 0
+
+    def _holds_deleted(self) -> bool:
+        """Whether records below a log start offset are left out of any partition."""
+        for path in self._paths:
+            with suppress(KsegError):  # reported when the path is dumped
+                if any(self._log_start(segments_at(part)) for part in self.options.parts_of(path)):
+                    return True
+        return False
+
+    def _note_deleted(self, path: str, files: Sequence[SegmentFile]) -> None:
+        """Counts a partition with records below its log start offset, and leaves these out if they are to be hidden."""
+        if self.options.summary or self.options.committed_offsets or path == STANDARD_INPUT:
+            return
+        start = self._log_start(files)
+        self.filters.begin_at(start if self.options.hides_deleted else 0)
+        if start and self.filters.may_be_below(start):
+            self._deleted.append(f"{path}: {start}")
+
+    def _report_deleted(self) -> None:
+        if self._deleted:
+            done = "left out" if self.options.hides_deleted else "shown, though a broker no longer gives them"
+            self.notices.warning(f"deleted records, below the log start offset, are {done}: {some(self._deleted)}")
 
     def _other_files(self, path: str, files: list[SegmentFile]) -> list[SegmentFile]:
         """Returns the files of a partition that may hold other records than its segments, ``files``: leftovers of logs,
         and what quarantines keep of them.
         """
-        if not trees.isdir(path):
+        if not Place(path).is_dir():
             return []
         known = {file.path for file in files}
         left = [file for file in list_segments(path, True) if file.leftover and file.path not in known]
@@ -290,7 +331,7 @@ class Dump:
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
 
-        if (asked := self.options.transaction_state) and not os.path.isdir(asked):
+        if (asked := self.options.transaction_state) and not Place(asked).is_dir():
             raise PathError(f"{asked}: no such directory")
         self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self.nodes)
 
@@ -317,7 +358,7 @@ class Dump:
         if file.kind and not file.is_segment and side is None:
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options.output
-        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
+        if output and Place(output).is_same_file(file.path):
             raise RequestError(f"{output}: would be replaced by its own dump")
         self.progress.at(file.path)
         if side is not None:
@@ -497,8 +538,9 @@ def _may_match(segment: "RemoteSegment", following: "RemoteSegment | None", offs
     return segment.start_offset <= offsets[1] and (end is None or end >= offsets[0])
 
 
-def _remote_file(partition: "RemotePartition", segment: "RemoteSegment") -> SegmentFile:
-    return SegmentFile(segment.path(), LOG, "", segment.start_offset, None, partition.topic, partition.number)
+def _remote_file(partition: "RemotePartition", segment: "RemoteSegment", tree: VirtualFiles) -> SegmentFile:
+    path = Place(segment.path(), tree, os.path.basename(segment.path()))
+    return SegmentFile(path, LOG, "", segment.start_offset, None, partition.topic, partition.number)
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":

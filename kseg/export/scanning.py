@@ -8,7 +8,7 @@ to a size limit; the rest is decoded when its turn comes, so that memory does no
 """
 
 import logging
-import os
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
-from kseg.errors import UnsupportedError
+from kseg.errors import SelectionWarning, UnsupportedError
 from kseg.export.arrow import valid_text
 from kseg.export.chunk import Chunk, Chunks
 from kseg.export.pushdown import ALL_ROWS, Bounds
@@ -30,17 +30,18 @@ from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, DONE, HEADER_WIDTH, MORE_
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES, MAX_HEADERS
+from kseg.node.log_starts import LogStarts
 from kseg.node.paths import expanded
-from kseg.node.topics import check_topics
+from kseg.node.topics import Warn, check_topics, file_of_place
 from kseg.runtime.threads import Future, Threads
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Batch, Damage, RecordBatch
-from kseg.segment.paths import expand_path, roots_of, segments_at
+from kseg.segment.paths import live_parts, roots_of, segments_at, unread_text
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, is_worth_parts, runs_of, slices
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 
@@ -67,6 +68,7 @@ class ScanRequest:
     remote storage. ``mode``: that of `kseg.scan`. ``level`` and ``now_ms``: how mode findings verifies; None for the
     present. ``names``: topics that a filter leaves, None for all; they need not be there. ``includes_broken``: records
     of broken batches are read too, as far as they are readable, in chunks of their own; not with ``is_committed``.
+    ``ignores_log_start``: deleted records, below the log start offset, are read too.
     """
 
     paths: tuple[str, ...]
@@ -82,6 +84,7 @@ class ScanRequest:
     now_ms: int | None = None
     names: frozenset[str] | None = None
     includes_broken: bool = False
+    ignores_log_start: bool = False
 
     def within(self, bounds: Bounds) -> Self:
         """Returns the request for the rows within bounds; in other modes by topics and partitions alone."""
@@ -123,25 +126,33 @@ class ScanPart(NamedTuple):
     offsets: Bounds = ALL_ROWS
 
 
-def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Iterator[tuple[int, ScanPart]]:
+def parts_of_scan(
+    request: ScanRequest, slice_bytes: int | None = None, warn: Warn | None = None
+) -> Iterator[tuple[int, ScanPart]]:
     """Yields the parts of all segments that can contain matches, in order, each with its size in bytes.
 
-    ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. Raises PathError, or
-    UnsupportedError for a file that is not a segment, and as `check_topics`.
+    ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. ``warn`` is told what
+    is left out; None: a SelectionWarning names directories. Raises PathError, or UnsupportedError for a file that is
+    not a segment, and as `check_topics`.
     """
-    for place in places_of_scan(request):
-        if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
+    starts = LogStarts(roots_of_scan(request))
+    for place in places_of_scan(request, warn or warn_of_selection):
+        if Place(place).is_dir() and not request.keeps(segment_file(Place(place) / "0.log")):
             continue
         files = [file for file in readable_segments_at(place) if request.keeps(file)]
+        log_start = 0 if request.ignores_log_start or not files else starts.of_file(files[0])
+        undeleted = Bounds(log_start) if log_start else ALL_ROWS
+        if warn is not None and files and log_start > (files[0].base_offset or 0):
+            warn(f"{place}: left out: deleted records, below the log start offset {log_start}")
         # Snapshots of cluster metadata repeat records of the log, and have batches of their own.
         is_partition = [file.path for file in files] != [place] and request.mode != "batches"
-        chosen = matching(files, request.wanted, is_partition=is_partition)
+        chosen = matching(files, request.wanted & undeleted, is_partition=is_partition)
         transactions = None
         if request.is_committed and chosen:
             transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
         for file in chosen:
             live = live_segment_of(file)
-            offsets = ALL_ROWS if live is None else Bounds(live.log_start)
+            offsets = undeleted if live is None else Bounds(live.log_start)
             if slice_bytes is None:
                 yield 0, ScanPart(file, Slice(), transactions, offsets)
                 continue
@@ -156,18 +167,34 @@ def roots_of_scan(request: ScanRequest) -> Iterator[str]:
     return chain.from_iterable(map(roots_of, expanded(request.paths)))
 
 
-def places_of_scan(request: ScanRequest) -> Iterable[str]:
-    """Returns the partitions and files at the paths. Raises PathError, and as `check_topics`."""
-    places: Iterable[str] = chain.from_iterable(map(expand_path, roots_of_scan(request)))
+def warn_of_selection(text: str) -> None:
+    """Warns by SelectionWarning."""
+    warnings.warn(text, SelectionWarning, stacklevel=3)
+
+
+def places_of_scan(request: ScanRequest, warn: Warn = warn_of_selection) -> Iterable[str]:
+    """Returns the partitions and files at the paths. Raises PathError, and as `check_topics`.
+
+    Directories that a broker has moved or deleted are left out, with a warning, unless they are paths.
+    """
+    places = _live_places(request, warn)
     if request.topics is not None:
         places = list(places)
         check_topics(places, request.topics)
     return places
 
 
+def _live_places(request: ScanRequest, warn: Warn) -> Iterable[str]:
+    for root in roots_of_scan(request):
+        places, moved = live_parts(root)
+        if moved := [place for place in moved if request.keeps(file_of_place(place))]:
+            warn(unread_text(moved))
+        yield from places
+
+
 def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
     """Returns the segment of remote storage that is mounted at the file's path; None for other files."""
-    if trees.find(file.path) is None:
+    if Place(file.path).tree is None:
         return None
     from kseg.node.remote_partitions import live_segment_at  # few read remote storage
 
@@ -178,7 +205,7 @@ def logs_around(place: str) -> list[SegmentFile]:
     """Returns the .log files of the whole partition, even if ``place`` is one of its segments."""
     files = segments_at(place)
     if [file.path for file in files] == [place] and place != STANDARD_INPUT:
-        files = segments_at(os.path.dirname(os.path.abspath(place)))
+        files = segments_at(Place(place).absolute.parent)
     return [file for file in files if file.kind == LOG]
 
 

@@ -39,7 +39,7 @@ from kseg.sidefiles.checkpoints import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
 _SAMPLED, _FEW_ENTRIES = 1024, 4
@@ -206,7 +206,7 @@ class _Partition:
         """Returns the last batches of producers by offset, from the newest readable snapshots."""
         found, seen, left = list[tuple[int, ProducerStateEntry]](), set[tuple[int, ...]](), _MAX_SNAPSHOT_BYTES
         for name in sorted((name for name in self._names if name.endswith(SNAPSHOT)), reverse=True):
-            path = os.path.join(self._directory, name)
+            path = Place(self._directory) / name
             with suppress(PathError, OSError), open_source(path) as source:
                 left -= source.size
                 if left < 0:
@@ -227,7 +227,7 @@ class _Partition:
         """Returns start offset and epoch of each entry of a whole leader-epoch-checkpoint."""
         if LEADER_EPOCHS not in self._names:
             return []
-        with suppress(PathError, OSError), open_source(os.path.join(self._directory, LEADER_EPOCHS)) as source:
+        with suppress(PathError, OSError), open_source(Place(self._directory) / LEADER_EPOCHS) as source:
             items = list(read_leader_epochs(source.buffer[: min(source.size, _MAX_SNAPSHOT_BYTES)]))
             if not problems_of(items):
                 return [(entry.start_offset, entry.epoch) for entry in entries_of(items)]
@@ -390,8 +390,8 @@ class _Partition:
         """Returns the segments of other partitions beside this one that hold the same batches, and whose side files and
         next segment they fit as well as those here. In a copy of a whole partition, they prove nothing."""
         own = parse_partition_name(os.path.basename(os.path.abspath(self._directory)))
-        root = os.path.dirname(self._directory.rstrip("/")) or os.path.dirname(os.path.abspath(self._directory))
-        if own is None or trees.find(self._directory) is not None:
+        root = Place(self._directory.rstrip("/")).parent or Place(self._directory).absolute.parent
+        if own is None or Place(self._directory).tree is not None:
             return []
         here = sum(one.weight for one in self._of_side_files(segment))
         found = []
@@ -451,7 +451,7 @@ def _intact(headers: HeaderRows) -> Iterator[BatchRow]:
 
 def _sampled(file: SegmentFile, suffix: str, kind: type[EntryFile[Any]], limit: int = _SAMPLED) -> list[Any]:
     """Returns entries of one of the indexes of a .log, evenly spread."""
-    path = file.path.removesuffix(LOG) + suffix
+    path = Place(file.path).with_ending(LOG, suffix)
     with suppress(PathError, OSError), open_source(path) as source:
         entries = kind(source.buffer, file.base_offset or 0)
         source.expect_jumps(True)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from kseg.decoders.framed import read_framed
+from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.errors import KsegError, PathError, errors_at
 from kseg.formats.control import ControlRecord, parse_control
@@ -34,11 +34,12 @@ from kseg.node.metadata_image import (
     ReplayError,
 )
 from kseg.node.server_properties import SYNONYMS, ServerProperties
+from kseg.releases.metadata import MetadataRules
 from kseg.segment.files import LAST_OFFSET, QUORUM_STATE, SegmentFile, list_segments, segment_file
 from kseg.segment.items import RecordBatch
 from kseg.segment.reader import open_segment
 from kseg.sidefiles import text_files
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 Kinds = frozenset[int]
 """Types of records, by their api keys."""
@@ -375,6 +376,32 @@ def replay_log(files: list[SegmentFile]) -> ReplayedLog:
     return found
 
 
+def unaccepted_records(files: list[SegmentFile], rules: MetadataRules) -> Iterator[tuple[str, int, str]]:
+    """Yields path, offset and a sentence for the first record of each type and version that a node of the release
+    reads at its start and does not accept. Raises KsegError."""
+    newest = snapshots_among(files)[-1:]
+    start, seen = newest[0].base_offset or 0 if newest else 0, set[tuple[int, int]]()
+    for path, batch in chain(((file.path, each) for file in newest for each in intact_batches(file.path)),
+                             _batches_of_log(_logs(files, start))):  # fmt: skip
+        is_of_log = not newest or path != newest[0].path
+        if batch is None or (is_of_log and batch.last_offset < start):
+            continue
+        with suppress(UndecodableError):
+            if batch.is_control:
+                kinds = {parse_control(record.key, record.value).type_id for record in batch}
+                if not rules.has_voter_records and not kinds.isdisjoint((KRAFT_VERSION, KRAFT_VOTERS)):
+                    yield path, batch.base_offset, f"Kafka {rules.name} does not know the control records of KIP-853"
+                continue
+            for offset, value in record_values(batch):
+                with suppress(MessageError):
+                    record = read_framed(value, CLUSTER_METADATA)
+                    kind = record.api_key, record.version
+                    if kind not in seen and not rules.accepts_record(*kind):
+                        name = type_name(CLUSTER_METADATA[record.api_key])
+                        yield path, offset, f"Kafka {rules.name} cannot read {name} version {record.version}"
+                    seen.add(kind)
+
+
 def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found: ReplayedLog) -> BatchLoader | None:
     """Compares a snapshot with the replayed log; where that has stopped, begins anew with the snapshot."""
     if snapshot is None:
@@ -400,8 +427,8 @@ def _at_snapshot(loader: BatchLoader | None, snapshot: SegmentFile | None, found
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
-_OF_TOPICS = frozenset({0, 1, 2, 4, 9, 17, 27, 29})
-"""Records of brokers, topics, settings and controllers, by their api keys."""
+_OF_TOPICS = frozenset({0, 1, 2, 4, 9, 12, 17, 27, 29})
+"""Records of brokers, topics, settings, features and controllers, by their api keys."""
 _OF_PARTITIONS = frozenset({2, 3, 5, 9})
 """Records of topics and partitions."""
 _BROKER_RESOURCE = 4
@@ -483,7 +510,7 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
         newest = snapshots_among(files)[-1:]
         logs = _logs(files, newest[0].base_offset or 0 if newest else 0)
         read = [*newest, *logs]
-        if not read or sum(trees.getsize(file.path) for file in read) > MAX_BYTES:
+        if not read or sum(Place(file.path).size() for file in read) > MAX_BYTES:
             return None
         loaded, errors = load_readable(files, kinds=_OF_TOPICS)
     except (KsegError, OSError):
@@ -546,7 +573,7 @@ def read_raft(directory: str, files: list[SegmentFile]) -> Raft:
 def quorum_state_in(directory: str) -> text_files.QuorumState:
     """Returns the quorum-state, without contents if it is lost or unreadable: then the node makes it anew."""
     with suppress(KsegError, OSError):
-        content = trees.read_regular(os.path.join(directory, QUORUM_STATE), text_files.MAX_TEXT_BYTES)
+        content = (Place(directory) / QUORUM_STATE).read(text_files.MAX_TEXT_BYTES)
         state = next(text_files.read_quorum_state(content))
         if isinstance(state, text_files.QuorumState):
             return state
@@ -586,7 +613,7 @@ def quorum_of(directory: str, server: ServerProperties | None = None) -> Quorum:
     """Returns the quorum by a copy of the log: voters are those of the newest KRAFT_VOTERS, of
     controller.quorum.voters, or of quorum-state; the node is that of meta.properties."""
     try:
-        own = properties_of(os.path.dirname(os.path.abspath(directory)))
+        own = properties_of(Place(directory).absolute.parent)
         number, directory_id = own.number, own.directory_id
     except PathError:
         number, directory_id = None, None
@@ -607,9 +634,9 @@ def is_only_voter(directory: str, server: ServerProperties | None = None) -> boo
 
 def properties_of(directory: str) -> text_files.MetaProperties:
     """Reads the meta.properties of a log directory. Raises PathError."""
-    path = os.path.join(directory, text_files.META_PROPERTIES)
+    path = Place(directory) / text_files.META_PROPERTIES
     with errors_at(path):
-        found = next(text_files.read_meta_properties(trees.read_regular(path, text_files.MAX_PROPERTIES_BYTES)))
+        found = next(text_files.read_meta_properties(path.read(text_files.MAX_PROPERTIES_BYTES)))
     if not isinstance(found, text_files.MetaProperties):
         raise PathError(f"{path}: cannot be read")
     return found

@@ -8,7 +8,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
-from kseg.stores.trees import open_regular
+from kseg.stores.place import Place
 
 # Reads __transaction_state of a node: transactional ids of producers, states of their transactions.
 #
@@ -141,7 +141,8 @@ def _state(name: str, value: bytes) -> TransactionState:
 # Judges the open transactions of a partition by these states.
 
 OPEN, HANGING, ENDING = "open", "hanging", "ending"
-_ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""The states of transactions whose markers are being written."""
 _ONGOING = "Ongoing"
 _ABORT_DELAY_MS = 10_000
 """Default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
@@ -187,7 +188,7 @@ def verdict_of(
     if state is None or state.state is None:
         # The record may be on another broker. Then only the age counts: brokers allow no longer timeout by default.
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
-    if state.state in _ENDING_STATES:
+    if state.state in ENDING_STATES:
         return ENDING
     is_ongoing = (state.state, state.producer_epoch) == (_ONGOING, producer_epoch)
     will_end = is_ongoing and partition in (state.partitions or ()) and not _is_overdue(state, age_ms)
@@ -225,7 +226,7 @@ def prepared(
         marker = transactions.markers.get(producer_id)
         if (
             marker is not None
-            and state.state in _ENDING_STATES
+            and state.state in ENDING_STATES
             and producer_id not in still_open
             and partition in (state.partitions or ())
             and marker.producer_epoch >= (state.producer_epoch or 0)
@@ -281,6 +282,8 @@ class CommittedOffsets:
 
     def __init__(self) -> None:
         self.undecodable = 0
+        self.deleted: set[bytes] = set()
+        """The places of offsets that null values have deleted, and that no group has committed again."""
         self._offsets: dict[bytes, _Held] = {}
         self._pending: dict[int, dict[bytes, _Held]] = defaultdict(dict)
         self._pending_in: dict[bytes, set[int]] = defaultdict(set)
@@ -346,11 +349,13 @@ class CommittedOffsets:
             if place is None:
                 self.undecodable += 1
             elif value is None:
-                self._offsets.pop(place, None)
+                if self._offsets.pop(place, None) is not None:
+                    self.deleted.add(place)
                 for pending_in in self._pending_in.pop(place, ()):
                     self._pending[pending_in].pop(place, None)
             elif producer_id == _NO_PRODUCER:
                 self._offsets[place] = offset, key, value
+                self.deleted.discard(place)
             else:
                 self._pending[producer_id][place] = offset, key, value
                 self._pending_in[place].add(producer_id)
@@ -367,6 +372,7 @@ class CommittedOffsets:
                     del self._pending_in[place]
                 if kind == COMMIT and (place not in self._offsets or held[0] > self._offsets[place][0]):
                     self._offsets[place] = held
+                    self.deleted.discard(place)
 
 
 def _place(key: bytes) -> bytes | None:
@@ -381,6 +387,12 @@ def _place(key: bytes) -> bytes | None:
         at += _LENGTH.size + length
     end = at + _PARTITION_BYTES
     return key[2:end] if end <= len(key) else None
+
+
+def _group_of(place: bytes) -> str:
+    """Returns the group in the result of `_place`."""
+    (length,) = _LENGTH.unpack_from(place)
+    return os.fsdecode(place[_LENGTH.size : _LENGTH.size + length])
 
 
 # Finds the consumer groups that wait behind a last stable offset, from __consumer_offsets of the same log directory.
@@ -478,12 +490,15 @@ class CommitTable:
         self._replay = CommittedOffsets()
         self._place: str | None = None
         self._found: dict[tuple[str, str, int], CommittedOffset] = {}
+        self._number: int | None = None
+        self.deleted: dict[str, dict[str, None]] = {}
+        """The groups with deleted offsets, by the partition of __consumer_offsets that has their last commits."""
         self.newest = -1
         self.pending = self.undecodable = self.errors = 0
 
     def add_directory(self, directory: str) -> None:
         """Adds a log directory whose partitions are used for log ends."""
-        directory = os.path.abspath(directory)
+        directory = Place(directory).absolute
         if directory in self._directories:
             return
         self._directories.add(directory)
@@ -495,12 +510,12 @@ class CommitTable:
 
     def begin(self, file: SegmentFile) -> None:
         """Begins with the next segment."""
-        place = os.path.dirname(os.path.abspath(file.path))
+        place = Place(file.path).absolute.parent
         if place != self._place:
             self._end_partition()
-            self._place = place
+            self._place, self._number = place, file.partition
         if file.topic is not None:
-            self.add_directory(os.path.dirname(place))
+            self.add_directory(place.parent)
 
     def add(self, batch: Batch, spans: Spans | None = None) -> bool:
         """Adds the next valid batch; ``spans`` as in `CommittedOffsets.add`. Returns whether all of it is decoded."""
@@ -512,19 +527,44 @@ class CommitTable:
     def take(self) -> list[CommittedOffset]:
         """Returns the committed offsets of the partitions read since the last call, by group, topic and partition; each
         with ``logStartOffset``, ``logEndOffset`` and ``lag``, None if unknown."""
+        from kseg.node.group_lags import coordinator_partition, records_in_lags  # few commands list offsets
+
         self._end_partition()
-        rows = []
+        rows, count = list[CommittedOffset](), self._partition_count
         for each in sorted(self._found.values(), key=itemgetter("group", "topic", "partition")):
             extent, lag = self._extent(each), None
             if extent is not None and each["offset"] is not None:
                 lag = max(0, extent[1] - max(each["offset"], extent[0]))
             start, end = extent or (None, None)
-            rows.append(each | {"logStartOffset": start, "logEndOffset": end, "lag": lag})
+            wanted = None if count is None else coordinator_partition(each["group"], count)
+            more = {"logStartOffset": start, "logEndOffset": end, "lag": lag, "coordinatorPartition": wanted}
+            rows.append(each | more)
+        records_in_lags(rows, self._paths, self._scratch)
         self._found.clear()
         return rows
 
+    @cached_property
+    def _partition_count(self) -> int | None:
+        from kseg.node.group_lags import offsets_partition_count
+
+        return offsets_partition_count(sorted(self._directories))
+
+    @property
+    def partitions(self) -> Mapping[Partition, str]:
+        """The paths of all partitions in the log directories."""
+        return self._paths
+
+    def topic_names(self) -> dict[str, str]:
+        """Returns the names of topics by their ids, as partition.metadata has them."""
+        found = ((self._topic_id_at(path), topic) for (topic, _), path in self._paths.items())
+        return {topic_id: topic for topic_id, topic in found if topic_id is not None}
+
     def _end_partition(self) -> None:
+        if self._place is not None and self._replay.deleted:
+            names = sorted({_group_of(place) for place in self._replay.deleted})
+            self.deleted.setdefault(self._place, {}).update(dict.fromkeys(names))
         for offset in self._replay.found():
+            offset["offsetsPartition"] = self._number
             key = offset["group"], offset["topic"], offset["partition"]
             other, time = self._found.get(key), offset["commitTimestamp"] or -1
             if other is None or (other["commitTimestamp"] or -1) <= time:
@@ -551,7 +591,7 @@ class CommitTable:
                 self._warn(f"{error}; the log end is not known")
                 return None
             if path and extent is not None:
-                starts = self._log_starts(os.path.join(os.path.dirname(path), LOG_STARTS))
+                starts = self._log_starts(Place(path).parent / LOG_STARTS)
                 self._extents[place] = max(extent[0], starts.get(place, 0)), extent[1]
         return self._extents[place]
 
@@ -559,7 +599,7 @@ class CommitTable:
 def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
     try:
-        with open_regular(os.path.join(path, PARTITION_METADATA)) as file:
+        with (Place(path) / PARTITION_METADATA).open() as file:
             return topic_id_in(file.read(4096))
     except OSError:
         return None

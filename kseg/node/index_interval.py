@@ -18,7 +18,8 @@ from kseg.kernel.layout.rows import be32
 from kseg.node.node import Nodes
 from kseg.segment.seek import OFFSET_ENTRY
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
-from kseg.stores import trees
+from kseg.stores.place import Place
+from kseg.stores.source import is_disk_error
 
 SMALL_INTERVAL_BYTES = 1024
 """The interval that is assumed if it fits and Kafka's default does not."""
@@ -52,7 +53,7 @@ class FilesOnDisk:
         self._sizes: dict[str, int] = {}
         self.statuses: dict[str, os.stat_result] = {}
         self.others: set[str] = set()
-        with errors_at(directory), trees.scandir(directory) as entries:
+        with errors_at(directory), Place(directory).entries() as entries:
             for entry in entries:
                 if entry.is_symlink():
                     raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
@@ -74,8 +75,8 @@ class FilesOnDisk:
 
     def read_range(self, name: str, position: int, length: int) -> bytes:
         """Returns bytes of a file; fewer at its end. Raises KsegError."""
-        path = os.path.join(self.directory, name)
-        with errors_at(path), trees.open_regular(path) as stream:
+        path = Place(self.directory) / name
+        with errors_at(path), path.open() as stream:
             stream.seek(position)
             return stream.read(length)
 
@@ -118,7 +119,16 @@ def _roundest(distances: list[tuple[int, int]]) -> int:
 
 def _distances(files: FilesOnDisk, name: str) -> list[tuple[int, int]]:
     """Returns distances in bytes from the batch of each of the first entries of an index: to that of the next entry,
-    and to the batch before that one; none if the index does not match its .log."""
+    and to the batch before that one; none if the index does not match its .log, or the disk cannot read them."""
+    try:
+        return _read_distances(files, name)
+    except PathError as error:
+        if isinstance(error.__cause__, OSError) and is_disk_error(error.__cause__):
+            return []
+        raise
+
+
+def _read_distances(files: FilesOnDisk, name: str) -> list[tuple[int, int]]:
     log = name.removesuffix(INDEX) + LOG
     if log not in files or not files.is_original(log):
         return []

@@ -1,7 +1,6 @@
 """Reads the files of a log directory (one of a broker's log.dirs) that describe its partitions: checkpoints,
 meta.properties and the shutdown marker."""
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,12 +11,28 @@ from kseg.segment.files import CLEAN_SHUTDOWN, LOG_DIRECTORY_FILES, METADATA_TOP
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, MetaProperties, read_meta_properties
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 # The recorded state of one partition, from its log directory: checkpoints, shutdown marker, topic settings.
 
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics that brokers create with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
+
+_LIVE_BY_COMPACTION = {
+    "__consumer_offsets": "groups' committed offsets",
+    "__transaction_state": "the states of transactional ids",
+    "_schemas": "schemas",
+    "connect-configs": "the configurations of connectors",
+    "connect-offsets": "the offsets of source connectors",
+    "connect-status": "the states of connectors",
+}
+"""Topics of Kafka, Schema Registry and Connect by their default names, and what is lost without compaction."""
+
+
+def purpose_of_compaction(topic: str) -> str | None:
+    """Returns what a topic that needs cleanup.policy=compact holds; None for any other topic."""
+    return _LIVE_BY_COMPACTION.get(topic)
+
 
 CLEANER_SETTINGS = ("min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio")
 """The topic settings that decide whether the log cleaner cleans a compacted partition."""
@@ -69,7 +84,8 @@ def state_by_name(topic: str | None) -> BrokerState:
 
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
-_OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
+OF_BROKERS = LOG_DIRECTORY_FILES - {checkpoints.CLEANER_OFFSETS, checkpoints.LOG_STARTS}
+"""Files that only brokers write: kseg writes the other two beside a copy of a partition."""
 OffsetsByPartition = dict[tuple[str, int], int]
 
 
@@ -77,7 +93,8 @@ OffsetsByPartition = dict[tuple[str, int], int]
 class LogDirectory:
     """``files`` and ``directories``: the names of its entries. ``offsets``: the entries of each checkpoint file.
 
-    A checkpoint with ``problems`` has no entries: a broker takes no offset from such a file.
+    A checkpoint with ``problems`` has no entries: a broker takes no offset from such a file. ``unread``: the files that
+    this user may not read; nothing is known of them.
     """
 
     path: str
@@ -86,6 +103,7 @@ class LogDirectory:
     meta: MetaProperties | None = None
     offsets: dict[str, OffsetsByPartition] = field(default_factory=dict)
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def ids(self) -> tuple[str | None, int | None]:
@@ -100,7 +118,7 @@ class LogDirectory:
     @property
     def is_of_broker(self) -> bool:
         """Whether it has files that only a broker writes; kseg, too, writes the others beside a partition."""
-        return not _OF_BROKERS.isdisjoint(self.files)
+        return not OF_BROKERS.isdisjoint(self.files)
 
     @property
     def was_clean(self) -> bool:
@@ -128,7 +146,7 @@ def read_log_directory(path: str) -> LogDirectory:
     cannot be read."""
     files: list[str] = []
     directories: list[str] = []
-    with errors_at(path), trees.scandir(path) as entries:
+    with errors_at(path), Place(path).entries() as entries:
         for entry in entries:
             if leads_to_directory(entry):
                 directories.append(entry.name)
@@ -145,12 +163,12 @@ def read_log_directory(path: str) -> LogDirectory:
 
 def is_log_directory_of_broker(path: str) -> bool:
     """Whether a broker has used the directory at a path as a log directory. Raises PathError if it cannot be read."""
-    return trees.isdir(path) and read_log_directory(path).is_of_broker
+    return Place(path).is_dir() and read_log_directory(path).is_of_broker
 
 
 def checkpoint_offsets(path: str) -> OffsetsByPartition:
     """Returns the entries of an offset checkpoint; none if it is missing or cannot be read."""
-    with suppress(OSError), trees.open_regular(path) as stream:
+    with suppress(OSError), Place(path).open() as stream:
         return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(stream.read(MAX_TEXT_BYTES)))
     return {}
 
@@ -160,8 +178,11 @@ def _items(directory: LogDirectory, name: str, read: Callable[[bytes], Iterable[
     if name not in directory.files:
         return None
     try:
-        with trees.open_regular(os.path.join(directory.path, name)) as stream:
+        with (Place(directory.path) / name).open() as stream:
             items = list(read(stream.read(MAX_TEXT_BYTES + 1)))
+    except PermissionError:
+        directory.unread.append(name)
+        return None
     except OSError as error:
         text = f"it cannot be read: {error.strerror}"
         directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, text)]

@@ -15,32 +15,15 @@ from typing import Any
 from kseg.decoders.framed import FramedRecord, type_name
 from kseg.decoders.schemas import CLUSTER_METADATA
 from kseg.formats.schema import ZERO_UUID
+from kseg.releases.metadata import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, METADATA_VERSIONS, NEWEST_RULES
 from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order, string_spread
-
-METADATA_VERSIONS = dict(
-    enumerate(
-        "3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 "
-        "3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 "
-        "4.4-IV2 4.5-IV0".split(),
-        7,
-    )
-)
-"""Levels of the feature metadata.version that the newest release knows (MetadataVersion)."""
 
 SCRAM_SINCE, TOKENS_SINCE, CONTROLLERS_SINCE, DIRECTORIES_SINCE = 11, 14, 15, 17
 ELR_SINCE, CORDONED_SINCE, ZK_MIGRATION_SINCE = 23, 30, 8
 """Levels of metadata.version from which on a snapshot may hold such records or fields."""
 
-METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
-ELR_VERSION = "eligible.leader.replicas.version"
-FEATURES = {
-    KRAFT_VERSION: 1, "transaction.version": 2, "group.version": 1, ELR_VERSION: 1, "share.version": 2,
-    "streams.version": 1,
-}  # fmt: skip
-"""The other features of Kafka 4.4, with their highest levels: a node stops at one that it does not know."""
-NEWEST_LEVEL = 33
-"""The highest level of metadata.version that 4.4 takes: later ones are not released."""
-_OF_OTHER_MAKERS = "confluent."
+LOWEST_LEVEL = 7
+"""The lowest level of metadata.version that the newest release replays."""
 NO_LEADER_CHANGE, NO_RECOVERY_CHANGE = -2, -1
 TOPIC_RESOURCE = 2
 _MISSING = object()
@@ -255,7 +238,7 @@ class MetadataImage:
     def _feature(self, fields: Fields) -> None:
         name, level = fields["name"], fields["featureLevel"]
         if name == METADATA_VERSION:
-            if level not in METADATA_VERSIONS:
+            if not LOWEST_LEVEL <= level <= max(METADATA_VERSIONS):
                 raise ReplayError(f"{METADATA_VERSION} {level} is unknown")
             self._delta.metadata_version = level
         elif name != KRAFT_VERSION:
@@ -418,15 +401,15 @@ class MetadataImage:
     def records(self) -> Iterator[FramedRecord]:
         """Yields the records that a node would write to a snapshot, in the versions of metadata.version. What that
         version cannot hold is left out; a node would refuse to write it."""
-        level = self.metadata_version or min(METADATA_VERSIONS)
+        level = self.metadata_version or LOWEST_LEVEL
 
         def record(api_key: int, fields: Fields, version: int = 0) -> FramedRecord:
             return FramedRecord(api_key, version, CLUSTER_METADATA[api_key].fitted(fields, version))
 
         if self.metadata_version is not None:
-            yield record(_FEATURE, {"name": METADATA_VERSION, "featureLevel": self.metadata_version})
+            yield record(FEATURE_RECORD, {"name": METADATA_VERSION, "featureLevel": self.metadata_version})
         for name, feature_level in sorted(self.features.items()):
-            yield record(_FEATURE, {"name": name, "featureLevel": feature_level})
+            yield record(FEATURE_RECORD, {"name": name, "featureLevel": feature_level})
         version = 1 + sum(level >= since for since in (ZK_MIGRATION_SINCE, DIRECTORIES_SINCE, CORDONED_SINCE))
         for _, broker in sorted(self.brokers.items()):
             yield record(_BROKER, broker, version)
@@ -462,14 +445,8 @@ class MetadataImage:
 def unstartable(image: MetadataImage) -> Iterator[tuple[str, Callable[[], object] | None]]:
     """Yields what a node replays and then stops at, as a sentence, and what takes it out of the image; None if the
     image is nothing without it. Sources: FeaturesPublisher, QuorumFeatures, TopicsImage, SecurityProtocol."""
-    if (image.metadata_version or 0) > NEWEST_LEVEL:
-        yield f"{METADATA_VERSION} {image.metadata_version} is of no release up to 4.4", None
-    for name, level in sorted(image.features.items()):
-        if name not in FEATURES and not name.startswith(_OF_OTHER_MAKERS):
-            yield f"no release up to 4.4 knows feature {name}", partial(image.features.pop, name)
-        elif not 0 <= level <= FEATURES.get(name, level):
-            text = f"no release up to 4.4 knows level {level} of feature {name}"
-            yield text, partial(image.features.pop, name)
+    for name, text in list(NEWEST_RULES.unknown_features(image.metadata_version, image.features)):
+        yield text, None if name == METADATA_VERSION else partial(image.features.pop, name)
     for topic in list(image.topics.values()):
         if (named := image.topic_ids.get(topic.name, topic.topic_id)) != topic.topic_id:
             text = f"topic {topic.name} has two ids: {named}, and {topic.topic_id} before"
@@ -484,7 +461,7 @@ def unstartable(image: MetadataImage) -> Iterator[tuple[str, Callable[[], object
                 break
 
 
-_BROKER, _TOPIC, _PARTITION, _CONFIG, _TOKEN, _CREDENTIAL, _FEATURE = 0, 2, 3, 4, 10, 11, 12
+_BROKER, _TOPIC, _PARTITION, _CONFIG, _TOKEN, _CREDENTIAL, FEATURE_RECORD = 0, 2, 3, 4, 10, 11, 12
 _QUOTA, _PRODUCER_IDS, _ACL, _CONTROLLER = 14, 15, 18, 27
 BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION = 23, 24, 25
 _RULES: dict[int, Callable[[MetadataImage, Fields], None]] = {
@@ -499,7 +476,7 @@ _RULES: dict[int, Callable[[MetadataImage, Fields], None]] = {
     9: MetadataImage._remove_topic,
     _TOKEN: MetadataImage._token,
     _CREDENTIAL: MetadataImage._credential,
-    _FEATURE: MetadataImage._feature,
+    FEATURE_RECORD: MetadataImage._feature,
     _QUOTA: MetadataImage._quota,
     _PRODUCER_IDS: lambda image, fields: image._set(image.producer_ids, "next", fields["nextProducerId"]),
     17: MetadataImage._broker_change,

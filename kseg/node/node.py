@@ -27,12 +27,12 @@ from kseg.node.log_directory import (
     state_by_name,
 )
 from kseg.node.metadata_image import PartitionImage
-from kseg.node.paths import configuration_at, expanded
+from kseg.node.paths import configuration_at, expanded, log_directories_in_archive
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.segment.files import METADATA_TOPIC, is_uuid, list_segments, parse_partition_name
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import META_PROPERTIES, MetaProperties, integer
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.node.coordinators import GroupOffsets, TransactionState
@@ -218,7 +218,7 @@ class Node:
         cannot be read."""
         if self.metadata is None:
             return None
-        return read_topic_settings(os.path.join(self.metadata.path, METADATA_PARTITION))
+        return read_topic_settings(Place(self.metadata.path) / METADATA_PARTITION)
 
     @property
     def number(self) -> int | None:
@@ -234,7 +234,7 @@ class Node:
         """The id of the cluster, by the first disk that tells it."""
         return next((one.meta.cluster_id for one in self.directories if one.meta and one.meta.cluster_id), None)
 
-    @property
+    @cached_property
     def is_kraft(self) -> bool:
         """Whether the node runs without ZooKeeper."""
         return any(one.is_kraft for one in self.directories)
@@ -260,6 +260,13 @@ class Node:
         from kseg.node.coordinators import group_offsets
 
         return group_offsets([one.path for one in self.directories])
+
+    @cached_property
+    def remote_copies(self) -> "Mapping[tuple[str, int], int] | None":
+        """The last offset of each partition that is copied to remote storage; None if no disk tells."""
+        from kseg.node.remote_copies import copied_offsets
+
+        return copied_offsets([one.path for one in self.directories])
 
     @cached_property
     def is_whole(self) -> bool | None:
@@ -339,7 +346,7 @@ class Node:
             place = None if is_moved(name) else parse_partition_name(name)
             if place is None or place[0] == METADATA_TOPIC:
                 continue
-            assigned = self.assigned_id(topic_id_at(os.path.join(directory.path, name)), place[1])
+            assigned = self.assigned_id(topic_id_at(Place(directory.path) / name), place[1])
             if assigned is not None and assigned == own:
                 return {assigned}
             found.update([assigned] if assigned is not None else ())
@@ -354,7 +361,7 @@ class Node:
 
         if self.metadata is None or self.number is None:
             return None
-        path = os.path.join(self.metadata.path, METADATA_PARTITION)
+        path = Place(self.metadata.path) / METADATA_PARTITION
         with suppress(KsegError):
             return read_raft(path, list_segments(path)).voter_directories.get(self.number)
         return None
@@ -378,7 +385,7 @@ class Node:
 
     def partition(self, path: str) -> Partition:
         """Returns a partition directory of the node."""
-        return Partition(path, self, self.directory_at(os.path.dirname(os.path.abspath(path))))
+        return Partition(path, self, self.directory_at(Place(path).absolute.parent))
 
     def elsewhere(self) -> str:
         """Returns what lies on disks that are not known, and how to name them, for messages; "" if nothing is known to
@@ -415,6 +422,8 @@ class Nodes:
         self.server = server
         self._given = list(paths)
         self._alone: dict[str, Node] = {}
+        self._around: dict[str, tuple[Node, LogDirectory | None]] = {}
+        """The node and the log directory by the path around partitions: links in it are resolved once."""
 
     def give(self, paths: Iterable[str]) -> None:
         """Sets the PATHs, before anything is asked."""
@@ -439,7 +448,7 @@ class Nodes:
         """The nodes of the given log directories, and of those around the given partitions and segments."""
         roots: dict[str, LogDirectory] = {}
         for path in self.paths:
-            if (found := _log_directory_around(path)) is not None:
+            for found in _log_directories_at(path):
                 roots.setdefault(os.path.realpath(found.path), found)
         nodes = [Node(_of_server(one, roots, True), one) for one in self.servers if one is not self.server]
         if self.server is not None:
@@ -468,14 +477,18 @@ class Nodes:
     def partition(self, path: str) -> Partition:
         """Returns the partition in a directory."""
         path = path.rstrip("/") or path
-        return self.at(os.path.dirname(os.path.abspath(path))).partition(path)
+        around = Place(path).absolute.parent
+        if around not in self._around:
+            node = self.at(around)
+            self._around[around] = node, node.directory_at(around)
+        return Partition(path, *self._around[around])
 
 
 def is_of_one_node(log_directory: str, paths: Iterable[str]) -> bool:
     """Whether meta.properties of a log directory has the ids of cluster and node that those of the PATHs have."""
     with suppress(PathError):
         ids = {one.ids for node in Nodes(paths).given for one in node.directories}
-        return trees.isdir(log_directory) and ids == {read_log_directory(log_directory).ids} - {(None, None)}
+        return Place(log_directory).is_dir() and ids == {read_log_directory(log_directory).ids} - {(None, None)}
     return False
 
 
@@ -484,7 +497,7 @@ def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_o
     not among these, too."""
     for path in server.directories:
         found = roots.pop(os.path.realpath(path), None)
-        if found is None and takes_others and trees.isdir(path):
+        if found is None and takes_others and Place(path).is_dir():
             try:
                 found = read_log_directory(path)
             except PathError:
@@ -493,11 +506,20 @@ def _of_server(server: ServerProperties, roots: dict[str, LogDirectory], takes_o
             yield found
 
 
+def _log_directories_at(path: str) -> list[LogDirectory]:
+    """Returns the log directory at a path, or around it, or those in the archive there."""
+    if (found := _log_directory_around(path)) is not None:
+        return [found]
+    with suppress(PathError):  # whoever reads the path reports the error
+        return [read_log_directory(each) for each in log_directories_in_archive(path)]
+    return []
+
+
 def _log_directory_around(path: str) -> LogDirectory | None:
     """Returns the log directory at a path, or that around the partition or the file there."""
     try:
-        at = path if trees.isdir(path) else os.path.dirname(os.path.abspath(path))
-        for each in (at, os.path.dirname(os.path.abspath(at))):
+        at = path if Place(path).is_dir() else Place(path).absolute.parent
+        for each in (at, Place(at).absolute.parent):
             if (found := read_log_directory(each)).is_marked or found.holds_metadata:
                 return found
     except PathError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import KsegError, PathError
 from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments, regular_and_other_names
 from kseg.segment.paths import is_log_directory
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.node.server_properties import ServerProperties
@@ -27,7 +27,7 @@ def configuration_at(path: str) -> "ServerProperties | None":
     from kseg.node.server_properties import read_server_properties
     from kseg.sidefiles.text_files import META_PROPERTIES
 
-    if name == META_PROPERTIES or not trees.isfile(path):
+    if name == META_PROPERTIES or not Place(path).is_file():
         return None
     found = read_server_properties(path)
     return found if found.log_dirs else None
@@ -43,19 +43,34 @@ def _expanded(path: str) -> list[str]:
     if (server := configuration_at(path)) is not None:
         return server.directories
     try:
-        if trees.isdir(path) and not holds_segments(path) and not is_log_directory(path):
-            return _log_directories_in(path) or [path]
+        if Place(path).is_dir() and not holds_segments(path) and not is_log_directory(path):
+            return [*_log_directories_in(path)] or [path]
     except KsegError:
         pass  # whoever reads the path reports the error
     return [path]
 
 
-def _log_directories_in(path: str) -> list[str]:
+def log_directories_in_archive(path: str) -> list[Place]:
+    """Returns the log directories in an archive, by their own files, on whatever level; [] for other paths. Raises
+    PathError."""
+    place = Place(path)
+    if place.tree is None or not place.tree.is_archive or not place.is_dir():
+        return []
+    found, level = list[Place](), [place]
+    while level:
+        inside = [each for outer in level for each in _log_directories_in(outer)]
+        found += inside
+        names = [outer / name for outer in level for name in sorted(regular_and_other_names(outer)[1])]
+        level = [each for each in names if each not in inside and each.is_dir() and not each.is_link()]
+    return found
+
+
+def _log_directories_in(path: str) -> list[Place]:
     """Returns the log directories that lie in a directory, by their own files; no links. Raises PathError."""
-    inside = (os.path.join(path, name) for name in sorted(regular_and_other_names(path)[1]))
+    inside = (Place(path) / name for name in sorted(regular_and_other_names(path)[1]))
     found = []
     for each in inside:
-        if trees.isdir(each) and not trees.islink(each):
+        if each.is_dir() and not each.is_link():
             with suppress(PathError):
                 if not LOG_DIRECTORY_FILES.isdisjoint(regular_and_other_names(each)[0]):
                     found.append(each)

@@ -36,10 +36,10 @@ from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles import checkpoints
 from kseg.sidefiles.text_files import PARTITION_METADATA, topic_id_in
-from kseg.stores import trees
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent
 from kseg.stores.objects import Objects
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.segment import (
     EPOCHS,
@@ -288,13 +288,13 @@ class LocalLogs:
     """One log directory. Raises PathError if the directory does not exist or one of its files cannot be read."""
 
     def __init__(self, directory: str) -> None:
-        if not os.path.isdir(directory):
+        if not Place(directory).is_dir():
             raise PathError(f"{directory}: no such directory")
         self.directory = directory
 
     @cached_property
     def log_starts(self) -> dict[tuple[str, int], int]:
-        content = self._read(os.path.join(self.directory, checkpoints.LOG_STARTS))
+        content = self._read(Place(self.directory) / checkpoints.LOG_STARTS)
         return checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
 
     @cached_property
@@ -318,17 +318,17 @@ class LocalLogs:
 
     def partition(self, remote: RemotePartition) -> LocalPartition | None:
         """Returns the local log of a partition; None if there is none, or if its topic id differs."""
-        path = os.path.join(self.directory, remote.name)
-        if not os.path.isdir(path) or os.path.islink(path):
+        path = Place(self.directory) / remote.name
+        if not path.is_dir() or path.is_link():
             return None
-        lineage = checkpoints.plain_epochs(self._read(os.path.join(path, checkpoints.LEADER_EPOCHS))) or []
+        lineage = checkpoints.plain_epochs(self._read(path / checkpoints.LEADER_EPOCHS)) or []
         segments = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
-        topic_id = topic_id_in(self._read(os.path.join(path, PARTITION_METADATA)))
+        topic_id = topic_id_in(self._read(path / PARTITION_METADATA))
         return LocalPartition(path, lineage, segments) if topic_id in (None, remote.topic_id) else None
 
     def _read(self, path: str) -> bytes:
         with errors_at(path), suppress(FileNotFoundError):
-            return trees.read_regular(path, MAX_ROOT_FILE_BYTES)
+            return Place(path).read(MAX_ROOT_FILE_BYTES)
         return b""
 
 
@@ -478,8 +478,8 @@ class RemoteTree(Tree):
 
 def live_segment_at(path: str) -> LiveSegment | None:
     """Returns the remote segment at a path in a mounted `RemoteTree`, None for any other path."""
-    place = trees.find(path)
-    return place.tree.live(place.inner) if place is not None and isinstance(place.tree, RemoteTree) else None
+    place = Place(path)
+    return place.tree.live(place.inner) if isinstance(place.tree, RemoteTree) else None
 
 
 class _CutLog(Tree):

@@ -5,7 +5,7 @@ Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 
 from kseg.errors import PathError, errors_at
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, properties
-from kseg.stores.trees import open_regular
+from kseg.stores.place import Place
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
@@ -95,7 +95,7 @@ class ServerProperties:
 
 def read_server_properties(path: str) -> ServerProperties:
     """Reads the file. Raises PathError if it cannot be read."""
-    with errors_at(path), open_regular(path) as stream:
+    with errors_at(path), Place(path).open() as stream:
         data = stream.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
         raise PathError(f"{path}: is too large for a file of properties")

@@ -10,8 +10,8 @@ from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, parse_partition_name, segment_file
-from kseg.segment.paths import expand_path
-from kseg.stores import trees
+from kseg.segment.paths import live_parts, unread_text
+from kseg.stores.place import Place
 
 _ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
@@ -88,19 +88,31 @@ class Topics:
             warn(f"{directory}: {METADATA_TOPIC}-0 is left alone: brokers cut it by snapshots")
 
 
-def of_topics(paths: Iterable[str], globs: tuple[str, ...]) -> list[str]:
+def parts_of_topics(path: str, globs: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Returns those of `live_parts` that ``globs`` name, all if there are none. Raises PathError."""
+    parts, moved = live_parts(path)
+    if not globs or parts == [path]:
+        return parts, moved
+    return Topics(globs).named(path, parts), [part for part in moved if is_of_topics(part, globs)]
+
+
+def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[str]:
     """Returns the paths, each log directory replaced by its partitions that ``globs`` name, if there are any.
-    Raises PathError."""
+
+    ``warn`` is told of those that a broker has moved or deleted, which are left out. Raises PathError.
+    """
     found: list[str] = []
     for path in expanded(paths):
-        parts = expand_path(path) if globs else [path]
-        found += parts if parts == [path] else Topics(globs).named(path, parts)
+        parts, moved = parts_of_topics(path, globs) if globs else ([path], [])
+        found += parts
+        if moved:
+            warn(unread_text(moved))
     return found
 
 
 def file_of_place(place: str) -> SegmentFile:
     """Returns a segment, for a partition one that stands for all of it."""
-    return segment_file(os.path.join(place, "0.log") if trees.isdir(place) else place)
+    return segment_file(Place(place) / "0.log" if Place(place).is_dir() else place)
 
 
 def topic_of_place(place: str) -> str | None:

@@ -302,12 +302,12 @@ OFFSETS, TIME_RANGE = Value("A..B", offset_range), Value("FROM..TO", time_range)
 VERSION, FORMAT = Value("VERSION", era_rules), Value("FORMAT", content_format)
 
 
-def era(oldest: str = "0.7") -> Any:
+def era(oldest: str = "0.7", text: str = "Follow the rules of this release of Kafka.") -> Any:
     """--era; ``oldest``: the release before which the command knows no rules."""
     from kseg.releases.release import NEWEST
 
     newest = ".".join(map(str, NEWEST))
-    text = f"Follow the rules of this release of Kafka, {oldest} to {newest}."
+    text = f"{text.removesuffix('.')}, {oldest} to {newest}."
     return option("--era", INPUT, text, VERSION, factory=era_rules, shown=newest, shows_default=True)
 
 

@@ -28,7 +28,7 @@ from kseg.output.terminal import Paint, drawn
 from kseg.quantities import in_other_unit, plural, show_span, shown_bytes, shown_time
 from kseg.segment.files import list_segments
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 
 class PlanLine(NamedTuple):
@@ -303,14 +303,14 @@ class JsonPlans(PlanPrinter):
             row: Row = {
                 "type": "action",
                 "action": step.action,
-                "file": name_value(os.path.join(plan.directory, step.file)),
+                "file": name_value(Place(plan.directory) / step.file),
                 "reason": step.reason,
                 "oldSize": step.before.size if step.before else None,
                 "newSize": step.new_size,
                 "removedBytes": step.freed_bytes,
             }
             if step.target:
-                row["target"] = name_value(os.path.join(plan.directory, step.target))
+                row["target"] = name_value(Place(plan.directory) / step.target)
             self.sink.put_row(row | {"removed": [removed.row() for removed in step.removed]})
         for taken in plan.from_replica:
             row = {"type": "left" if taken.why else "taken", "directory": name_value(plan.directory)}
@@ -365,7 +365,7 @@ def _sizes_of_epochs(plan: Plan) -> tuple[int, int] | None:
     if step.action != REPLACE or step.file != LEADER_EPOCHS or step.before is None:
         return None
     with suppress(OSError):
-        if not any(trees.getsize(file.path) for file in list_segments(plan.directory)):
+        if not any(Place(file.path).size() for file in list_segments(plan.directory)):
             return step.before.size, step.size
     return None
 
@@ -513,6 +513,9 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
                 **fields_of(change, "number", "time_ms", "command", "state", "kept_bytes"),
                 "kept": name_value(change.kept) if change.kept else None,
                 **_author_fields(change.author),
+                "files": [
+                    {"file": name_value(name), **fields_of(each, *each._fields)} for name, each in change.files.items()
+                ],
             }
             sink.put_row(row if change.partitions is None else row | {"partitions": change.partitions})
         kept = sum(change.kept_bytes for change in found)
@@ -672,7 +675,7 @@ class RetentionPrinter:
         if self._as_json:
             self._sink.put_row({**partition, "directory": name_value(directory)})
             for row in segments:
-                self._sink.put_row({**row, "file": name_value(os.path.join(directory, row["file"]))})
+                self._sink.put_row({**row, "file": name_value(Place(directory) / row["file"])})
             return
         self._sink.put(on_one_line(directory))
         sources = partition["sources"]

@@ -23,7 +23,7 @@ from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, drawn, line_width
 from kseg.quantities import plural, quoted, shell_line, shown_bytes
 from kseg.segment.paths import some, walk_path
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.verification.report import AssignedPartition, CheckReporter, Comparison, Finding, NodeStart, Report
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
@@ -281,7 +281,15 @@ def start_text(start: NodeStart) -> str:
         text += "; which it sets aside as -stray is not known"
     if start.deleted_files:
         text += f"; deletes {plural(start.deleted_files, 'file', 'files')} (.deleted)"
+    if start.releases is not None:
+        text += f"; its metadata are for {_range_of(start.releases)}"
     return text
+
+
+def _range_of(releases: list[str]) -> str:
+    if not releases:
+        return "no release that is known"
+    return f"Kafka {releases[0]}" + (f" to {releases[-1]}" if len(releases) > 1 else "")
 
 
 def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:
@@ -427,6 +435,7 @@ def node_row(start: NodeStart) -> dict[str, Any]:
         "deletedFiles": start.deleted_files,
         "creates": None if start.creates is None else _assigned(start.creates),
         "lacks": _assigned(start.lacks),
+        "releases": start.releases,
     }
 
 
@@ -490,7 +499,7 @@ class JunitFindings(FindingsPrinter):
             except KsegError:
                 continue  # the report's failures include it
             for file in files:
-                folder = file if file == "-" else os.path.dirname(file) or "."
+                folder = file if file == "-" else Place(file).parent or "."
                 name = "standard input" if file == "-" else os.path.basename(file)
                 if (folder, name) not in failed:
                     self._suites[folder][0][name, ""] = []
@@ -528,9 +537,9 @@ class JunitFindings(FindingsPrinter):
 
 def _folder_and_name(path: str) -> tuple[str, str]:
     """Returns the suite of a file or directory, and its name there."""
-    if trees.isdir(path) or path == "-":
+    if Place(path).is_dir() or path == "-":
         return path, "directory"
-    return os.path.dirname(path) or ".", os.path.basename(path)
+    return Place(path).parent or ".", os.path.basename(path)
 
 
 def _xml(text: str, is_attribute: bool = True) -> str:

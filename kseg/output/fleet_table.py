@@ -56,6 +56,11 @@ def fleet_table(
     return "\n".join(lines) + "\n"
 
 
+def _size(row: dict[str, Any]) -> int:
+    """Returns the bytes of all files of a partition, of its segments if they are not known."""
+    return int(row["bytes"] if row.get("allBytes") is None else row["allBytes"])
+
+
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     codecs = defaultdict(set)
     for form in row["forms"]:
@@ -63,7 +68,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     forms = [f"{name} {'+'.join(sorted(used))}" for name, used in sorted(codecs.items())]
     return {
         "PARTITION": on_one_line(os.path.basename(path_text(row["path"]).rstrip("/"))),
-        "SIZE": shown_bytes(row["bytes"]),
+        "SIZE": shown_bytes(_size(row)),
         "SEGMENTS": f"{row['files']:,}",
         "BATCHES": f"{row['batches']:,}",
         "RECORDS": f"{row['records']:,}",
@@ -97,7 +102,7 @@ def sorted_rows(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
     is_rising = sort in _RISING
 
     def key(row: dict[str, Any]) -> Any:
-        value = row[_SORT_KEYS[sort]]
+        value = _size(row) if sort == "size" else row[_SORT_KEYS[sort]]
         if value is None:
             return _LARGEST_TIME if is_rising else -1
         if isinstance(value, dict) and "dirtyBytes" in value:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kseg.segment.files import STREAMS_CHECKPOINT
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.sidefiles.kinds import ENTRY_NAMES
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -47,6 +49,7 @@ distribution = total: int, count: int, least: int, median: number, largest: int
 cardinality = count: int, isExact: flag
 headerKey = key: any, keySize: int, count: int, bytes: int
 sizeAt = bytes: int, offset: int?
+groupSize = group: bytes, records: int, bytes: int
 whatIf = compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int,
     bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int, megabytesPerSecond: number?
 removed = position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?
@@ -64,7 +67,8 @@ formCount = format: text, compression: text, batches: int, bytes: int
 stop = code: text, message: text
 cleaner = state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop
 node = logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?,
-    deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition
+    deletes: []bytes, deletedFiles: int, creates: []assignedPartition?, lacks: []assignedPartition,
+    releases: []text?
 assignedPartition = partition: bytes, logDirectory: bytes?
 place = logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?,
     other: bytes?
@@ -97,7 +101,7 @@ _RECORD = f"""{_PLACE}, topic: bytes?, partition: int?, offset: int, timestamp?:
 
 _CHECKPOINTS = "\n".join(
     f"{name} = file: bytes, topic: text, partition: int, offset: int"
-    for name in sorted(set(OFFSET_CHECKPOINTS.values()))
+    for name in sorted({*OFFSET_CHECKPOINTS.values(), ENTRY_NAMES[STREAMS_CHECKPOINT]})
 )
 
 _DUMP = f"""
@@ -130,14 +134,18 @@ openTransaction = file: bytes, topic: bytes?, partition: int?, producerId: int, 
     abort: []text
 preparedTransaction = file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int,
     producerEpoch: int?, state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?,
-    markerOffset: int
+    markerOffset: int?
 committedOffset = group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any,
     commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?,
-    logEndOffset: int?, lag: int?, ageMs: int?, error?: text
+    logEndOffset: int?, lag: int?, lagRecords: int?, offsetsPartition: int?, coordinatorPartition: int?, ageMs: int?,
+    error?: text
+shareGroupOffset = group: any, topic: any, topicId: text, partition: int, startOffset: int, stateEpoch: int?,
+    recordOffset: int
 metadataImage = file: bytes, offset: int, epoch: int, snapshot: text?, metadataVersion: text?
 imageRecord = recordType: text, version: int, data: any
 imageChange = change: text, recordType: text, version: int, data: any
-summary = path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form,
+summary = path: bytes, files: int, bytes: int, allBytes: int?, groups: []groupSize?,
+    batches: int, records: int, controlRecords: int, forms: []form,
     batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?,
     nullKeys: int, nullValues: int, tombstones: int, emptyKeys: int, emptyValues: int, distinctKeys: cardinality,
     headers: int, recordsWithHeaders: int, keyBytes: int, valueBytes: int, headerBytes: int, framingBytes: int,
@@ -160,7 +168,8 @@ comparison = file: bytes, against: bytes, identical: flag, same: int, different:
     againstLastOffset: int?, by?: []text, repeatedHere?: int, repeatedThere?: int, outOfOrder?: int
 summary = files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag,
     next: [][]text, notJudged: int, nodes: []node
-partition = path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int,
+partition = path: bytes, files: int, bytes: int, allBytes: int?, batches: int, records: int,
+    forms: []formCount, damagedBytes: int,
     leastBaseTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?
 explanation = code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?
 """
@@ -211,7 +220,8 @@ segmentRetention = file: bytes, size: int, records: int?, baseOffset: int, lastO
 
 _UNDO = """
 change = directory: bytes, number: int, timeMs: int, command: text, state: text, keptBytes: int, kept: bytes?,
-    user: text?, host: text?, kseg: text?, arguments: []bytes?, partitions?: int
+    user: text?, host: text?, kseg: text?, arguments: []bytes?, files: []changedFile, partitions?: int
+changedFile = file: bytes, sizeBefore: int?, sha256Before: text?, sizeAfter: int?, sha256After: text?
 summary = changed: flag, keptBytes: int
 """
 

@@ -28,6 +28,7 @@ from kseg.sidefiles import indexes
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
+from kseg.stores.place import Place
 from kseg.stores.source import Source, named, open_source
 
 IndexEntry = indexes.OffsetIndexEntry | indexes.TimeIndexEntry
@@ -324,4 +325,4 @@ _TIME_REPORTS = (
 def _absolute(path: str) -> str:
     """Returns File.getAbsolutePath: the path with the working directory prepended, otherwise unchanged."""
     path = as_java_writes(path)
-    return path if path.startswith("/") else os.path.join(os.getcwd(), path)
+    return path if path.startswith("/") else Place(os.getcwd()) / path

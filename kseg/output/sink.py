@@ -15,6 +15,7 @@ from kseg.formats.rows import BytesLike
 from kseg.kernel.files.system import WriteBehind
 from kseg.limits import OUTPUT_BYTES
 from kseg.signals import ENDING_SIGNALS, mask
+from kseg.stores.place import Place
 
 STANDARD_OUTPUT = "-"
 
@@ -140,7 +141,7 @@ def open_sink(path: str | None) -> Iterator[Sink]:
     if not os.path.basename(path):
         raise PathError(f"{path!r} is not a file name")
     target = os.path.realpath(path)  # a symbolic link stays, its target is replaced
-    is_special = os.path.exists(target) and not os.path.isfile(target)
+    is_special = Place(target).exists() and not Place(target).is_file()
     with (_open_special if is_special else _replace)(target, path) as sink:
         yield sink
 
@@ -207,7 +208,7 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
 
     with ExitStack() as stack:
         with errors_at(path):
-            file, temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
+            file, temporary = stack.enter_context(temporary_file(Place(target).parent))
         sink = Sink(file.fileno(), path)
         sink.write_behind()
         yield sink

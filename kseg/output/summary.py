@@ -3,25 +3,62 @@
 import os
 from base64 import b64decode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.formats.compressing import Target
 from kseg.formats.json_values import name_value
-from kseg.formats.rows import Scratch
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
 from kseg.quantities import plural, show_span, shown_bytes, shown_time
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile
 from kseg.segment.items import Batch, Damage, Spans, all_rows
+from kseg.segment.paths import all_bytes
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import LogSummary, Row, ratio_of, records_per_hour
+from kseg.stores.place import Place
 
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
 """Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
 second argument names the damage that stops a cleaner, "" for none."""
+
+
+_SHOWN_GROUPS, _MAX_GROUPS = 5, 100
+_MUCH_MORE = 1.5
+"""Other files than segments are told from this multiple of the segments' size on; indexes take less."""
+
+
+class GroupSizes:
+    """The records in __consumer_offsets, and the bytes of their keys and values, by group."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[bytes, list[int]] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Adds a batch; what cannot be decoded is left out, as it is counted elsewhere."""
+        if batch.is_control or not batch.is_valid:
+            return
+        with suppress(UndecodableError):
+            for rows in batch.rows():
+                for _, key, value in rows.entries():
+                    # Each key begins with its version (i16), then the group (i16 length, bytes).
+                    length = int.from_bytes(key[2:4], "big") if key is not None and len(key) >= 4 else 0
+                    if key is not None and 0 < length <= len(key) - 4:
+                        sizes = self._sizes.setdefault(bytes(key[4 : 4 + length]), [0, 0])
+                        sizes[0] += 1
+                        sizes[1] += len(key) + len(value or b"")
+
+    def largest(self) -> list[Row]:
+        """Returns the groups with most bytes, the largest first."""
+        found = sorted(self._sizes.items(), key=lambda item: (-item[1][1], item[0]))[:_MAX_GROUPS]
+        return [
+            {"group": name_value(os.fsdecode(name)), "records": records, "bytes": size}
+            for name, (records, size) in found
+        ]
 
 
 class SummaryPrinter(Printer):
@@ -57,12 +94,15 @@ class SummaryPrinter(Printer):
         self._is_whole = False
         self._summary = LogSummary(scratch)
         self._recompressions: list[Recompression] = []
+        self._savings: list[list[Saving]] = []
+        """Those of each directory so far."""
         self._is_first = True
+        self._groups: GroupSizes | None = None
         self.is_of_directory = False
         """Whether the next PATH is a directory: the summary then has its name, even for a single file."""
 
     def begin(self, file: SegmentFile) -> None:
-        directory = os.path.dirname(file.path)
+        directory = Place(file.path).parent
         is_another = directory != self._directory or self.is_of_directory != self._is_whole
         if self._directory is not None and is_another:
             self._end_directory()
@@ -76,13 +116,19 @@ class SummaryPrinter(Printer):
         self._paths.append(file.path)
         self._is_whole = self.is_of_directory
         self._summary.add_file(0)
+        if file.topic != OFFSETS_TOPIC:
+            self._groups = None
+        elif self._groups is None or is_another:
+            self._groups = GroupSizes()
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         problems = self._summary.problems.total()
         self._summary.bytes += run.end - run.position
         self._summary.add_run(reader, run)
-        for i in range(run.count) if self._recompressions else ():
+        for i in range(run.count) if self._recompressions or self._groups is not None else ():
             batch = reader.batch(run, i, keep=False)
+            if self._groups is not None:
+                self._groups.add(batch)
             for recompression in self._recompressions:
                 recompression.add(batch)
         self._count_problems(problems)
@@ -92,6 +138,8 @@ class SummaryPrinter(Printer):
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size
         self._summary.add_batch(batch)
+        if self._groups is not None:
+            self._groups.add(batch)
         for recompression in self._recompressions:
             recompression.add(batch)
         self._count_problems(problems)
@@ -115,6 +163,10 @@ class SummaryPrinter(Printer):
     def close(self) -> None:
         """Writes the summary of everything since the last one, and the table of all."""
         self._end_directory()
+        if len(self._savings) > 1 and not self._as_json:
+            for line in ["", *map(_total_line, zip(*self._savings, strict=True))]:
+                self.sink.put(line)
+            self.sink.flush()
         if self._fleet is not None:
             self.sink.write(self._fleet(self._of_fleet).encode("utf-8", "surrogateescape"))
             self.sink.flush()
@@ -124,6 +176,7 @@ class SummaryPrinter(Printer):
             return
         savings = [recompression.finish() for recompression in self._recompressions]
         self._recompressions = []
+        self._savings += [savings] * bool(savings)
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         found = {"type": "summary", "path": name_value(path), **self._summary.as_object()}
         if savings:
@@ -134,6 +187,8 @@ class SummaryPrinter(Printer):
         damaged, obstacle = self._damaged or ("", "")
         obstacle = obstacle if damaged != self._paths[-1] else ""
         found["cleaner"] = self._backlog(path, obstacle) if self._is_whole else None
+        found["allBytes"] = all_bytes(path) if self._is_whole else None
+        found["groups"] = None if self._groups is None else self._groups.largest()
         if self._as_json:
             self.sink.put_row(found)
         elif self._fleet is not None:
@@ -188,7 +243,11 @@ def summary_lines(row: Row, path: str, savings: Sequence[Saving], paint: Paint) 
 def summary_size(row: Row) -> str:
     """Returns the number of files, if there are several, and their size."""
     files = "" if row["files"] == 1 else f"{row['files']} files, "
-    return f"{files}{shown_bytes(row['bytes'])} ({row['bytes']:,} bytes)"
+    more = row.get("allBytes")
+    whole = ""
+    if more is not None and more > row["bytes"] * _MUCH_MORE:
+        whole = f"; all files of the directory {shown_bytes(more)}"
+    return f"{files}{shown_bytes(row['bytes'])} ({row['bytes']:,} bytes){whole}"
 
 
 def summary_facts(row: Row) -> tuple[list[Fact], list[Fact]]:
@@ -218,6 +277,9 @@ def summary_facts(row: Row) -> tuple[list[Fact], list[Fact]]:
         facts.append(Fact("damage", "none"))
     if row["cleaner"] is not None:
         facts.append(Fact("log cleaner", "", on_one_line(row["cleaner"]["state"])))
+    for each in (row.get("groups") or ())[:_SHOWN_GROUPS]:
+        text = f"{plural(each['records'], 'record', 'records', ',')} of group {on_one_line(each['group'])}"
+        facts.append(Fact("group", shown_bytes(each["bytes"]), text))
     return counted, facts
 
 
@@ -342,6 +404,15 @@ def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
     if not tried.is_exact:
         lines.append(f"    from {tried.sampled:,} of {tried.batches:,} batches")
     return lines
+
+
+def _total_line(savings: Sequence[Saving]) -> str:
+    """Returns the sum over all directories for one codec."""
+    before, after = (sum(getattr(saving, name) for saving in savings) for name in ("before", "after"))
+    about = "" if all(saving.is_exact for saving in savings) else "about "
+    share = f" ({abs(before - after) / before:.1%})" if before else ""
+    verb = "save" if after <= before else "cost"
+    return f"In all {len(savings)}: {savings[0].target} would {verb} {about}{shown_bytes(abs(before - after))}{share}"
 
 
 def _saving_lines(saving: Saving, paint: Paint) -> list[str]:

@@ -4,6 +4,7 @@ Column widths are chosen from the first rows. Wider cells later shift the rest o
 values are truncated, and only the first rows are buffered.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
-from kseg.quantities import MINUTES, SECONDS, plural, show_span, shown_bytes, shown_time
+from kseg.quantities import MINUTES, SECONDS, plural, shell_line, show_span, shown_bytes, shown_time
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import (
     Batch,
@@ -28,6 +29,7 @@ from kseg.segment.items import (
     all_rows,
     records_of,
 )
+from kseg.segment.paths import MAX_NAMES, some
 
 if TYPE_CHECKING:
     from kseg.node.coordinators import CommittedOffset
@@ -294,6 +296,7 @@ COMMIT_COLUMNS = (
     Column("OFFSET", color="cyan"),
     Column("LOG END", 4),
     Column("LAG"),
+    Column("RECORDS"),
     Column("COMMITTED", 3, is_number=False),
     Column("AGE", 1, is_number=False),
     Column("EXPIRES", 6, is_number=False),
@@ -367,12 +370,29 @@ class CommittedOffsetsPrinter(Printer):
         if self._as_json:
             for row in rows:
                 self.sink.put_row(row)
-            for line in self._doubts():
+            for row in self._share_groups():
+                self.sink.put_row({"type": "shareGroupOffset", **row})
+            for line in [*self._doubts(), *self._deleted()]:
                 self._warn(line)
         else:
             for line in [*self._table(rows), *self._footer(rows)]:
                 self.sink.put(line)
+            for row in self._share_groups():
+                topic = row["topic"] or row["topicId"]
+                self.sink.put(
+                    f"share group {on_one_line(row['group'])}: {on_one_line(topic)}-{row['partition']} from offset "
+                    f"{row['startOffset']} on"
+                )
         self.sink.flush()
+
+    def _share_groups(self) -> Iterator[dict[str, Any]]:
+        """Yields where the share groups stand whose state lies in the log directories."""
+        from kseg.node.group_lags import SHARE_STATE_TOPIC, share_groups
+
+        places = [path for (topic, _), path in sorted(self._commits.partitions.items()) if topic == SHARE_STATE_TOPIC]
+        names = self._commits.topic_names() if places else {}
+        for row in share_groups(places, self.scratch):
+            yield {"group": row.pop("group"), "topic": names.get(row["topicId"])} | row
 
     def _table(self, found: "list[CommittedOffset]") -> Iterator[str]:
         if not found:
@@ -396,10 +416,28 @@ class CommittedOffsetsPrinter(Printer):
         yield self._paint(f"{offsets}: {places}", bold=True)
         if outside := sum(map(_is_outside, found)):
             yield self._paint(f"outside of the log: {outside:,}", "red")
+        if unread := [row for row in found if _is_unread(row)]:
+            row = unread[0]
+            yield self._paint(
+                f"where no coordinator reads them: {len(unread):,}, such as that of group {on_one_line(row['group'])}: "
+                f"in partition {row['offsetsPartition']} of __consumer_offsets, its coordinator is that of partition "
+                f"{row['coordinatorPartition']}", "red",
+            )  # fmt: skip
         if self._commits.pending:
             yield f"in open transactions, not counted: {self._commits.pending:,}"
         for line in self._doubts():
             yield self._paint(line, "red")
+        yield from self._deleted()
+
+    def _deleted(self) -> Iterator[str]:
+        """Yields which groups have deleted offsets, and the commands that show their last commits."""
+        for path, groups in self._commits.deleted.items():
+            names = [*groups]
+            yield f"deleted offsets, as by expiry, of {plural(len(names), 'group', 'groups')}: {some(names)}; shown by:"
+            patterns = [
+                word for name in names[:MAX_NAMES] for word in ("--key-pattern", re.escape(name).replace("\\-", "-"))
+            ]
+            yield shell_line(["kseg", "dump", "--print-data-log", "--decode", "auto", *patterns, path])
 
     def _doubts(self) -> Iterator[str]:
         """Yields the reasons why an offset here may be outdated, or may have been deleted."""
@@ -410,6 +448,13 @@ class CommittedOffsetsPrinter(Printer):
             )
         if self._commits.undecodable:
             yield f"commits that could not be decoded: {self._commits.undecodable:,}"
+
+
+def _is_unread(row: "CommittedOffset") -> bool:
+    """Whether a commit lies in a partition that the group's coordinator does not read."""
+    return None not in (row["coordinatorPartition"], row["offsetsPartition"]) and (
+        row["coordinatorPartition"] != row["offsetsPartition"]
+    )
 
 
 def _is_outside(row: "CommittedOffset") -> bool:
@@ -426,6 +471,8 @@ def _commit_cells(row: "CommittedOffset") -> dict[str, str]:
     shown |= {"OFFSET": str(row["offset"]), "METADATA": on_one_line(row["metadata"] or "")}
     if row["lag"] is not None:
         shown |= {"LOG END": str(row["logEndOffset"]), "LAG": str(row["lag"])}
+        if row["lagRecords"] not in (None, row["lag"]):
+            shown["RECORDS"] = str(row["lagRecords"])  # the other offsets of the lag are those of markers, or gone
     if (age := row["ageMs"]) is not None:
         shown |= {"COMMITTED": shown_time(row["commitTimestamp"]), "AGE": show_span(age) if age >= 0 else "-"}
     if row["expireTimestamp"] is not None:

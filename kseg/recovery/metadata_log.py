@@ -41,10 +41,11 @@ from kseg.node import metadata_image
 from kseg.node.cluster_metadata import Raft, is_only_voter, load_readable, load_snapshot, properties_of, read_raft
 from kseg.node.coordinators import topic_id_at, transaction_states
 from kseg.node.log_directory import METADATA_PARTITION, checkpoint_offsets, is_moved
-from kseg.node.metadata_image import METADATA_VERSIONS, MetadataImage, PartitionImage, TopicImage, unstartable
+from kseg.node.metadata_image import MetadataImage, PartitionImage, TopicImage, unstartable
 from kseg.quantities import plural
 from kseg.recovery.options import RecoverOptions
-from kseg.recovery.planner import has_records
+from kseg.recovery.renamed_directories import has_records
+from kseg.releases.metadata import METADATA_VERSIONS
 from kseg.segment import files as segment_files
 from kseg.segment.files import METADATA_TOPIC, list_segments
 from kseg.segment.paths import some
@@ -54,7 +55,7 @@ from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, LEADER_EPOCHS, EpochEntry, read_leader_epochs
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, MetaProperties
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.remote.recognition import is_topic
 
 # The topics of a cluster whose metadata are lost, as its log directories have them.
@@ -125,7 +126,7 @@ def _paths(partitions: Partitions) -> list[str]:
 
 def _written_ns(path: str) -> int:
     with suppress(OSError):
-        return trees.status(os.path.join(path, PARTITION_METADATA)).st_mtime_ns
+        return (Place(path) / PARTITION_METADATA).status().st_mtime_ns
     return 0
 
 
@@ -164,7 +165,7 @@ class DirectoryTopics:
                 continue
             elif name != f"{topic}-{number}" or number > _LAST_NUMBER or not is_topic(topic):
                 self._leave(path, "is no name of a partition")
-            elif trees.islink(path):
+            elif Place(path).is_link():
                 self._leave(path, "is a link out of the log directory: give the log directory that holds its target")
             else:
                 epoch, offset, producer_id = replica_end(path, self._scratch)
@@ -180,11 +181,11 @@ class DirectoryTopics:
             else:
                 self.remarks.append(text)
         self._highest_producer_id = max([self._highest_producer_id, *_usable(transaction_states([directory]))])
-        self._compacted |= {topic for topic, _ in checkpoint_offsets(os.path.join(directory, CLEANER_OFFSETS))}
+        self._compacted |= {topic for topic, _ in checkpoint_offsets(Place(directory) / CLEANER_OFFSETS)}
         # A bootstrap snapshot has metadata.version, and the features beside it.
         for path in (
-            os.path.join(directory, segment_files.BOOTSTRAP),
-            os.path.join(directory, METADATA_PARTITION, segment_files.snapshot_name(0, 0)),
+            Place(directory) / segment_files.BOOTSTRAP,
+            Place(directory) / METADATA_PARTITION / segment_files.snapshot_name(0, 0),
         ):
             with suppress(KsegError):
                 image = load_snapshot(path).image
@@ -299,13 +300,13 @@ def replica_end(path: str, scratch: Scratch) -> tuple[int, int, int]:
     epoch = offset = 0
     snapshot, producer_id = -1, -1
     with suppress(OSError):
-        epochs = read_leader_epochs(trees.read_regular(os.path.join(path, LEADER_EPOCHS), MAX_TEXT_BYTES))
+        epochs = read_leader_epochs((Place(path) / LEADER_EPOCHS).read(MAX_TEXT_BYTES))
         epoch = max((entry.epoch for entry in epochs if isinstance(entry, EpochEntry)), default=0)
     with suppress(KsegError):
         if newest := max(filter(_SNAPSHOT_NAME.fullmatch, segment_files.file_names(path)), default=""):
             snapshot = int(newest.removesuffix(SNAPSHOT))
             with suppress(OSError):
-                state = ProducerSnapshot(trees.read_regular(os.path.join(path, newest), MAX_TEXT_BYTES))
+                state = ProducerSnapshot((Place(path) / newest).read(MAX_TEXT_BYTES))
                 if state.kafka_refusal() is None:
                     producer_id = max(_usable(entry.producer_id for entry in state), default=-1)
         logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
@@ -450,8 +451,8 @@ def new_snapshot(
         raise KsegError(f"{where}: no record of the voters can be read: only --new-quorum can bring the log back")
     remarks = [] if topics is None else [*topics.remarks]
     for path in topics.directories if topics is not None and not files else ():
-        copy = os.path.join(path, METADATA_PARTITION)
-        if trees.isdir(copy):
+        copy = Place(path) / METADATA_PARTITION
+        if copy.is_dir():
             remarks.append(f"{copy}: if it can be read, give it as PATH, to keep settings")
     if voters is not None:
         node = voters[0]["voterId"]
@@ -483,8 +484,8 @@ def new_snapshot(
 def _above_all(raft: Raft, directories: list[str], image: MetadataImage, has_copy: bool) -> Raft:
     """Returns the offset and epoch that no file of the log directories exceeds, nor probably any of other nodes."""
     for path in directories:
-        inside = os.path.join(path, METADATA_PARTITION)
-        if trees.isdir(inside):
+        inside = Place(path) / METADATA_PARTITION
+        if inside.is_dir():
             other = read_raft(inside, list_segments(inside))
             raft = raft._replace(
                 offset=max(raft.offset, other.offset), epoch=max(raft.epoch, other.epoch),
@@ -515,7 +516,7 @@ class MetadataSnapshotPlanner(Planner):
             )
         metas = _metas(self._options.topics_from)
         if metas:
-            own = os.path.dirname(os.path.abspath(directory))
+            own = Place(directory).absolute.parent
             _cluster_id({own: properties_of(own), **metas})
         topics = DirectoryTopics(metas) if metas else None
         snapshot = new_snapshot(directory, self._options.as_of, topics=topics)
@@ -524,16 +525,16 @@ class MetadataSnapshotPlanner(Planner):
         plan = Plan(directory, facts=snapshot.facts(directory))
         for name, (data, reason) in snapshot.files.items():
             plan.write(name, [data], reason)
-        for name in sorted(trees.listdir(directory)):
+        for name in sorted(Place(directory).names()):
             is_old = name == LEADER_EPOCHS or (name[:1].isdigit() and segment_files.is_part_of_log(name))
             if is_old and name not in snapshot.files:
-                size = trees.getsize(os.path.join(directory, name))
+                size = (Place(directory) / name).size()
                 plan.delete(name, "the new snapshot replaces it", [Removed(0, size, "replaced")] if size else [])
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        path = os.path.join(directory, METADATA_PARTITION)
-        if not trees.isdir(path):
+        path = Place(directory) / METADATA_PARTITION
+        if not path.is_dir():
             raise PathError(f"{directory}: holds no {METADATA_PARTITION}")
         yield from self.planned(
             [path] if METADATA_PARTITION not in done else [], lambda at: self.plan_partition(at, known)
@@ -549,26 +550,26 @@ def write_new_quorum(
     node, listener, output, directory = options.new_quorum, options.listener, str(change.output), None
     assert listener is not None
     if source is not None:
-        if not trees.isdir(source):
+        if not Place(source).is_dir():
             raise PathError(f"{source}: is no directory: give a log directory")
-        inside = os.path.join(source, METADATA_PARTITION)
+        inside = Place(source) / METADATA_PARTITION
         is_partition = os.path.basename(os.path.abspath(source)) == METADATA_PARTITION
-        directory = inside if trees.isdir(inside) else source if is_partition else None
+        directory = inside if inside.is_dir() else source if is_partition else None
         if directory is None and not options.topics_from:
             raise PathError(f"{source}: holds no {METADATA_PARTITION}")
         if directory is None:
             warn(f"{source}: holds no {METADATA_PARTITION}: all is taken from the log directories")
-    of_copy = [] if directory is None else [os.path.dirname(os.path.abspath(directory))]
+    of_copy = [] if directory is None else [Place(directory).absolute.parent]
     of_topics = _metas(options.topics_from)
     metas = _metas([*of_copy, *options.topics_from])
     cluster_id, read = _cluster_id(metas), list(metas)
-    if trees.lexists(output) and trees.listdir(output):
+    if Place(output).lexists() and Place(output).names():
         raise PathError(f"{output}: is not empty: a new quorum needs a log directory of its own")
-    around = os.path.dirname(os.path.realpath(output))
-    while around != os.path.dirname(around):
-        if trees.lexists(os.path.join(around, META_PROPERTIES)):
+    around = Place(os.path.realpath(output)).parent
+    while around != around.parent:
+        if (around / META_PROPERTIES).lexists():
             raise PathError(f"{output}: is inside the log directory {around}, with which no broker would start then")
-        around = os.path.dirname(around)
+        around = around.parent
     for path in filter(is_locked, read):
         text = f"{path}: a running broker, or another kseg, holds the log directory"
         if change.takes_lock and not change.is_dry:
@@ -593,8 +594,8 @@ def write_new_quorum(
         if not change.is_dry:
             folder = made.add(METADATA_PARTITION, model=directory or read[0])
             for name, (data, _) in snapshot.files.items():
-                Disk().write_file(os.path.join(folder, name), data, folder)
-            Disk().write_file(os.path.join(made.folder, META_PROPERTIES), properties, made.folder)
+                Disk().write_file(Place(folder) / name, data, folder)
+            Disk().write_file(Place(made.folder) / META_PROPERTIES, properties, made.folder)
     return plan, snapshot
 
 

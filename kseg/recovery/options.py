@@ -31,7 +31,7 @@ from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_surv
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, LOG_STARTS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
 # Repairs partition.metadata: without it a KRaft broker renames the log to -stray, and a malformed one stops any
@@ -161,9 +161,9 @@ class Destination:
         """
         starts: dict[TopicPartition, int] = {}
         if self.options.new_cluster is not None:
-            path = os.path.join(self.options.new_cluster, LOG_STARTS)
+            path = Place(self.options.new_cluster) / LOG_STARTS
             with errors_at(path), suppress(FileNotFoundError):
-                content = trees.read_regular(path, MAX_ROOT_FILE_BYTES)
+                content = path.read(MAX_ROOT_FILE_BYTES)
                 starts = checkpoints.offsets_of(checkpoints.read_offset_checkpoint(content))
         for partition, found in bounds.items():
             checkpoints.set_log_start(starts, partition, found.log_start, found.first_base)
@@ -236,8 +236,9 @@ class DeletedSegments:
             workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
 
 
-def deleted_segments(directory: str) -> DeletedSegments:
-    """Chooses the segments of a partition directory that fit between those of the log. Raises PathError."""
+def deleted_segments(directory: str, log_start: int = 0) -> DeletedSegments:
+    """Chooses the segments of a partition directory that fit between those of the log, and do not end below a log start
+    offset. Raises PathError."""
     files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
     paths = {file.base_offset: file.path for file in files if not file.leftover and file.base_offset is not None}
     bases, buffers, found = sorted(paths), Buffers(), DeletedSegments()
@@ -260,6 +261,10 @@ def deleted_segments(directory: str) -> DeletedSegments:
         span.base_offset = base
         if span.next_offset < 0:
             found.skipped.append((file.path, "holds no batch"))
+            continue
+        if span.next_offset <= log_start:
+            text = f"its records were deleted on purpose, below the log start offset {log_start}: --topic restores them"
+            found.skipped.append((file.path, text))
             continue
         at = bisect_left(bases, base)
         before, after = span_at(at - 1), span_at(at)
@@ -284,9 +289,9 @@ def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
 
 def first_epoch_start(directory: str) -> int:
     """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
-    entries, path = None, os.path.join(directory, LEADER_EPOCHS)
+    entries, path = None, Place(directory) / LEADER_EPOCHS
     with suppress(OSError):  # no file, or one whose loss recovery reports
-        entries = checkpoints.plain_epochs(trees.read_regular(path, MAX_ROOT_FILE_BYTES))
+        entries = checkpoints.plain_epochs(path.read(MAX_ROOT_FILE_BYTES))
     return entries[0].start_offset if entries else 0
 
 

@@ -31,17 +31,18 @@ from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BrokerSegment, Loss, ReplayResult
 from kseg.recovery.moved_rows import MovedRows, names_of
 from kseg.recovery.options import BrokerStart, Destination, LogBounds, RecoverOptions, ReindexOptions, TopicIds
+from kseg.recovery.renamed_directories import has_records, holder_of, restored_name
 from kseg.recovery.workspace import SPILL_BYTES, BrokerRefusesError, File, Workspace, offset_of, spill
 from kseg.runtime.process_pool import Put, in_processes
 from kseg.runtime.threads import usable_cores
 from kseg.segment import files as segment_files
-from kseg.segment.files import METADATA_TOPIC, list_segments, own_name
+from kseg.segment.files import METADATA_TOPIC, is_renamed_directory, list_segments, own_name
 from kseg.segment.paths import segment_bytes, some
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles import checkpoints, text_files
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import check_readable
 
 if TYPE_CHECKING:
@@ -60,25 +61,8 @@ class Root:
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Returns topic and partition number from the name of a directory, even if a broker has renamed it (-delete,
-    -future, -stray)."""
+    """Returns topic and partition of a directory's name, even if a broker has renamed it (-delete, -future, -stray)."""
     return segment_files.parse_partition_name(os.path.basename(os.path.abspath(directory)))
-
-
-# Partition directories that a broker has renamed (-delete, -stray, -future), and their restored names.
-#
-# A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
-# cluster's metadata, and creates an empty log if there is a topic of that name.
-
-
-def is_renamed_directory(path: str) -> bool:
-    """Whether a broker has renamed a partition directory."""
-    return own_name(path) != os.path.basename(os.path.abspath(path))
-
-
-def has_records(path: str) -> bool:
-    """Whether a partition directory has a segment that is not empty, deleted ones included."""
-    return any(trees.status(file.path).st_size for file in list_segments(path, everything=True))
 
 
 _MAX_LISTED = 5
@@ -92,30 +76,30 @@ _MAX_LISTED = 5
 def node_file_problems(directory: str, with_properties: bool = True) -> Iterator[str]:
     """Yields a sentence for each such file; nothing if the directory is not of KRaft. ``with_properties``: whether
     meta.properties is looked at."""
-    metadata = os.path.join(directory, METADATA_PARTITION)
-    if not trees.isdir(metadata):
+    metadata = Place(directory) / METADATA_PARTITION
+    if not metadata.is_dir():
         return
     for path, read, help_ in (
         (
-            os.path.join(directory, META_PROPERTIES),
+            Place(directory) / META_PROPERTIES,
             text_files.read_meta_properties,
             "the metadata log does not tell its directory.id; a format writes a new one, under which the partitions "
             "here have no leader",
         ),
         (
-            os.path.join(metadata, segment_files.QUORUM_STATE),
+            metadata / segment_files.QUORUM_STATE,
             text_files.read_quorum_state,
             "move it away, and the node begins a new one",
         ),
     ):
         if path.endswith(META_PROPERTIES) and not with_properties:
             continue
-        if not trees.lexists(path):
+        if not path.lexists():
             if path.endswith(META_PROPERTIES):
                 yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
             continue
         try:
-            items = list(read(trees.first_bytes(path, text_files.MAX_TEXT_BYTES)))
+            items = list(read(path.head(text_files.MAX_TEXT_BYTES)))
         except OSError as error:
             found = [str(error.strerror)]
         else:
@@ -151,7 +135,7 @@ class RecoveryMessages:
             segments = {file.path for file in list_segments(found.directory) if file.kind in LOGS}
             self._segments += len(segments)
             scanned = [*found.scanned, *(name for cut in found.cuts for name in cut.dropped)]
-            self._unscanned += len(segments.difference(os.path.join(found.directory, name) for name in scanned))
+            self._unscanned += len(segments.difference(Place(found.directory) / name for name in scanned))
         else:
             self._report_salvage(found)
         for one in remains[:MAX_REMAINS]:  # damage that a broker accepts and consumers do not
@@ -229,7 +213,7 @@ def facts(found: "Recovery | Salvage") -> Iterator[dict[str, Any]]:
     """Yields objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
 
     def path_of(name: str) -> Any:
-        return name_value(os.path.join(found.directory, name))
+        return name_value(Place(found.directory) / name)
 
     for cut in found.cuts if isinstance(found, Recovery) else ():
         yield {
@@ -376,20 +360,24 @@ class RecoveryPlanner(Planner):
         moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
         names = Counter(map(own_name, moved))
         for path in moved:
-            name = own_name(path)
-            target, error = os.path.join(os.path.dirname(os.path.abspath(path)), name), ""
-            if names[name] > 1:
-                error = f"{path}: {names[name]} directories were {name}: name the one to restore"
-            elif not (target in paths if self._is_copy else trees.lexists(target)):
+            name = own_name(path) if self._options.name is not None else restored_name(path, self.nodes)
+            target, error = Place(path).absolute.parent / name, ""
+            if not name:
+                error = f"{path}: a broker has cut its name, and no metadata log has its topic id: give --as"
+            elif not self._is_copy and (holder := holder_of(path, name, self.nodes)) is not None:
+                error = f"{path}: {name} lies in {holder}, too: a broker does not start with both"
+            elif names[own_name(path)] > 1:
+                error = f"{path}: {names[own_name(path)]} directories were {name}: name the one to restore"
+            elif not (target in paths if self._is_copy else target.lexists()):
                 self._restores[path] = name, ""
-            elif trees.islink(target) or not trees.isdir(target) or has_records(target):
+            elif target.is_link() or not target.is_dir() or has_records(target):
                 error = f"{path}: {name} is there and holds records"
                 error += ": take it back under another name, with --output and --as"
             else:
                 topic, _, number = name.rpartition("-")  # brokers cut a long topic, too
                 ending = f"-{number}.{uuid4().hex}-delete"
                 self._restores[path] = name, topic[: segment_files.MAX_NAME_BYTES - len(ending)] + ending
-                left_out.add(os.path.join(os.path.dirname(path), name))
+                left_out.add(Place(path).parent / name)
             if error:
                 self.failures.add(PathError(error), path)
                 left_out.add(path)
@@ -399,7 +387,7 @@ class RecoveryPlanner(Planner):
         self._begin([directory], True)
         if error := self.failures.errors.get(directory):
             raise error
-        ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
+        ids = self._topic_ids(Place(directory).absolute.parent)
         epochs = recovery_options.EPOCHS_REBUILT if self._options.rebuilds_epochs else recovery_options.EPOCHS_KEPT
         root = replace(self._root_of(known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
@@ -415,7 +403,7 @@ class RecoveryPlanner(Planner):
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
-        if not self._options.is_salvage and trees.isdir(os.path.join(directory, METADATA_PARTITION)):
+        if not self._options.is_salvage and (Place(directory) / METADATA_PARTITION).is_dir():
             if self._checks is not None and (why := self._checks.metadata_refusal(directory)):
                 raise BrokerRefusesError(why)
         self._carry(directory, root, paths)
@@ -491,7 +479,7 @@ class RecoveryPlanner(Planner):
             if displaced:
                 plan.move_directory(name, displaced, "is an empty log")
             plan.move_directory(os.path.basename(path), name, "takes the partition back")
-            place, (topic, _) = os.path.abspath(directory), partition_of(path) or ("", 0)
+            place, (topic, _) = Place(directory).absolute, partition_of(path) or ("", 0)
             cluster = self.nodes.at(place).topics
             if topic and cluster is not None and not cluster.lacking and topic not in cluster.ids:
                 self.reporter.warning(
@@ -507,7 +495,7 @@ class RecoveryPlanner(Planner):
             sources = [partition for partition in map(partition_of, self._starts) if partition in entries]
             entries = {self._new_partition(partition): entries[partition] for partition in sources if partition}
         for path in sorted(self._has_new_start) if checkpoint == checkpoints.LOG_STARTS else ():
-            partition = partition_of(path)
+            partition = partition_of(self._restores[path][0] if path in self._restores else path)
             if partition is not None and path not in self.failures.errors:
                 checkpoints.set_log_start(entries, self._new_partition(partition), *self._starts[path])
         return entries
@@ -534,8 +522,11 @@ class RecoveryPlanner(Planner):
         if partition is not None and self._options.name is not None:
             topic, number = self._new_partition(partition)
             return f"{topic}-{number}"
-        gets_own_name = directory in self._restores or (self._is_copy and self._is_single)
-        return own_name(directory) if gets_own_name else os.path.basename(os.path.abspath(directory))
+        if directory in self._restores:
+            return self._restores[directory][0]
+        return (
+            own_name(directory) if self._is_copy and self._is_single else os.path.basename(os.path.abspath(directory))
+        )
 
     def root_of_copy(self) -> dict[str, bytes] | None:
         return None if self._options.new_cluster is None else self._destination.checkpoints(self._bounds)
@@ -566,7 +557,7 @@ class RecoveryPlanner(Planner):
             return start
         topic = start.name.rpartition("-")[0]
         is_of_other = bool(start.name) and not own_name(directory).startswith(f"{topic}-")
-        if is_of_other and trees.lexists(os.path.join(directory, PARTITION_METADATA)) and ids.find(topic) is None:
+        if is_of_other and (Place(directory) / PARTITION_METADATA).lexists() and ids.find(topic) is None:
             self.reporter.warning(  # a partition of a KRaft cluster
                 f"{directory}: the id of topic {topic} is not known: {start.name} has no {PARTITION_METADATA}, without "
                 "which a broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
@@ -587,16 +578,18 @@ class RecoveryPlanner(Planner):
     def _with_deleted(
         self, path: str, start: BrokerStart, log_start: int, first_base: int
     ) -> tuple[BrokerStart, int, int]:
-        found = recovery_options.deleted_segments(path)
+        kept = 0 if self._names_partition or self._options.topics else log_start
+        found = recovery_options.deleted_segments(path, kept)
         for file, reason in found.skipped[:_MAX_LISTED]:
             self.reporter.warning(f"{file}: not restored: {reason}")
-        if len(found.skipped) > _MAX_LISTED:
-            self.reporter.warning(f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not restored")
+        if (more := len(found.skipped) - _MAX_LISTED) > 0:
+            self.reporter.warning(f"{path}: {more} more deleted segments are not restored")
         for segment in found.restored:
             if not segment.is_intact:
                 self.reporter.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
         if found.restored and found.restored[0].base_offset < max(log_start, first_base):
-            log_start = first_base = found.restored[0].base_offset
+            first_base = found.restored[0].base_offset
+            log_start = max(kept, first_base)
             self.reporter.warning(
                 f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
                 "change the topic's settings before a broker starts"
@@ -743,7 +736,7 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
     small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
-    if jobs == 1 or len(small) < MIN_PARTITIONS or not trees.are_forkable():
+    if jobs == 1 or len(small) < MIN_PARTITIONS or not all(Place(directory).is_forkable for directory, _ in tasks):
         yield from (outcome_of(plan_partition, *task) for task in tasks)
         return
     size, chosen = max(1, len(small) // (jobs * CHUNKS_EACH)), frozenset(small)
@@ -762,7 +755,7 @@ def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Out
 def _is_small(directory: str) -> bool:
     """Whether the segments have at most `LARGEST_BYTES`, as far as a sample of them shows."""
     try:
-        with trees.scandir(directory) as entries:
+        with Place(directory).entries() as entries:
             logs = [entry for entry in entries if entry.name.endswith(LOG)]
             sample = logs[:: max(1, len(logs) // SAMPLED_SEGMENTS)]
             sizes = [entry.stat(follow_symlinks=False).st_size for entry in sample]

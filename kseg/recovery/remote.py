@@ -29,6 +29,7 @@ from kseg.segment.reader import open_segment
 from kseg.segment.survey import FULL, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, EpochEntry, build_leader_epochs, starting_at
 from kseg.sidefiles.text_files import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import is_wanted
 from kseg.stores.remote.segment import ChunkError, RemotePartition, RemoteSegment, RemoteStorage
 from kseg.stores.windows import Buffers
@@ -276,8 +277,8 @@ class PartitionBuilder:
         for name in regular_and_other_names(directory)[0]:
             stem, suffix = os.path.splitext(name)
             is_wanted = suffix in SIDE_SUFFIXES and stem.isdigit() and int(stem) >= start
-            if is_wanted and not os.path.lexists(self._path(name)):
-                copy(os.path.join(directory, name), self._path(name))
+            if is_wanted and not Place(self._path(name)).lexists():
+                copy(Place(directory) / name, self._path(name))
 
     def _count_segment(self, base: int, end: int) -> None:
         if self.rebuilt.first_base < 0:
@@ -294,7 +295,7 @@ class PartitionBuilder:
             return  # a local segment is damaged, as reported; a recovery of the partition rebuilds the indexes
         for step in workspace.plan().steps:
             path = self._path(step.file)
-            if os.path.lexists(path):
+            if Place(path).lexists():
                 self._disk.unlink(path)
             if step.action != DELETE:
                 self._add_file(step.file, step.pieces)
@@ -304,7 +305,7 @@ class PartitionBuilder:
             write_pieces(pieces, self._folder, descriptor, self._disk)
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
+        return Place(self._folder) / name
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ from kseg.segment.files import (
 )
 from kseg.segment.items import Problem, Record
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown
 from kseg.stores.windows import equal_bytes
@@ -428,12 +428,12 @@ def replica_of(directory: str, path: str) -> str | None:
 
     Raises PathError if there is no directory.
     """
-    if not trees.isdir(path):
+    if not Place(path).is_dir():
         raise PathError(f"{shown(path)}: no such directory")
     if list_segments(path):
         return path
-    inside = os.path.join(path, os.path.basename(os.path.abspath(directory)))
-    return inside if trees.isdir(inside) else None
+    inside = Place(path) / os.path.basename(os.path.abspath(directory))
+    return inside if inside.is_dir() else None
 
 
 def plan_from_replica(
@@ -476,7 +476,7 @@ class ReplicaFilling:
         self._is_same_log = is_same_log
         attempt.fill = self.fill
         attempt.known_offsets = lambda prints: offsets_of(self._there(), prints)
-        attempt.replica_bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
+        attempt.replica_bases = {Place(file.path).absolute: file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
 
     def fill(self, drafts: list[SegmentDraft]) -> None:
@@ -532,7 +532,7 @@ class ReplicaFilling:
         reached = -1
         bases = [file.base_offset for file in self._files]
         for file, behind in zip(self._files, [*bases[1:], None], strict=True):
-            path = os.path.abspath(file.path)
+            path = Place(file.path).absolute
             with open_source(path) as source:
                 kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self._attempt.load.start.jobs)
             self._is_sparse |= kept.is_sparse
@@ -557,7 +557,7 @@ class ReplicaFilling:
             are_adjacent = one.end == other.start
             if one.path != other.path:
                 is_whole = one.last < self._attempt.replica_bases[offer.part.path]
-                are_adjacent = not is_whole and other.start == 0 and trees.getsize(one.path) == one.end
+                are_adjacent = not is_whole and other.start == 0 and Place(one.path).size() == one.end
             if are_adjacent:
                 return "the log is compacted, and no bytes are missing there"
         first, last = before.epoch if before else -1, behind.epoch if behind else -1

@@ -13,8 +13,8 @@ from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gath
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at
 from kseg.node.index_interval import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
+from kseg.stores.place import Place
 from kseg.stores.source import is_disk_error
-from kseg.stores.trees import open_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Workspace(FilesOnDisk):
         for piece in self.slice(name, position, length):
             data = super().read_range(*piece) if isinstance(piece, Range) else bytes(piece)
             if isinstance(piece, Range) and len(data) < piece.length:
-                path = os.path.join(self.directory, piece.file)
+                path = Place(self.directory) / piece.file
                 raise KsegError(f"{path}: has become shorter while it was read")
             found.append(data)
         return found[0] if len(found) == 1 else b"".join(found)
@@ -181,10 +181,10 @@ class Workspace(FilesOnDisk):
         """
         file = self.files[name]
         if file.origin is not None:
-            return os.path.join(self.directory, file.origin), 0
+            return Place(self.directory) / file.origin, 0
         pieces = file.pieces
         if not isinstance(pieces, Content) and len(pieces) == 1 and isinstance(piece := pieces[0], Range):
-            return os.path.join(self.directory, piece.file), piece.position
+            return Place(self.directory) / piece.file, piece.position
         raise ValueError(f"{name} is not on disk")
 
     def path(self, name: str) -> str:
@@ -306,16 +306,16 @@ class Workspace(FilesOnDisk):
         """Whether a real file already has the new content."""
         if self._sizes.get(name) != file.size:
             return False
-        path = os.path.join(self.directory, name)
+        path = Place(self.directory) / name
         try:
-            with open_regular(path) as stream:
+            with path.open() as stream:
                 for piece in file.pieces:
                     if not isinstance(piece, Range):
                         if stream.read(len(piece)) != piece:
                             return False
                     elif piece.file == name and piece.position == stream.tell():
                         stream.seek(piece.length, os.SEEK_CUR)
-                    elif not _same(stream, os.path.join(self.directory, piece.file), piece):
+                    elif not _same(stream, Place(self.directory) / piece.file, piece):
                         return False
         except OSError as error:
             if is_disk_error(error):
@@ -331,7 +331,7 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
 def _same(stream: BinaryIO, path: str, piece: Range) -> bool:
     """Whether the next bytes of a stream equal those of a range."""
     left = piece.length
-    with open_regular(path) as other:
+    with Place(path).open() as other:
         other.seek(piece.position)
         while left > 0:
             want = other.read(min(left, _COMPARE_BYTES))

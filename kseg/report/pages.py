@@ -37,7 +37,7 @@ from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory
 from kseg.segment.seek import OFFSET_ENTRY, index_path
 from kseg.sidefiles.indexes import TransactionIndex
-from kseg.stores.trees import open_regular
+from kseg.stores.place import Place
 from kseg.verification.report import Comparison, Finding, Report
 
 # The page is a template with autoescape, style and script inside, and the data as JSON.
@@ -294,7 +294,7 @@ def strip_of(directory: str, nodes: Nodes) -> dict[str, Any] | None:
     state = nodes.partition(directory).state
     max_anchors, segments = max(2, MAX_ANCHORS // len(drawn)), []
     for file in drawn:
-        with suppress(KsegError, OSError), open_regular(file.path) as stream:
+        with suppress(KsegError, OSError), Place(file.path).open() as stream:
             size = os.fstat(stream.fileno()).st_size
             anchors = list(_anchors(stream.fileno(), file, size, max_anchors))
             row = {"name": name_value(file.name), "base": file.base_offset, "size": size, "anchors": anchors}
@@ -311,7 +311,7 @@ def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterat
     """Yields (position, offset, timestamp) of the first batch and of batches in the index, by rising position. The
     timestamp is the largest of a v2 batch, that of a v1 message, None if there is none."""
     positions = [0]  # with those of the .index, evenly spread; none if there is no usable index
-    with suppress(KsegError, OSError), open_regular(index_path(file, INDEX)) as stream:
+    with suppress(KsegError, OSError), Place(index_path(file, INDEX)).open() as stream:
         count = os.fstat(stream.fileno()).st_size // OFFSET_ENTRY.size
         chosen = range(0, count, max(1, count // max_anchors))
         entries = [read_at(stream.fileno(), OFFSET_ENTRY.size, i * OFFSET_ENTRY.size) for i in chosen]
@@ -339,7 +339,7 @@ def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
     """Yields (first offset, last offset) of aborted transactions, from the transaction indexes."""
     for file in files:
         try:
-            with open_regular(index_path(file, TRANSACTION_INDEX)) as stream:
+            with Place(index_path(file, TRANSACTION_INDEX)).open() as stream:
                 data = stream.read(MAX_TXNINDEX_BYTES)
         except (KsegError, OSError):
             continue
@@ -377,9 +377,9 @@ class FindingsPage(FindingsPrinter):
 
     def show(self, finding: Finding) -> None:
         # The partition or log directory of the finding, or the directory that holds the file
-        file, holder = finding.file, os.path.dirname(finding.file) or "."
+        file, holder = finding.file, Place(finding.file).parent or "."
         own = os.path.basename(os.path.abspath(file))
-        if os.path.isdir(file) and (parse_partition_name(own) or _parts(file) not in ([], [file])):
+        if Place(file).is_dir() and (parse_partition_name(own) or _parts(file) not in ([], [file])):
             holder = file.rstrip("/") or file
         place = self._place(holder)
         self._counts[place][finding.severity] += 1
@@ -400,7 +400,7 @@ class FindingsPage(FindingsPrinter):
         }
         if self._hexes < MAX_HEX_VIEWS and finding.severity != INFO and finding.position is not None:
             row["hex"], start = None, max(0, (finding.position - HEX_BEFORE) // 16 * 16)
-            with suppress(KsegError, OSError), open_regular(finding.file) as stream:
+            with suppress(KsegError, OSError), Place(finding.file).open() as stream:
                 stream.seek(start)
                 row["hex"] = {"start": start, "bytes": stream.read(HEX_BYTES).hex()}
                 self._hexes += 1
@@ -463,7 +463,7 @@ class FindingsPage(FindingsPrinter):
             row: dict[str, Any] = {
                 "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
                 "counts": [counts[severity] for severity in SEVERITIES],
-                "strip": strip_of(directory, nodes) if os.path.isdir(directory) else None,
+                "strip": strip_of(directory, nodes) if Place(directory).is_dir() else None,
                 "cleaner": cleaners.get(directory),
             }  # fmt: skip
             if row["strip"] is None:
@@ -476,7 +476,7 @@ class FindingsPage(FindingsPrinter):
 
 def _note(directory: str) -> str:
     """Returns the reason why there is no strip. Names decide nothing: a log directory may be called data-1."""
-    if not os.path.isdir(directory):
+    if not Place(directory).is_dir():
         return "segments are drawn for local directories only"
     try:
         return "log directory" if is_log_directory(directory) else "no segments"
@@ -487,7 +487,7 @@ def _note(directory: str) -> str:
 def _parts(path: str) -> list[str]:
     """Returns the partition directories of a path; [] for a file, an archive or an unreadable directory."""
     try:
-        return [part for part in expand_path(path) if os.path.isdir(part)] if os.path.isdir(path) else []
+        return [part for part in expand_path(path) if Place(part).is_dir()] if Place(path).is_dir() else []
     except (KsegError, OSError):
         return []
 

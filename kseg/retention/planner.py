@@ -1,6 +1,5 @@
 """Plans retention: which segments of a partition a broker would delete, and why it keeps the others."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +13,9 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError, RequestError, errors_at
 from kseg.formats.json_values import fields_of
 from kseg.formats.rows import UndecodableError
+from kseg.formats.suffixes import CHECKPOINT as SNAPSHOT_OF_METADATA
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
+from kseg.node.log_directory import METADATA_PARTITION, purpose_of_compaction
 from kseg.node.node import CHECKPOINT, DEFAULT, POLICY, SERVER, TOPIC, UNKNOWN, Partition, Policy
 from kseg.node.server_properties import DEFAULTS, ServerProperties
 from kseg.node.topics import NO_SEGMENT, Topics, warn_left_alone
@@ -32,7 +33,7 @@ from kseg.sidefiles import checkpoints
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS
 from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 
 # Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
@@ -248,12 +249,26 @@ def settings_of(partition: Partition, options: RetainOptions) -> PartitionLimits
     if partition.topic == segment_files.METADATA_TOPIC:
         refusal = "the cluster metadata log is truncated by snapshots, not by retention"
     elif (partition.own_setting(TIERED) or "").lower() == "true":
-        refusal = "its topic is tiered, and the segments in remote storage are unknown"
+        refusal = _of_tiered(partition)
     else:
         is_asked = options.retention_ms is not None or options.retention_bytes is not None
         refusal = _undecided(partition) if not decides and is_asked and not options.explains else ""
     limits = Limits(found[0], found[1], deletes and decides)
     return PartitionLimits(limits, UNKNOWN if policy.text is None else policy.text, sources, refusal)
+
+
+def _of_tiered(partition: Partition) -> str:
+    """Returns why nothing is deleted from a tiered partition, and how far it is copied."""
+    copied = partition.node.remote_copies
+    if copied is None:
+        return "its topic is tiered, and the segments in remote storage are unknown: no __remote_log_metadata is here"
+    last = None if partition.place is None else copied.get(partition.place)
+    if last is None:
+        return "its topic is tiered, and by __remote_log_metadata nothing of it is copied: a broker deletes none of it"
+    return (
+        f"its topic is tiered: by __remote_log_metadata its segments are copied up to offset {last}; a broker deletes "
+        f"these here by local.retention.ms and .bytes, and none from offset {last + 1} on"
+    )
 
 
 def _undecided(partition: Partition) -> str:
@@ -344,8 +359,8 @@ def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
     with errors_at(file.path):
-        status = trees.status(file.path)
-    entry = last_time_entry(file.path.removesuffix(LOG) + TIME_INDEX, base) if rules.has_time_index else None
+        status = Place(file.path).status()
+    entry = last_time_entry(Place(file.path).with_ending(LOG, TIME_INDEX), base) if rules.has_time_index else None
     if entry is None or entry.timestamp < 0:
         return RetentionSegment(base, status.st_size, status.st_mtime_ns // 1_000_000, None, file)
     return RetentionSegment(base, status.st_size, entry.timestamp, entry.offset, file)
@@ -421,9 +436,9 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
     loaded_start = max(log.segments[0].base_offset, known.log_start_offset or 0)
     is_moved = rules.has_log_start and selection.log_start_offset > loaded_start
     if rules.has_log_start and LEADER_EPOCHS in log.names:  # also those that a killed retention has left
-        path = os.path.join(directory, LEADER_EPOCHS)
+        path = Place(directory) / LEADER_EPOCHS
         with errors_at(path):
-            items = list(checkpoints.read_leader_epochs(trees.read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
+            items = list(checkpoints.read_leader_epochs(path.read(_LARGEST_EPOCH_FILE_BYTES)))
         problems, entries = problems_of(items), entries_of(items)
         if problems and is_moved:
             raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
@@ -621,6 +636,8 @@ class RetentionPlanner(Planner):
         if self._options.log_start_offset is not None:
             raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
         self._topics.check(directory)
+        if self._options.explains:
+            self._explain_metadata_log(directory)
 
         def plan(path: str) -> Plan | None:
             settings = self._settings(path)
@@ -630,6 +647,21 @@ class RetentionPlanner(Planner):
             return None
 
         yield from self.planned(self._selected(directory), plan)
+
+    def _explain_metadata_log(self, directory: str) -> None:
+        """Reports the snapshots of the metadata log, which this command leaves alone."""
+        path = Place(directory) / METADATA_PARTITION
+        if not path.is_dir():
+            return
+        files = segment_files.list_segments(path)
+        sizes = {file.path: Place(file.path).size() for file in files}
+        snapshots = [size for name, size in sizes.items() if name.endswith(SNAPSHOT_OF_METADATA)]
+        self.reporter.warning(
+            f"{path}: {plural(len(snapshots), 'snapshot', 'snapshots')} of {shown_bytes(sum(snapshots))}, beside a log "
+            f"of {shown_bytes(sum(sizes.values()) - sum(snapshots))}; left alone: a node deletes the oldest snapshots "
+            "and the log before them once all exceed metadata.max.retention.bytes (100 MiB by default), or at the "
+            "age of metadata.max.retention.ms (7 days), and never the newest"
+        )
 
     def _report_segments(self, found: Retention, counts: Counts) -> None:
         for i, (segment, count) in enumerate(zip(found.log.segments, counts, strict=True)):
@@ -696,7 +728,7 @@ class RetentionPlanner(Planner):
             self._warned.add(line)
 
     def _plan(self, directory: str, known: Known, settings: PartitionLimits) -> Plan:
-        place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
+        place, root = topic_partition_of(directory), Place(directory).absolute.parent
         offsets = KnownOffsets()
         if place is not None and self._rules.has_log_start:
             both = (checkpoint_entries(root, name, known).get(place) for name in (LOG_STARTS, HIGH_WATERMARKS))
@@ -711,6 +743,9 @@ class RetentionPlanner(Planner):
             counts = found.record_counts(self._options.counts_records)
             self._changed.append((found, counts))
             self._report_segments(found, counts)
+            topic = None if place is None else place[0]
+            if topic is not None and (purpose := purpose_of_compaction(topic)) is not None:
+                self._warn(f"{topic} lives by compaction: with its old records {purpose} are lost", directory)
         if place is not None:
             self._starts[place] = found.selection.log_start_offset, found.left[0].base_offset
         if explains or found.gone:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from kseg.errors import errors_at
 from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
-from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
+from kseg.stores.place import AnyEntry, Place
 
 QUORUM_STATE = "quorum-state"
 PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
@@ -24,6 +24,8 @@ SIDE_NAMES = (
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+STREAMS_CHECKPOINT = ".checkpoint"
+"""The whole name of the file in which a task of Kafka Streams keeps the offsets of its changelogs."""
 BOOTSTRAP = "bootstrap.checkpoint"
 """The first snapshot of __cluster_metadata, in the log directory of a KRaft node."""
 LOG_DIRECTORY_FILES = frozenset(
@@ -128,9 +130,18 @@ def own_name(directory: str) -> str:
     return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
 
 
+def is_renamed_directory(path: str) -> bool:
+    """Whether a broker has renamed a partition directory: to -delete, -future or -stray."""
+    return own_name(path) != os.path.basename(os.path.abspath(path))
+
+
 @lru_cache(1 << 14)
 def is_new_partition(name: str) -> bool:
     """Whether a directory of this name would be a partition, and not one that a broker has moved."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False  # a lone surrogate stands for no bytes
     is_plain = own_name(name) == name and not name.startswith(".") and "\0" not in name
     return is_plain and parse_partition_name(name) is not None
 
@@ -144,7 +155,7 @@ def segment_file(path: str) -> SegmentFile:
 def unpacked_name(path: str) -> str:
     """Returns the name in a path, without the suffix of a packed file that is read as if it were not packed."""
     name = os.path.basename(path)
-    if name.endswith(PACKED_SUFFIXES) and (place := trees.find(path)) is not None and not place.inner:
+    if name.endswith(PACKED_SUFFIXES) and (place := Place(path)).tree is not None and not place.inner:
         return os.path.splitext(name)[0]
     return name
 
@@ -157,6 +168,8 @@ def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") 
             stem, leftover = stem.removesuffix(suffix), suffix
     suffixes = LOG_SUFFIXES + SIDE_SUFFIXES + PACKED_SUFFIXES
     kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
+    if stem == STREAMS_CHECKPOINT:
+        kind = "Kafka Streams .checkpoint"  # it has no other name, and is no snapshot
     rest = stem.lstrip("0123456789")
     digits = stem.removesuffix(rest) if rest.startswith((".", "-")) else ""
     base_offset = _number(digits, LAST_BASE_07 if kind == LOG_07 else LAST_OFFSET) if digits else None
@@ -189,13 +202,13 @@ def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
     """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
     files: list[str] = []
     others: list[str] = []
-    with errors_at(directory), trees.scandir(directory) as entries:
+    with errors_at(directory), Place(directory).entries() as entries:
         for entry in entries:
             (files if is_regular_file(entry) else others).append(entry.name)
     return files, others
 
 
-def is_regular_file(entry: trees.AnyEntry) -> bool:
+def is_regular_file(entry: AnyEntry) -> bool:
     """Whether the entry is a file, or a link to one, which opening then rejects; False if this cannot be determined, as
     for a link to itself."""
     try:
@@ -204,7 +217,7 @@ def is_regular_file(entry: trees.AnyEntry) -> bool:
         return False
 
 
-def leads_to_directory(entry: trees.AnyEntry, with_links: bool = True) -> bool:
+def leads_to_directory(entry: AnyEntry, with_links: bool = True) -> bool:
     """Whether the entry is a directory or a link to one; False if this cannot be determined."""
     try:
         return entry.is_dir(follow_symlinks=with_links)
@@ -233,7 +246,7 @@ def segments_among(
     found = []
     for name in sorted([name for name in names if name.endswith(endings)]):
         if re.fullmatch(_NUMBERED, name):
-            file = _segment_file(os.path.join(directory, name), name, place)
+            file = _segment_file(Place(directory) / name, name, place)
             if is_metadata or file.kind != CHECKPOINT:
                 found.append(file)
     if len(found) < 2:
@@ -248,10 +261,10 @@ def holds_segments(directory: str) -> bool:
 
 def list_partitions(directory: str, with_links: bool = True) -> list[str]:
     """Returns the paths of a log directory's partition directories, and of links to such, by topic and number."""
-    with errors_at(directory), trees.scandir(directory) as entries:
+    with errors_at(directory), Place(directory).entries() as entries:
         names = [entry.name for entry in entries if leads_to_directory(entry, with_links)]
     parsed = [(parse_partition_name(name), name) for name in names]
-    return [os.path.join(directory, name) for place, name in sorted((p, n) for p, n in parsed if p)]
+    return [Place(directory) / name for place, name in sorted((p, n) for p, n in parsed if p)]
 
 
 def own_partitions(directory: str) -> list[str]:

@@ -17,14 +17,15 @@ from kseg.segment.files import (
     SegmentFile,
     holds_segments,
     is_part_of_log,
+    is_renamed_directory,
     list_segments,
     own_partitions,
     parse_partition_name,
     regular_and_other_names,
     segment_file,
 )
-from kseg.stores import trees
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, REDPANDA_NAME, UnpackError, form_of, packing_name
+from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import local_path
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
@@ -53,7 +54,7 @@ def packing_of(head: bytes) -> str | None:
 
 def refuse_empty_pack(path: str) -> None:
     """Raises PathError for an empty file whose name is that of a packed file or archive: none of these has 0 bytes."""
-    if path.endswith(ARCHIVE_SUFFIXES) and trees.find(path) is None and not trees.getsize(path):
+    if path.endswith(ARCHIVE_SUFFIXES) and Place(path).tree is None and not Place(path).size():
         raise PathError(f"{path}: is empty, but by its name a packed file or archive: its bytes are lost")
 
 
@@ -133,7 +134,7 @@ def log_directories_in(path: str) -> list[str]:
     `MAX_DIRECTORIES`."""
     walk = islice(_walk(path, DEPTH), MAX_DIRECTORIES)
     found = [directory for directory, *names in walk if directory != path and is_log_directory(directory, names)]
-    return [directory for directory in found if os.path.dirname(directory) not in found]
+    return [directory for directory in found if Place(directory).parent not in found]
 
 
 def is_log_directory(path: str, names: Sequence[list[str]] = ()) -> bool:
@@ -145,8 +146,8 @@ def is_log_directory(path: str, names: Sequence[list[str]] = ()) -> bool:
     if not LOG_DIRECTORY_FILES.isdisjoint(files):
         return True
     for name in others:
-        if parse_partition_name(name) is not None and trees.isdir(os.path.join(path, name)):
-            inside, below = regular_and_other_names(os.path.join(path, name))
+        if parse_partition_name(name) is not None and (Place(path) / name).is_dir():
+            inside, below = regular_and_other_names(Place(path) / name)
             if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
                 return True
             if not inside and not below:
@@ -169,15 +170,15 @@ def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None]
     ``is_empty``: it has no other segment. ``is_packed_only``: only packed files. Raises PathError if the directory
     cannot be read, or has nothing else, so that an empty result is not taken for a complete one.
     """
-    if not trees.isdir(path):
+    if not Place(path).is_dir():
         return
     files, others = regular_and_other_names(path)
     odd = [name for name in files if not is_part_of_log(name) and not name.startswith((OWN_PREFIX, LOCK_NAME))]
-    packings = {name: _segment_packing(os.path.join(path, name), name, is_packed_only) for name in odd}
+    packings = {name: _segment_packing(Place(path) / name, name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
     # Links lead out of a log directory: partitions behind them are not read.
-    places = {name: os.path.join(path, name) for name in others + files if parse_partition_name(name) is not None}
-    found |= {name for name, place in places.items() if trees.islink(place) and trees.isdir(place)}
+    places = {name: Place(path) / name for name in others + files if parse_partition_name(name) is not None}
+    found |= {name for name, place in places.items() if place.is_link() and place.is_dir()}
     found |= {name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)}
     if not found:
         return
@@ -212,8 +213,8 @@ def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
         files, others = regular_and_other_names(path)
     except PathError:
         return
-    places = {name: os.path.join(path, name) for name in sorted(others) if not name.startswith(OWN_PREFIX)}
-    directories = [name for name, place in places.items() if trees.isdir(place) and not trees.islink(place)]
+    places = {name: Place(path) / name for name in sorted(others) if not name.startswith(OWN_PREFIX)}
+    directories = [name for name, place in places.items() if place.is_dir() and not place.is_link()]
     yield path, files, directories
     for name in directories if depth else ():
         yield from _walk(places[name], depth - 1)
@@ -223,7 +224,7 @@ def expand_globs(paths: Iterable[str]) -> list[str]:
     """Expands globs; a path that exists or is a URL is no glob, except ``file:``. Raises PathError without a match."""
     found: list[str] = []
     for path in map(local_path, paths):
-        if "://" in path or os.path.lexists(path) or not glob.has_magic(path):
+        if "://" in path or Place(path).lexists() or not glob.has_magic(path):
             found.append(path)
             continue
         matches = sorted(glob.glob(path, recursive=True))
@@ -238,12 +239,11 @@ def expand_path(path: str) -> list[str]:
 
     Links in a log directory are left out. Raises PathError if ``path`` does not exist or holds nothing of Kafka's.
     """
-    trees.check(path)
-    if not trees.isdir(path):
-        if path != "-" and not trees.lexists(path):
+    Place(path).check()
+    if not Place(path).is_dir():
+        if path != "-" and not Place(path).lexists():
             raise PathError(f"{path or repr(path)}: no such file or directory")
-        trees.expect_named(path)
-        return [path]
+        return [Place(path, is_named=True)]
     if holds_segments(path):
         return [path]
     if (partitions := own_partitions(path)) and is_log_directory(path):
@@ -254,6 +254,20 @@ def expand_path(path: str) -> list[str]:
         return [path]
     text = inside or " (no .log, .kafka or .checkpoint file in it)"
     raise PathError(f"{path}: neither a partition nor a log directory{text}")
+
+
+def live_parts(path: str) -> tuple[list[str], list[str]]:
+    """Returns `expand_path`, and apart from it the -delete, -future and -stray directories of a log directory: copies
+    or remains of partitions, which are not read as these. Raises PathError."""
+    parts = expand_path(path)
+    moved = {part for part in parts if part != path and is_renamed_directory(part)}
+    return [part for part in parts if part not in moved], [part for part in parts if part in moved]
+
+
+def unread_text(moved: Sequence[str]) -> str:
+    """Returns a warning of directories that are not read."""
+    names = some([os.path.basename(part) for part in moved])
+    return f"{os.path.dirname(moved[0])}: not read, because a broker has moved or deleted them: {names}; name them"
 
 
 def partition_count(paths: Iterable[str], parts_of: Callable[[str], list[str]] = expand_path) -> int:
@@ -271,9 +285,9 @@ def roots_of(path: str) -> list[str]:
 
     Returns the path itself if it is not that of an archive, or if there is nothing in it. Raises PathError.
     """
-    trees.check(path)
-    place = trees.find(path)
-    if place is None or not place.tree.is_archive or not trees.isdir(path):
+    Place(path).check()
+    place = Place(path)
+    if place.tree is None or not place.tree.is_archive or not place.is_dir():
         return [path]
     return list(_roots_in(path)) or [path]
 
@@ -290,8 +304,8 @@ def places_of(paths: Iterable[str]) -> list[str]:
 
 
 def _roots_in(path: str) -> Iterator[str]:
-    places = [os.path.join(path, name) for name in sorted(regular_and_other_names(path)[1])]
-    inside = [place for place in places if trees.isdir(place)]
+    places = [Place(path) / name for name in sorted(regular_and_other_names(path)[1])]
+    inside = [place for place in places if place.is_dir()]
     if is_log_directory(path):
         yield path
         inside = [place for place in inside if parse_partition_name(os.path.basename(place)) is None]
@@ -303,7 +317,7 @@ def _roots_in(path: str) -> Iterator[str]:
 
 def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
     """Returns the segments of one path of `expand_path`; those of a directory as `list_segments` returns them."""
-    return list_segments(path, everything) if trees.isdir(path) else [segment_file(path)]
+    return list_segments(path, everything) if Place(path).is_dir() else [segment_file(path)]
 
 
 def walk_path(path: str) -> Iterator[SegmentFile]:
@@ -312,6 +326,20 @@ def walk_path(path: str) -> Iterator[SegmentFile]:
         yield from segments_at(part)
 
 
+def all_bytes(directory: str) -> int | None:
+    """Returns the size of all files in a local partition, at any depth, each once; None for any other place."""
+    place = Place(directory)
+    if place.tree is not None or not place.is_dir() or not holds_segments(place):
+        return None
+    sizes: dict[tuple[int, int], int] = {}
+    for path, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                found = os.lstat(os.path.join(path, name))
+                sizes[found.st_dev, found.st_ino] = found.st_size
+    return sum(sizes.values())
+
+
 def segment_bytes(part: str, everything: bool = False) -> int:
     """Returns the total size of the segments of a partition or file. Raises KsegError, OSError."""
-    return sum(trees.getsize(file.path) for file in segments_at(part, everything))
+    return sum(Place(file.path).size() for file in segments_at(part, everything))

@@ -26,8 +26,8 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.extent import Extent
+from kseg.stores.place import Place
 from kseg.stores.source import Source
-from kseg.stores.trees import open_extent
 
 # Determines where reading can stop: after the last wanted offset or time.
 #
@@ -184,7 +184,7 @@ class Entries:
 
 def index_path(file: SegmentFile, suffix: str) -> str:
     """Returns the path of a .log's index, with its leftover suffix: 5.index.deleted for 5.log.deleted."""
-    return file.path.removesuffix(file.leftover).removesuffix(file.kind) + suffix + file.leftover
+    return Place(file.path).with_ending(file.kind + file.leftover, suffix + file.leftover)
 
 
 def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartPosition:
@@ -348,7 +348,7 @@ def _open_entries(file: SegmentFile, suffix: str, is_07: bool = False) -> Iterat
         return
     path = index_path(file, suffix)
     try:
-        extent = open_extent(path)
+        extent = Place(path).open_extent()
     except OSError as error:
         yield f"{suffix}: {error.strerror}"
         return

@@ -21,6 +21,7 @@ from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.files import segment_stem
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.stores.no_follow import create_file, open_file
+from kseg.stores.place import Place
 
 # The indexes of one segment, from batch headers (`kseg.kernel.state.indexing`). The entries are those that brokers
 # since 3.9.1 write on append, and those of the cleaner and of recovery.
@@ -191,7 +192,7 @@ class SegmentWriter:
             self._descriptor = self._behind.descriptor = open_file(self._path(LOG), os.O_WRONLY | os.O_APPEND)
 
     def _path(self, suffix: str) -> str:
-        return os.path.join(self._folder or "", segment_stem(self.base_offset) + suffix)
+        return Place(self._folder or "") / (segment_stem(self.base_offset) + suffix)
 
     def _close(self, mtime_ns: int | None) -> None:
         try:

@@ -32,8 +32,8 @@ from kseg.limits import MAX_MESSAGE_BYTES, WINDOW_BYTES
 from kseg.segment.items import Batch, Message, RecordBatch
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.stores import trees
 from kseg.stores.extent import end_of_data
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
 E = TypeVar("E")
@@ -226,7 +226,7 @@ def last_time_entry(path: str, base_offset: int) -> TimeIndexEntry | None:
     """Returns the last entry of a file before preallocated zeros; None if there is none. Raises KsegError."""
     status = None
     with errors_at(path), suppress(FileNotFoundError):
-        status = trees.status(path)
+        status = Place(path).status()
     if status is None:
         return None
     if not stat.S_ISREG(status.st_mode):
@@ -309,7 +309,7 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._extent = trees.open_extent(path)
+        self._extent = Place(path).open_extent()
         try:
             self._first = self._extent.pread(FIRST_BYTES, 0)
             self.size = len(self._first)

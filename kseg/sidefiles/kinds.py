@@ -13,7 +13,7 @@ from kseg.sidefiles import text_files
 from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, read_leader_epochs, read_offset_checkpoint
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.producer_state import read_producer_snapshot
-from kseg.stores import trees
+from kseg.stores.place import Place
 
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
 
@@ -33,6 +33,7 @@ _KINDS: dict[str, tuple[str, Reader]] = {
     LEADER_EPOCHS: ("leaderEpoch", _text(read_leader_epochs)),
     ".leader_epoch_checkpoint": ("leaderEpoch", _text(read_leader_epochs)),
     **{kind: (name, _text(read_offset_checkpoint)) for kind, name in OFFSET_CHECKPOINTS.items()},
+    segment_files.STREAMS_CHECKPOINT: ("streamsOffset", _text(read_offset_checkpoint)),
     text_files.PARTITION_METADATA: ("partitionMetadata", _text(text_files.read_partition_metadata)),
     text_files.META_PROPERTIES: ("metaProperties", _text(text_files.read_meta_properties)),
     segment_files.CLEAN_SHUTDOWN: ("cleanShutdown", _text(text_files.read_clean_shutdown)),
@@ -65,8 +66,10 @@ class SideFile(NamedTuple):
 
     def beside(self, suffix: str) -> str:
         """Path of the same segment's file with another suffix, with the same leftover suffix if such a file exists."""
-        path = os.path.join(os.path.dirname(self.path), self.stem + suffix)
-        return path + self.leftover if self.leftover and trees.exists(path + self.leftover) else path
+        directory, name = Place(self.path).parent, self.stem + suffix
+        if self.leftover and (path := directory / (name + self.leftover)).exists():
+            return path
+        return directory / name
 
 
 def side_file(path: str) -> SideFile | None:
@@ -91,12 +94,12 @@ def list_side_files(directory: str) -> list[SideFile]:
 
     Raises PathError if a directory cannot be read.
     """
-    with errors_at(directory), trees.scandir(directory) as entries:
+    with errors_at(directory), Place(directory).entries() as entries:
         names = [entry.name for entry in entries if segment_files.is_regular_file(entry)]
-    files = [file for name in names if (file := side_file(os.path.join(directory, name)))]
+    files = [file for name in names if (file := side_file(Place(directory) / name))]
     found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
-    cache = os.path.join(directory, segment_files.REMOTE_INDEX_CACHE)
-    return found + (list_side_files(cache) if trees.isdir(cache) else [])
+    cache = Place(directory) / segment_files.REMOTE_INDEX_CACHE
+    return found + (list_side_files(cache) if cache.is_dir() else [])
 
 
 def read_items(kind: str, buffer: Sliceable, base_offset: int = 0) -> Iterator[Any]:

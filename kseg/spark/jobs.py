@@ -37,6 +37,7 @@ from kseg.segment.items import Damage
 from kseg.segment.slices import Slice, runs_of, slices
 from kseg.spark import register
 from kseg.spark.session import for_workers, reason_of
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, open_source
 from kseg.stores.windows import Buffers
 from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
@@ -63,7 +64,7 @@ def whole(found: R | Failure) -> R:
 @contextmanager
 def attempt_in(folder: str | None) -> Iterator[str | None]:
     """Yields a new folder for one attempt of a task, which is removed if the block raises; None if ``folder`` is."""
-    path = None if folder is None else os.path.join(folder, uuid4().hex)
+    path = None if folder is None else Place(folder) / uuid4().hex
     if path is not None:
         Disk().make_directory(path)
     try:
@@ -299,7 +300,7 @@ def _gather(found: partition.Converted, folder: str | None) -> partition.Convert
     disk = Disk()
     for segment in found.segments:
         for suffix, path in segment.paths.items():
-            segment.paths[suffix] = os.path.join(folder, segment.name(suffix))
+            segment.paths[suffix] = Place(folder) / segment.name(suffix)
             disk.rename(path, segment.paths[suffix])
     _clear(folder)
     return found
@@ -337,7 +338,7 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
     Raises PathError, DamageError, UnsupportedError, KsegError.
     """
     output = options.output or ""
-    if os.path.lexists(output):
+    if Place(output).lexists():
         raise PathError(f"{output}: exists; nothing was written")
     written = {"parquet.block.size": str(_GROUP_BYTES)}
     codec, level = options.packing
@@ -354,7 +355,7 @@ def write_parquet(spark: Any, paths: Sequence[str], options: ConvertOptions) -> 
         "isolation": "read_committed" if options.read_committed else "read_uncommitted",
         "onDamage": "fail",
         "maxBatchBytes": str(options.max_batch_bytes),
-        "ignoreLogStart": "true",
+        "ignoreLogStart": str(options.ignores_log_start).lower(),
     }
     ranges = {"Offset": options.offsets, "Timestamp": options.times}
     read |= {

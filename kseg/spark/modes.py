@@ -10,7 +10,6 @@ segment, and a task verifies where its records begin. So a wrong index costs tim
 import gc
 import inspect
 import logging
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,7 +28,7 @@ from kseg.export.decoded import DecodedColumns
 from kseg.export.pushdown import Bounds
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
-from kseg.node.log_directory import checkpoint_offsets
+from kseg.node.log_starts import LogStarts
 from kseg.node.remote_partitions import LiveSegment
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, segment_file
 from kseg.segment.isolation import Transactions
@@ -37,7 +36,6 @@ from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent, seek_time, span_of_bytes
 from kseg.segment.slices import Slice, runs_of
-from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.spark.options import EARLIEST, FIRST_OFFSET, LATEST, TASKS, Options, Positions, TopicPartition
 from kseg.spark.stores import (
@@ -49,7 +47,7 @@ from kseg.spark.stores import (
     remote_storage_at,
     stores_at,
 )
-from kseg.stores import trees
+from kseg.stores.place import Place, size_of
 from kseg.stores.source import Source, open_source
 
 _MICROSECONDS = 1000
@@ -155,11 +153,11 @@ class Tail(NamedTuple):
 
 def tail_of(place: str, logs: list[SegmentFile]) -> Tail:
     """Returns the tail of the partition with these segments. Raises PathError if its directory cannot be read."""
-    directory = os.path.dirname(logs[0].path)
+    directory = Place(logs[0].path).parent
     bases = {log.base_offset for log in logs}
     stems = [name.removesuffix(SNAPSHOT) for name in file_names(directory) if name.endswith(SNAPSHOT)]
     newest = max((stem for stem in stems if stem.isdigit() and len(stem) == 20 and int(stem) in bases), default=None)
-    return Tail(place) if newest is None else Tail(place, int(newest), os.path.join(directory, newest + SNAPSHOT))
+    return Tail(place) if newest is None else Tail(place, int(newest), directory / (newest + SNAPSHOT))
 
 
 class Committed:
@@ -325,14 +323,14 @@ class SegmentSelector:
 
     def __init__(self, options: Options, is_stream: bool = False) -> None:
         self._options, self._is_stream = options, is_stream
-        self._log_starts: dict[str, dict[TopicPartition, int]] = {}
+        self._log_starts = LogStarts(options.paths)
         self._lock = Lock()
 
     def at(self, place: str) -> list[Whole]:
         """Returns the segments of a file or partition directory."""
         try:
-            is_directory = trees.isdir(place)
-            if is_directory and not self._options.keeps(segment_file(os.path.join(place, "0.log"))):
+            is_directory = Place(place).is_dir()
+            if is_directory and not self._options.keeps(segment_file(Place(place) / "0.log")):
                 return []
             return list(self.wholes(place, scanning.readable_segments_at(place), is_directory))
         finally:
@@ -359,9 +357,9 @@ class SegmentSelector:
         for i, file in enumerate(chosen):
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.wanted.earliest_ms > 0
-            is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
+            is_divisible = file.kind == LOG and (not is_in_store or Place(index_path(file, INDEX)).exists())
             part = TaskPart(file, Slice(), Bounds(first, last), tail)
-            whole = Whole(part, trees.size_of(file.path), is_edge, is_divisible)
+            whole = Whole(part, size_of(file.path), is_edge, is_divisible)
             if (remote := scanning.live_segment_of(file)) is not None:
                 since = first if options.ignores_log_start else max(first, remote.log_start)
                 part = part._replace(offsets=Bounds(since, last), remote=remote)
@@ -395,8 +393,9 @@ class SegmentSelector:
         partition = (file.topic, file.partition)
         log_start = 0
         if not options.ignores_log_start:
-            log_start = self._log_start(os.path.dirname(os.path.dirname(file.path)), partition)
-            first = max(first, log_start)
+            with self._lock:
+                log_start = self._log_starts.of_file(file)
+            first = max(first, log_start) if log_start else first
         if options.start != Positions() or options.end != Positions():
             logs = [file for file in scanning.logs_around(place) if not file.leftover]
             if not self._is_stream and logs:
@@ -442,15 +441,6 @@ class SegmentSelector:
                         if record.timestamp is not None and record.timestamp >= timestamp:
                             return record.offset
         return None
-
-    def _log_start(self, log_directory: str, partition: TopicPartition) -> int:
-        """Returns the log start offset, below which consumers see nothing; the lowest number if the checkpoint does not
-        list the partition. The checkpoint of each log directory is read once.
-        """
-        with self._lock:
-            if log_directory not in self._log_starts:
-                self._log_starts[log_directory] = checkpoint_offsets(os.path.join(log_directory, LOG_STARTS))
-        return self._log_starts[log_directory].get(partition, FIRST_OFFSET)
 
     def _check_start(self, partition: TopicPartition, earliest: int) -> None:
         """Raises KsegError if startingOffsets names an offset that the log no longer has, as failOnDataLoss asks."""

@@ -21,6 +21,7 @@ from kseg.options.declaration import BYTE_UNITS, codec_name, scaled
 from kseg.quantities import parse_time
 from kseg.segment.files import LAST_OFFSET
 from kseg.spark.stores import Settings, Storage, located, storage_options
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url
 
@@ -227,7 +228,7 @@ def _paths(given: Mapping[str, str], hadoop: Mapping[str, str]) -> tuple[str, ..
     paths += json.loads(given["paths"]) if given.get("paths") else ()
     if not paths and given.get("location"):
         paths = [given["location"]]
-    return tuple(located(path, hadoop) if urlsplit(path).scheme else os.path.abspath(path) for path in paths)
+    return tuple(located(path, hadoop) if urlsplit(path).scheme else Place(path).absolute for path in paths)
 
 
 # Parsers of values. Each raises ValueError, whose text is the expected form.
@@ -280,7 +281,7 @@ def private_keys(text: str) -> PrivateKeys:
         given = (
             json.loads(text) if text.lstrip().startswith("{") else dict(each.split("=", 1) for each in text.split(","))
         )
-        return PrivateKeys({key.strip(): os.path.abspath(path.strip()) for key, path in given.items()})
+        return PrivateKeys({key.strip(): Place(path.strip()).absolute for key, path in given.items()})
     except (ValueError, AttributeError):
         raise ValueError("keys and PEM files such as k1=/keys/k1.pem,k2=/keys/k2.pem, or JSON") from None
 

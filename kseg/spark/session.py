@@ -20,6 +20,7 @@ from importlib.resources import files
 from typing import Any
 
 from kseg.errors import KsegError, text_of
+from kseg.stores.place import Place
 
 # The reasons of Spark's errors, without the stack traces of Python and Java and the plans of streams.
 
@@ -189,7 +190,7 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
     from pyspark.sql import SparkSession
 
     folder = tempfile.mkdtemp(prefix="kseg-spark-")
-    log = os.path.join(folder, "log")
+    log = Place(folder) / "log"
     settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -224,9 +225,9 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
 
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    java = Place(home) / "bin" / "java" if home else shutil.which("java")
     needed = f"--engine spark needs Java {MIN_JAVA_VERSION} or later"
-    if java is None or not os.path.exists(java):
+    if java is None or not Place(java).exists():
         where = f"{java} does not exist (JAVA_HOME)" if home else "there is no java on PATH, and JAVA_HOME is not set"
         raise KsegError(f"{needed}: {where}")
     output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr

@@ -5,7 +5,6 @@ whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 import logging
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -60,7 +59,7 @@ from kseg.spark.options import (
 )
 from kseg.spark.session import ForWorkers, for_workers
 from kseg.spark.stores import Settings, places, remote_storage_at, stores_at
-from kseg.stores.trees import size_of
+from kseg.stores.place import Place, size_of
 
 if TYPE_CHECKING:
     from kseg.spark.writing import KsegWriter
@@ -441,7 +440,7 @@ def progress_of(offset: Offset) -> StreamProgress:
     if version not in (0, VERSION):
         raise KsegError(f"the checkpoint of this stream has version {version}; this kseg knows those up to {VERSION}")
     if not version:
-        return {os.path.abspath(directory): DirectoryProgress(number, _UNKNOWN) for directory, number in offset.items()}
+        return {Place(directory).absolute: DirectoryProgress(number, _UNKNOWN) for directory, number in offset.items()}
     return {directory: DirectoryProgress(**each) for directory, each in offset["partitions"].items()}
 
 

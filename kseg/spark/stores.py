@@ -9,7 +9,6 @@ Hadoop are those of hadoop-aws (fs.s3a), hadoop-azure (fs.azure) and Google's co
 of Python's file systems, and those of HDFS and of mount tables. None is shown: they contain credentials.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,12 +20,12 @@ from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.export import fs
 from kseg.node.paths import expanded
 from kseg.node.remote_partitions import LiveSegment, RemoteTree
-from kseg.segment.paths import expand_globs, expand_path
-from kseg.stores import trees
+from kseg.segment.paths import expand_globs, live_parts
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
 from kseg.stores.object_urls import UrlObjects, UrlTree, check_credentials, open_url
 from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
+from kseg.stores.place import Place, mounted
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
 
@@ -100,7 +99,7 @@ def located(path: str, properties: Mapping[str, str]) -> str:
         parts = urlsplit(path)
         if parts.scheme == "dbfs":
             local = f"{_DATABRICKS}/{path.partition(':')[2].lstrip('/')}"
-            if os.path.isdir(_DATABRICKS):
+            if Place(_DATABRICKS).is_dir():
                 return local
             raise UnsupportedError(f"{path}: Databricks mounts it as {local}, but this machine has no {_DATABRICKS}")
         if parts.scheme in ("hdfs", "viewfs") and not parts.netloc:
@@ -309,9 +308,9 @@ def expanded_paths(paths: Iterable[str]) -> list[str]:
 
 
 def places(paths: Iterable[str]) -> Iterator[str]:
-    """Yields the files and partition directories of paths (`kseg.segment.paths.expand_path`)."""
+    """Yields the files and partition directories of paths (`kseg.segment.paths.live_parts`)."""
     for path in expanded_paths(paths):
-        yield from expand_path(path)
+        yield from live_parts(path)[0]
 
 
 # Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.node.remote_partitions`).
@@ -321,18 +320,18 @@ def places(paths: Iterable[str]) -> Iterator[str]:
 
 def remote_storage_at(options: "Options") -> AbstractContextManager[None]:
     """Mounts the remote storage among the paths while a read is planned. Raises PathError if a path does not exist."""
-    paths = (path for path in expanded_paths(options.paths) if trees.isdir(path) and is_remote_storage(path))
-    return trees.mounted((path, _tree(path, options)) for path in paths)
+    paths = (path for path in expanded_paths(options.paths) if Place(path).is_dir() and is_remote_storage(path))
+    return mounted((path, _tree(path, options)) for path in paths)
 
 
 @contextmanager
 def remote_segments_at(found: Sequence[tuple[str, LiveSegment]], options: "Options") -> Iterator[None]:
     """Mounts the remote segments of a task at the paths of their .log."""
-    roots = {root: _tree(root, options) for root in {os.path.dirname(os.path.dirname(path)) for path, _ in found}}
-    with trees.mounted(roots.items()):
+    roots = {root: _tree(root, options) for root in {Place(path).parent.parent for path, _ in found}}
+    with mounted(roots.items()):
         for path, live in found:
-            place = trees.find(path)
-            if place is not None and isinstance(place.tree, RemoteTree):
+            place = Place(path)
+            if isinstance(place.tree, RemoteTree):
                 place.tree.use(place.inner, live)
         yield
 
@@ -356,15 +355,15 @@ def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[None]:
     The listings of the stores are kept until the block ends, or until `forget_listing`.
     """
     spool, roots = Spool(), map(store_root, filter(is_url, paths))
-    new = ((shown(root), root) for root in roots if trees.find(shown(root)) is None)
-    with use_spool(spool), trees.mounted((place, UrlTree(objects_at(root, storage), spool)) for place, root in new):
+    new = ((shown(root), root) for root in roots if Place(shown(root)).tree is None)
+    with use_spool(spool), mounted((place, UrlTree(objects_at(root, storage), spool)) for place, root in new):
         yield
 
 
 def forget_listing(path: str) -> None:
     """Frees the listing of a directory in a store."""
-    place = trees.find(path)
-    if place is not None and isinstance(place.tree, UrlTree):
+    place = Place(path)
+    if isinstance(place.tree, UrlTree):
         place.tree.forget(place.inner)
 
 
@@ -462,5 +461,4 @@ class ArrowObjects(Objects):
 
 def is_stored(path: str) -> bool:
     """Whether a path is in a mounted store."""
-    place = trees.find(path)
-    return place is not None and isinstance(place.tree, UrlTree)
+    return isinstance(Place(path).tree, UrlTree)

@@ -36,6 +36,7 @@ from kseg.spark.options import Options, WriteOptions
 from kseg.spark.session import ForWorkers
 from kseg.spark.stores import GOOGLE, Storage, writable_file_system
 from kseg.stores.no_follow import resolved
+from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url, local_path, shown, without_credentials
 
 # Where a write on Spark puts its partitions: a local log directory, or one in an object store.
@@ -57,23 +58,23 @@ class LocalOutput:
 
     def __init__(self, path: str) -> None:
         self.root = resolved(path)
-        self._is_new = not os.path.isdir(self.root)
+        self._is_new = not self.root.is_dir()
         place = self.root
-        while not os.path.isdir(place) and os.path.dirname(place) != place:
-            place = os.path.dirname(place)
-        self._staging = os.path.join(place, f".kseg-{uuid4().hex}.rows")
+        while not place.is_dir() and place.parent != place:
+            place = place.parent
+        self._staging = place / f".kseg-{uuid4().hex}.rows"
 
     def begin(self, partition: str | None) -> None:
         """Prepares a write. Raises PathError if ``partition``, the only one, exists already."""
-        path = os.path.join(self.root, partition or "")
-        if partition is not None and os.path.lexists(path):
+        path = self.root / (partition or "")
+        if partition is not None and path.lexists():
             raise PathError(f"{path}: already exists; nothing was written")
         with errors_at(f"{self.root}: nothing was written"):
             os.mkdir(self._staging)  # not in tasks: a late task must not recreate a folder that `remove` has removed
 
     def new_attempt(self) -> str:
         """Returns a new local folder, in which an attempt of a task writes segments."""
-        folder = os.path.join(self._staging, uuid4().hex)
+        folder = self._staging / uuid4().hex
         try:
             Disk().make_directory(folder)
         except FileNotFoundError as error:
@@ -87,7 +88,7 @@ class LocalOutput:
 
     def discard(self, folder: str) -> None:
         """Removes the folder of an attempt."""
-        if os.path.isdir(folder):
+        if Place(folder).is_dir():
             Disk().remove_tree(folder)
 
     def put(self, partitions: Mapping[str, PartitionRange]) -> None:
@@ -98,7 +99,7 @@ class LocalOutput:
                 folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
                 moved = ((segment, *each) for segment in whole.segments for each in segment.paths.items())
                 for segment, suffix, path in moved:
-                    target = os.path.join(folder, segment.name(suffix))
+                    target = Place(folder) / segment.name(suffix)
                     if suffix == LOG and not path.endswith(segment.name(LOG)):
                         _renumber(path, segment.base_offset)
                     disk.rename(path, target)
@@ -122,18 +123,18 @@ class LocalOutput:
 def _parents_of(path: str) -> Iterator[None]:
     """Creates the missing parents of a path. If the block raises, they are removed."""
     missing: list[str] = []
-    while not os.path.isdir(parent := os.path.dirname(missing[-1] if missing else path)):
+    while not Place(parent := Place(missing[-1] if missing else path).parent).is_dir():
         missing.append(parent)
     made: list[str] = []
     try:
-        for parent in reversed(missing):
-            Disk().make_directory(parent)
-            made.append(parent)
+        for folder in reversed(missing):
+            Disk().make_directory(folder)
+            made.append(folder)
         yield
     except BaseException as error:
-        for parent in reversed(made):
+        for folder in reversed(made):
             with suppress(OSError):  # another program uses it now
-                os.rmdir(parent)
+                os.rmdir(folder)
         if is_system_error(error):
             raise PathError(f"{path}: nothing was written: {text_of(error)}") from error
         raise
@@ -218,7 +219,7 @@ def _put_stored(system: "fs.FileSystem", folder: str, whole: PartitionRange) -> 
             _make_parent(system, target)
             if suffix == LOG and not segment.paths[LOG].endswith(segment.name(LOG)):
                 with tempfile.TemporaryDirectory(prefix="kseg-") as made:
-                    copy = os.path.join(made, segment.name(LOG))
+                    copy = Place(made) / segment.name(LOG)
                     with system.open_input_stream(segment.paths[LOG]) as source, open(copy, "wb") as out:
                         shutil.copyfileobj(source, out, _COPY_BYTES)
                     _renumber(copy, segment.base_offset)
@@ -229,7 +230,7 @@ def _put_stored(system: "fs.FileSystem", folder: str, whole: PartitionRange) -> 
         write_side_files(made, whole)
         for directory, _, names in os.walk(made):
             for name in names:
-                path = os.path.join(directory, name)
+                path = Place(directory) / name
                 _upload(system, path, f"{folder}/{os.path.relpath(path, made)}")
 
 
@@ -288,7 +289,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
         self._names = _checked_names(schema)
         path = options.paths[0].rstrip("/")
         if not is_url(path):
-            path = os.path.abspath(local_path(path))
+            path = Place(local_path(path)).absolute
         self._partition: str | None = None
         if "topic" not in self._names:
             path, self._partition = os.path.split(path)
@@ -325,7 +326,7 @@ class KsegWriter(ForWorkers, DataSourceArrowWriter):
             raise
 
     def _writer(self, attempt: str, name: str) -> RowsWriter:
-        options, folder = self._options, os.path.join(attempt, name)
+        options, folder = self._options, Place(attempt) / name
         Disk().make_directory(folder)
         limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
         hint = f" in a task: {_SORT_HINT}"

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from kseg.errors import KsegError, PathError, UnsupportedError, errors_at, is_system_error
-from kseg.stores import trees
 from kseg.stores.extent import Extent
+from kseg.stores.place import Place, read_limited, regular_status
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -28,10 +28,10 @@ OPEN_FILES = "/proc/self/fd/"
 """Linux lists open descriptors here: a directory with its real path."""
 
 
-def resolved(path: str) -> str:
-    """Resolves a path given by the user; returns it unchanged if it contains no link."""
+def resolved(path: str) -> Place:
+    """Resolves a path given by the user; returns it unchanged if it contains no link, or is in a tree."""
     real = os.path.realpath(path)
-    return path if os.path.abspath(path) == real else real
+    return Place(path if Place(path).tree is not None or os.path.abspath(path) == real else real)
 
 
 def resolved_to_change(path: str) -> str:
@@ -180,8 +180,7 @@ def _with_path(error: OSError, path: str) -> OSError:
 
 def status_of(path: str) -> os.stat_result:
     """Returns the status of the file or link itself. Raises OSError."""
-    place = trees.find(path)
-    if place is not None:
+    if (place := Place(path)).tree is not None:
         return place.status()
     if (held := _held.open.get(path, -1)) >= 0:
         return os.fstat(held)
@@ -200,8 +199,8 @@ def directory_status(path: str) -> os.stat_result:
 
 def names_in(path: str) -> list[str]:
     """Returns the names in a directory, unordered. Raises OSError."""
-    if trees.find(path) is not None:
-        return trees.listdir(path)
+    if Place(path).tree is not None:
+        return Place(path).names()
     with readable_directory(path) as at:
         return os.listdir(at)
 
@@ -235,14 +234,14 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):  # opening a device may have an effect
             raise OSError(errno.EINVAL, "is no regular file", path)
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
-    trees.regular_status(descriptor, path, "is no regular file")
+    regular_status(descriptor, path, "is no regular file")
     return descriptor
 
 
 def open_to_copy(path: str) -> Extent:
     """Opens a regular file as `open_file` does, or a file of a mounted tree. Raises OSError."""
-    place = trees.find(path)
-    return Extent(open_file(path)) if place is None else place.open()
+    place = Place(path)
+    return Extent(open_file(path)) if place.tree is None else place.open_extent()
 
 
 def create_file(path: str) -> int:
@@ -253,12 +252,11 @@ def create_file(path: str) -> int:
 
 def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
     """Returns the bytes and status of a regular file. Raises OSError, EFBIG if it has more than ``max_bytes`` bytes."""
-    place = trees.find(path)
-    if place is not None:
-        return trees.read_regular(path, max_bytes), place.status()
+    if (place := Place(path)).tree is not None:
+        return place.read(max_bytes), place.status()
     descriptor = open_file(path)
     with os.fdopen(descriptor, "rb") as file:
-        return trees.read_limited(file, path, max_bytes), os.fstat(descriptor)
+        return read_limited(file, path, max_bytes), os.fstat(descriptor)
 
 
 def read_own(path: str, max_bytes: int, directory: str) -> bytes | None:
@@ -268,7 +266,7 @@ def read_own(path: str, max_bytes: int, directory: str) -> bytes | None:
     """
     with errors_at(path, KsegError), suppress(FileNotFoundError):
         content, status = read_file(path, max_bytes)
-        if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid(), trees.status(directory).st_uid):
+        if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid(), Place(directory).status().st_uid):
             raise KsegError(
                 f"{path}: belongs to another user than its directory; nothing was changed: move it away to go on"
             )

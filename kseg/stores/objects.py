@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from kseg.errors import PathError, errors_at
-from kseg.stores import trees
 from kseg.stores.extent import Extent
+from kseg.stores.place import Place
 from kseg.stores.source import read_all
 from kseg.stores.stored_object import StoredObject, shown, store_root
 
@@ -33,9 +33,9 @@ def expand_url(url: str) -> list[str]:
     Raises PathError if nothing matches, or the store fails.
     """
     url, root = shown(url), shown(store_root(url))
-    trees.check(root)
+    Place(root).check()
     patterns = [part for part in url.removeprefix(root).split("/") if part]
-    if not has_glob(url) or trees.lexists(url):
+    if not has_glob(url) or Place(url).lexists():
         _ask(url)
         return [url.rstrip("/")]
     found = [root]
@@ -44,7 +44,7 @@ def expand_url(url: str) -> list[str]:
             found = [posixpath.join(place, name) for place in found for name in _names(place, pattern)]
         else:
             found = [posixpath.join(place, pattern) for place in found]
-    found = [path for path in found if trees.lexists(path)]
+    found = [path for path in found if Place(path).lexists()]
     if not found:
         raise PathError(f"{url}: matches nothing")
     return found
@@ -52,9 +52,9 @@ def expand_url(url: str) -> list[str]:
 
 def _ask(url: str) -> None:
     """Raises PathError if the store cannot tell whether there is something: not that there is nothing."""
-    place = trees.find(url)
+    place = Place(url)
     try:
-        if place is not None:
+        if place.tree is not None:
             place.tree.node(place.inner)
     except OSError as error:
         raise PathError(error.strerror or str(error)) from error
@@ -62,10 +62,10 @@ def _ask(url: str) -> None:
 
 def _names(directory: str, pattern: str) -> list[str]:
     _ask(directory)
-    if not trees.isdir(directory):
+    if not Place(directory).is_dir():
         return []
     with errors_at(directory), suppress(FileNotFoundError):
-        return sorted(name for name in trees.listdir(directory) if fnmatch.fnmatchcase(name, pattern))
+        return sorted(name for name in Place(directory).names() if fnmatch.fnmatchcase(name, pattern))
     return []
 
 
@@ -150,7 +150,7 @@ class LocalObjects(Objects):
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
-        with errors_at(path), closing(Extent(trees.open_with_status(path)[0])) as extent:
+        with errors_at(path), closing(Extent(Place(path).open_with_status()[0])) as extent:
             return read_all(extent, start, start + length)
 
     def path(self, name: str) -> str:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO, overload
 from kseg.errors import PathError, UnreadableError, errors_at
 from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
-from kseg.stores import trees
 from kseg.stores.extent import Extent, end_of_data, next_data
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from kseg.stores.windows import ProvenBatches
@@ -477,18 +477,19 @@ def _unmap(mapping: mmap.mmap) -> None:
 
 
 def open_source(path: str) -> Source:
-    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError if it cannot."""
+    """Opens a regular file, standard input for ``-``, or a FIFO that is named. Raises PathError if it cannot."""
+    place = Place(path)
     with errors_at(path):
-        if path == STANDARD_INPUT and trees.find(path) is None:
+        if path == STANDARD_INPUT and place.tree is None:
             if sys.stdin is None:
                 raise PathError("standard input is closed")
             return Source(Extent(seekable_descriptor(sys.stdin.buffer)), path)
-        if trees.is_expected_pipe(path):
+        if place.is_expected_pipe():
             with open(path, "rb") as pipe:
                 return Source(Extent(seekable_descriptor(pipe)), path)
-        if (place := trees.find(path)) is not None:
-            return place.tree.source(place.inner, path) or Source(place.open(), path)
-        descriptor, status = trees.open_with_status(path)
+        if place.tree is not None:
+            return place.tree.source(place.inner, path) or Source(place.open_extent(), path)
+        descriptor, status = place.open_with_status()
         return Source(Extent(descriptor), path, status.st_size)
 
 

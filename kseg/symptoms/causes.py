@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kseg.symptoms.log_events import START, LogEvent, events_of
-from kseg.symptoms.matching import Found, Place, place_of
+from kseg.symptoms.matching import Found, NamedPlace, place_of
 from kseg.symptoms.patterns import Groups, matches_of
 from kseg.symptoms.table import CONFIG, DAMAGE, NOTHING_WRONG, WATCH, Symptom
 
@@ -97,7 +97,7 @@ class CauseFinder:
                 if match.symptom.stops == DIRECTORY and cause is not None and place.log_directory is not None:
                     self._run.offline.setdefault(place.log_directory, cause)
 
-    def _cause(self, event: LogEvent, matches: list[_Match], place: Place) -> Found | None:
+    def _cause(self, event: LogEvent, matches: list[_Match], place: NamedPlace) -> Found | None:
         """Returns the cause that an event names, or that an earlier event has named; None if none has."""
         run, match = self._run, matches[0]
         texts = exceptions_of(event)
@@ -132,7 +132,7 @@ class CauseFinder:
                 run.by_text.update(dict.fromkeys(texts, found))
         return found
 
-    def _place(self, event: LogEvent, matches: list[_Match]) -> Place:
+    def _place(self, event: LogEvent, matches: list[_Match]) -> NamedPlace:
         """Returns the place of the first match; what its own line does not name is taken from the event."""
         place = place_of(matches[0].line, matches[0].groups)
         for line in (event.lines[0], *(match.line for match in matches[1:])):
@@ -161,7 +161,7 @@ class CauseFinder:
             elif (found := _LOADED.search(line) or _CREATED.search(line)) and len(self._directories) < MAX_DIRECTORIES:
                 self._directories[found["name"]] = found["dir"].removesuffix(f"/{found['name']}")
 
-    def _with_directories(self, places: Iterable[Place]) -> dict[tuple[str, ...], Place]:
+    def _with_directories(self, places: Iterable[NamedPlace]) -> dict[tuple[str, ...], NamedPlace]:
         """Returns places with the log directory that the log names elsewhere."""
         only = self._log_dirs[0] if len(self._log_dirs) == 1 else None
         only = only or (next(iter(self._directories.values())) if len(set(self._directories.values())) == 1 else None)
@@ -210,7 +210,7 @@ def exceptions_of(event: LogEvent) -> list[str]:
     return list(dict.fromkeys(each["text"] for each in found if each is not None))
 
 
-def _counted(group: dict[str, Found], event: LogEvent, match: _Match, place: Place) -> Found:
+def _counted(group: dict[str, Found], event: LogEvent, match: _Match, place: NamedPlace) -> Found:
     """Counts an event for its symptom. The reason is the line that matches if it is not the first, else the last
     exception."""
     found = group.get(match.symptom.name)

@@ -29,7 +29,7 @@ _NAMED = re.compile(
 )
 
 
-class Place(NamedTuple):
+class NamedPlace(NamedTuple):
     """The place that a message names; None for unknown. ``partition`` and ``log_directory`` are paths.
 
     ``name`` is a partition's name without a directory, such as orders-0. ``other`` is a second partition.
@@ -63,20 +63,20 @@ class Place(NamedTuple):
         values = self.values()
         return values["partition"], values["file"], values.get("positions", ""), values.get("offset", "")
 
-    def completed(self, other: "Place") -> "Place":
+    def completed(self, other: "NamedPlace") -> "NamedPlace":
         """Returns this place with the directory, partition and file of another, where they can be the same."""
         if self.name is not None and other.name is not None and self.name != other.name:
             return self
         missing = {name: value for name, value in other._asdict().items() if getattr(self, name) is None}
         return self._replace(**missing)
 
-    def within(self, log_directory: str) -> "Place":
+    def within(self, log_directory: str) -> "NamedPlace":
         """Returns this place in a log directory."""
         partition = os.path.join(log_directory, self.name) if self.name else None
         return self._replace(log_directory=log_directory, partition=partition)
 
 
-def place_of(message: str, groups: dict[str, str | None]) -> Place:
+def place_of(message: str, groups: dict[str, str | None]) -> NamedPlace:
     """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
     file = partition = log_directory = name = None
     given = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
@@ -105,7 +105,7 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
     elif log_directory is not None and name is not None:
         partition = os.path.join(log_directory, name)
     position, offset = groups.get("position"), groups.get("offset")
-    return Place(
+    return NamedPlace(
         log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None,
         groups.get("other"),
     )  # fmt: skip
@@ -140,11 +140,11 @@ class Found:
     count: int = 0
     first_time: str | None = None
     last_time: str | None = None
-    places: dict[tuple[str, ...], Place] = field(default_factory=dict)
+    places: dict[tuple[str, ...], NamedPlace] = field(default_factory=dict)
     places_left_out: int = 0
     consequences: "dict[str, Found]" = field(default_factory=dict)
 
-    def add(self, place: Place, time: str | None = None) -> None:
+    def add(self, place: NamedPlace, time: str | None = None) -> None:
         self.count += 1
         self.first_time, self.last_time = self.first_time or time, time or self.last_time
         if place.key() in self.places:
@@ -163,7 +163,7 @@ class Found:
         self.first_time, self.last_time = min(times, default=None), max(times, default=None)
 
 
-def symptom_of(line: str) -> tuple[Symptom, Place] | None:
+def symptom_of(line: str) -> tuple[Symptom, NamedPlace] | None:
     """Returns the entry of the table that a line matches, and the place in the line; None if there is none."""
     line = line[:MAX_LINE]
     candidates = _index().candidates(line.encode(errors="replace")) or ()

@@ -22,7 +22,7 @@ from kseg.recovery.options import BROKER, RecoverOptions
 from kseg.recovery.planner import Checks, RecoveryPlanner
 from kseg.segment.files import LAST_OFFSET, METADATA_TOPIC, holds_segments, parse_partition_name
 from kseg.segment.survey import FULL
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.report import Finding, Report
@@ -48,7 +48,7 @@ class GivenCopies:
         for nodes in self._several:
             for path in nodes.paths:
                 with suppress(KsegError, OSError):  # reported by its check
-                    if path != "-" and trees.find(path) is None and trees.isdir(path) and holds_segments(path):
+                    if path != "-" and Place(path).tree is None and Place(path).is_dir() and holds_segments(path):
                         found[path] = nodes.partition(path).node
         return found
 
@@ -62,9 +62,9 @@ class GivenCopies:
         topic_id, name = topic_id_at(partition), os.path.basename(os.path.abspath(partition))
         seen = {os.path.realpath(partition)}
         for place, node in self._places.items():
-            path = place if holds_segments(place) else os.path.join(place, name)
+            path = place if holds_segments(place) else Place(place) / name
             is_named = parse_partition_name(os.path.basename(os.path.abspath(path))) == parse_partition_name(name)
-            if not is_named or os.path.realpath(path) in seen or not trees.isdir(path) or not holds_segments(path):
+            if not is_named or os.path.realpath(path) in seen or not Place(path).is_dir() or not holds_segments(path):
                 continue
             seen.add(os.path.realpath(path))
             if _is_same_cluster(node, of) and len({topic_id, topic_id_at(path)} - {None}) < 2:

@@ -24,8 +24,8 @@ from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, SegmentFile, par
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
-from kseg.stores import trees
 from kseg.stores.archives.mounting import packed_segment_at
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.stores.windows import Buffers
 from kseg.verification import log_directories
@@ -88,8 +88,8 @@ class DirectoryCheck:
 
     def judge(self, path: str) -> None:
         """Checks a directory; see `judge_path`. Raises PathError if it has no files of Kafka."""
-        found = trees.find(path)
-        depth = _ARCHIVE_DEPTH if found is not None and found.tree.is_archive else paths.DEPTH
+        tree = Place(path).tree
+        depth = _ARCHIVE_DEPTH if tree is not None and tree.is_archive else paths.DEPTH
         if not self.inside(path, depth, is_named=True):
             raise PathError(
                 f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)"
@@ -104,12 +104,12 @@ class DirectoryCheck:
         name = os.path.basename(os.path.abspath(path))
         files, others = segment_files.regular_and_other_names(path)
         # One that the user did not name is a log directory by its own files, or by the contents of partitions.
-        partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
-        names = (segment_files.regular_and_other_names(each)[0] for each in partitions if trees.isdir(each))
+        partitions = [Place(path) / name for name in others if parse_partition_name(name) is not None]
+        names = (segment_files.regular_and_other_names(each)[0] for each in partitions if each.is_dir())
         is_likely = is_named or LOG_DIRECTORY_FILES & set(files) or any(map(_has_names_of_kafka, names))
         if is_likely and self.if_log_directory(path, files, others):
             return True
-        below = [os.path.join(path, name) for name in sorted(others) if _is_directory_of_others(path, name)]
+        below = [Place(path) / name for name in sorted(others) if _is_directory_of_others(path, name)]
         is_partition = parse_partition_name(name) is not None and not below and (is_named or _has_names_of_kafka(files))
         if segment_files.holds_segments(path) or is_partition:
             for outcome in self._outcomes([Task(path, self.nodes.partition(path).state)]):
@@ -164,7 +164,7 @@ class DirectoryCheck:
             known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
             log_directories.judge_topic_ids(directory, node, known, report)
             if segment_files.REMOTE_INDEX_CACHE in directory.directories:
-                self._side_files(os.path.join(directory.path, segment_files.REMOTE_INDEX_CACHE))
+                self._side_files(Place(directory.path) / segment_files.REMOTE_INDEX_CACHE)
         self._other_entries(path, files, others)
         return True
 
@@ -192,11 +192,11 @@ class DirectoryCheck:
         for name in sorted(others):
             is_known = parse_partition_name(name) is not None or name == segment_files.REMOTE_INDEX_CACHE
             if not is_known and _is_directory_of_others(path, name):
-                inside.inside(os.path.join(path, name), paths.DEPTH - 1)
+                inside.inside(Place(path) / name, paths.DEPTH - 1)
             elif not name.startswith(OWN_PREFIX) and (
-                paths.named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
+                paths.named_like_segment(name) if not is_known else (Place(path) / name).is_link()
             ):
-                partition_check.add_unread(os.path.join(path, name), self.report)
+                partition_check.add_unread(Place(path) / name, self.report)
 
     def _loose_files(self, directory: str, names: Iterable[str]) -> list[str]:
         """Like `judge_misnamed_files`, outside of a partition."""
@@ -214,15 +214,15 @@ class DirectoryCheck:
             try:
                 judge_file(file.path, self.settings, self.report)
             except PathError as error:
-                if not self.settings.is_live or trees.lexists(file.path):
+                if not self.settings.is_live or Place(file.path).lexists():
                     self.report.failures.append(str(error))
         return bool(files)
 
 
 def _is_directory_of_others(path: str, name: str) -> bool:
     """Whether a name is that of a directory, not a link, that kseg has not created."""
-    inside = os.path.join(path, name)
-    return not name.startswith(OWN_PREFIX) and trees.isdir(inside) and not trees.islink(inside)
+    inside = Place(path) / name
+    return not name.startswith(OWN_PREFIX) and inside.is_dir() and not inside.is_link()
 
 
 def _has_names_of_kafka(files: list[str]) -> bool:
@@ -304,6 +304,7 @@ class Census(Rule):
             "path": name_value(self.partition.name),
             "files": len(segments),
             "bytes": sum(segment.size for segment in segments),
+            "allBytes": None if self.partition.directory is None else paths.all_bytes(self.partition.directory),
             "batches": sum(segment.batches for segment in segments),
             "records": sum(segment.records for segment in segments),
             "forms": forms,
@@ -343,7 +344,7 @@ def _judge_misnamed(partition: PartitionCheck, inside: DirectoryCheck) -> None:
     directory = partition.directory or ""
     found = judge_misnamed_files(partition, misnamed_files(partition))
     for name in partition.others or ():
-        path = os.path.join(directory, name)
+        path = Place(directory) / name
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
             continue
         is_file_of_kafka = paths.named_like_segment(name) or side_file(path) is not None
@@ -380,7 +381,7 @@ def judge_misnamed_files(around: PartitionCheck, names: Iterable[str]) -> list[s
         by_stem[name.partition(".")[0]].add(name)
     found = []
     for name in sorted(names):
-        path = os.path.join(around.directory or "", name)
+        path = Place(around.directory or "") / name
         if side_file(path) is not None:
             continue
         try:
@@ -409,22 +410,22 @@ def _judge_as_segment(partition: PartitionCheck, file: SegmentFile) -> None:
 
 def _judge_packed(partition: PartitionCheck, file: SegmentFile) -> None:
     """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
-    path, report = file.path, partition.report
+    path, report = Place(file.path), partition.report
     try:
-        with packed_segment_at(path) as tree:
-            if tree is None:
+        with packed_segment_at(path) as unpacked:
+            if unpacked is None:
                 with open_source(path) as source:
                     report.add("packed-segment", path, partition_check.packed(source) or "")
                 report.totals.not_judged += 1
                 return
-            named = segment_files.segment_file(path)
+            named = segment_files.segment_file(unpacked)
             kind, base_offset = named.kind if named.is_segment else LOG, named.base_offset
             if base_offset is None:
-                with open_source(path) as source:
+                with open_source(unpacked) as source:
                     base_offset = paths.first_base_offset(source)
             inside = named._replace(kind=kind, leftover="", base_offset=base_offset)
             _judge_as_segment(partition, inside)
-            partition_check.add_archive(path, tree, report)
+            partition_check.add_archive(unpacked, report)
     except (KsegError, OSError) as error:
         partition_check.add_unread(path, report, error)
 
@@ -461,7 +462,7 @@ def judge_task(task: Task, settings: CheckSettings, report: Report, buffers: Buf
         # The bytes of a further check were counted already.
         trial = Report(found.append, report.ignored, report.advance if before is None else lambda _: None)
         outcome = _judge_once(task, settings, trial, buffers)
-        if not trees.isdir(task.directory):
+        if not Place(task.directory).is_dir():
             return CheckedPartition(task.directory, report.totals, None, None)
         serious = {_place_of(each) for each in found if each.severity != INFO}
         confirmed = serious & (before or set())

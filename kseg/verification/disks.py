@@ -5,7 +5,7 @@ Sources: LogManager, ReplicaManager, MetaPropertiesEnsemble and LogCleanerManage
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kseg.node.log_directory import LogDirectory, is_moved
@@ -15,7 +15,7 @@ from kseg.segment.files import METADATA_TOPIC, is_uuid
 from kseg.segment.paths import some
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.text_files import META_PROPERTIES
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.verification.log_directories import CheckedDirectory, NodeCheck, acknowledged, told_id, topic_partition
 from kseg.verification.partition import LogSpan
 from kseg.verification.report import Report
@@ -42,7 +42,7 @@ class _DiskCheck:
     def judge(self) -> None:
         self._directory_ids()
         for copies in self.copies.values():
-            if len({os.path.dirname(path) for path in copies}) > 1:
+            if len({Place(path).parent for path in copies}) > 1:
                 self._twice(copies)
         self._elsewhere()
         self._cleaner_offsets()
@@ -55,7 +55,7 @@ class _DiskCheck:
         strays = frozenset(self.check.strays() or ())  # renamed before nodes compare their log directories
         for directory in self.check.directories:
             for name in directory.directories:
-                place, path = topic_partition(name), os.path.join(directory.path, name)
+                place, path = topic_partition(name), Place(directory.path) / name
                 is_log = place is not None and place[0] != METADATA_TOPIC and not name.endswith(("-delete", "-stray"))
                 if place is not None and is_log and path not in strays:
                     found[(*place, is_moved(name))].append(path)
@@ -73,7 +73,7 @@ class _DiskCheck:
     def _directory_ids(self) -> None:
         seen: dict[str, str] = {}
         for directory in self.check.directories:
-            own, path = directory.meta and directory.meta.directory_id, os.path.join(directory.path, META_PROPERTIES)
+            own, path = directory.meta and directory.meta.directory_id, Place(directory.path) / META_PROPERTIES
             if not own or not is_uuid(own):
                 continue
             if is_reserved_id(own):
@@ -89,7 +89,7 @@ class _DiskCheck:
         """Reports two log directories with one id, of which the metadata may tell the right one."""
         wrong, right = (first, second) if first.path in self.node.restored_ids else (second, first)
         text, details = told_id(wrong, self.node)
-        path = os.path.join(wrong.path, META_PROPERTIES)
+        path = Place(wrong.path) / META_PROPERTIES
         message = f"directory.id {own} is also that of {right.path}{text}"
         self.report.add("node-identity-mismatch", path, message, details=details)
 
@@ -98,7 +98,7 @@ class _DiskCheck:
 
     def _twice(self, copies: list[str]) -> None:
         """Reports a partition in several log directories: which copy the metadata assign, and what each holds."""
-        kept = next((path for path in copies if self._assigned_path(path) == os.path.dirname(path)), None)
+        kept = next((path for path in copies if self._assigned_path(path) == Place(path).parent), None)
         held = {path: self._held(path) for path in copies}
         first = copies[0] if kept is None else kept
         for path in copies:
@@ -153,20 +153,20 @@ class _DiskCheck:
         for directory in self.check.directories:
             entries = directory.offsets.get(CLEANER_OFFSETS, {})
             found = {place: at[place] for place in entries if place in at}
-            found = {place: path for place, path in found.items() if os.path.dirname(path) != directory.path}
+            found = {place: path for place, path in found.items() if Place(path).parent != directory.path}
             if not found:
                 continue
             texts = []
             for place, path in sorted(found.items()):
-                root = os.path.dirname(path)
+                root = Place(path).parent
                 own = self.paths[root].offsets.get(CLEANER_OFFSETS, {}).get(place)
                 also = "no entry" if own is None else f"offset {own}"
                 texts.append(f"{os.path.basename(path)} (offset {entries[place]}; {root} has {also})")
             text = f"entries of partitions in another log directory, of which the last one read counts: {some(texts)}"
-            places = {os.path.basename(path): os.path.dirname(path) for path in found.values()}
-            self._report_elsewhere(os.path.join(directory.path, CLEANER_OFFSETS), text, places)
+            places = {os.path.basename(path): Place(path).parent for path in found.values()}
+            self._report_elsewhere(Place(directory.path) / CLEANER_OFFSETS, text, places)
 
-    def _report_elsewhere(self, file: str, text: str, places: dict[str, str]) -> None:
+    def _report_elsewhere(self, file: str, text: str, places: Mapping[str, str]) -> None:
         rows = [{"partition": name, "logDirectory": path} for name, path in sorted(places.items())]
         self.report.add("partition-elsewhere", file, text, details={"partitions": rows})
 
@@ -254,10 +254,10 @@ def _span_text(span: LogSpan | None) -> str:
 
 def _place_away(path: str) -> str:
     """Returns a free name beside the log directory, out of all log directories."""
-    root, name = os.path.split(os.path.abspath(path))
+    root, name = os.path.split(Place(path).absolute)
     number = 0
     target = f"{root}.{name}"
-    while trees.lexists(target):
+    while Place(target).lexists():
         number += 1
         target = f"{root}.{name}.{number}"
     return target

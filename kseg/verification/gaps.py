@@ -2,23 +2,23 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
-from kseg.findings.table import WARNING
+from kseg.findings.table import INFO, WARNING
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
-from kseg.kernel.layout.headers import CONTROL
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, NULL_KEYS
 from kseg.kernel.scan.headers import Chain
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Batch, Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, BatchProblem, BatchRow, HeaderRows, cleaner_reach
-from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
@@ -41,11 +41,15 @@ class CleanerRule(Rule):
         self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
         self._reported: set[str] = set()
         """Codes reported for the current segment."""
+        self._first_empty: tuple[str, BatchRow] | None = None
+        self._empty = 0
 
     def begin(self, segment: CheckedSegment) -> None:
         self._reported.clear()
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        if segment.file.kind == LOG and 0 in (records := headers.records):
+            self._note_empty(segment, headers, records)
         if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.settings.level == DEEP):
             return
         for i, state in enumerate(headers.states):
@@ -53,6 +57,29 @@ class CleanerRule(Rule):
                 self._add("cleaner-hides-damage", segment, headers[i])
             elif state & NULL_KEYS and not headers[i].attributes & CONTROL:
                 self._add("record-without-key", segment, headers[i])
+
+    def _note_empty(self, segment: CheckedSegment, headers: HeaderRows, records: Sequence[int]) -> None:
+        for i, count in enumerate(records):
+            batch = headers[i] if not count else None
+            if batch is None or batch.magic < MAGIC_V2 or batch.attributes & CONTROL:
+                continue
+            if batch.has_right_crc:
+                self._empty += 1
+                self._first_empty = self._first_empty or (segment.path, batch)
+
+    def finish(self) -> None:
+        if self._first_empty is None:
+            return
+        path, batch = self._first_empty
+        more = f"; {self._empty - 1} more of them in the partition" if self._empty > 1 else ""
+        text = f"offsets {batch.first_offset} to {batch.last_offset}: old clients have to seek to "
+        text += f"{batch.last_offset + 1}{more}"
+        is_odd = self.partition.broker.is_compacted is False and self.partition.broker.cleaner_offset is None
+        details = {"firstMissing": batch.first_offset, "lastMissing": batch.last_offset, "count": self._empty}
+        self.report.add(
+            "batch-without-records", path, text, batch.position, batch.size, batch.first_offset,
+            severity=None if is_odd else INFO, details=details,
+        )  # fmt: skip
 
     def _add(self, code: str, segment: CheckedSegment, batch: BatchRow) -> None:
         """Reports one finding per segment and code, at the first batch; the others are only counted."""
@@ -95,7 +122,7 @@ def shows_cleaning(partition: PartitionCheck) -> bool:
     for segment in partition.segments:
         if not segment.size and not segment.is_last:  # a broker rolls no empty segment
             with suppress(OSError):
-                if not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX)):
+                if not any(Place(segment.beside(suffix)).status().st_size for suffix in (INDEX, TIME_INDEX)):
                     return True
     return False
 

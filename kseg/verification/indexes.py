@@ -6,6 +6,7 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 
 import os
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
@@ -17,6 +18,7 @@ from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
+from kseg.stores.place import Place
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.indexing`), window by window.
@@ -353,11 +355,30 @@ class IndexRule(Rule):
             return
         names, endings = self.partition.names, (*SUFFIXES, TRANSACTION_INDEX)
         present = names.union(self.partition.others or ())
+        orphans: list[tuple[str, str]] = []
         for name in sorted(name for name in self.partition.odd_names if name.endswith(endings)):
             stem = next(filter(None, (_stem(name, suffix) for suffix in endings)), "")
             if stem and f"{stem}.log" not in present and f"{stem}.log.swap" not in names:
-                path = os.path.join(self.partition.directory or "", name)
-                self.report.add("orphan-index", path, f"there is no {stem}.log")
+                orphans.append((name, stem))
+        lost = self._lost_offsets({int(stem) for _, stem in orphans})
+        for name, stem in orphans:
+            path, text, details = Place(self.partition.directory or "") / name, f"there is no {stem}.log", {}
+            if (last := lost.get(int(stem))) is not None:
+                text += f": offsets {int(stem)} to {last} are gone, unless retention has deleted them"
+                details = {"firstMissing": int(stem), "lastMissing": last}
+            self.report.add("orphan-index", path, text, details=details)
+
+    def _lost_offsets(self, bases: set[int]) -> dict[int, int]:
+        """Returns the last offset of each segment without a log, by its base offset, up to the next one that is known;
+        none for segments whose offsets are in others."""
+        segments = self.partition.segments
+        starts = sorted(bases | {segment.base_offset or 0 for segment in segments})
+        held = [((segment.base_offset or 0), segment.next_offset or 0) for segment in segments]
+        return {
+            base: following - 1
+            for base, following in pairwise(starts)
+            if base in bases and not any(start <= base < end for start, end in held)
+        }
 
     def _add_missing(self, suffix: str, code: str, severity: str | None) -> None:
         segments = self._without[suffix]

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from errno import EACCES
 from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
 from kseg.node.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.node.node import Node, Nodes
+from kseg.releases.metadata import MetadataRules, releases_that_accept
 from kseg.segment.files import (
     BOOTSTRAP,
     LOCK_NAME,
@@ -31,11 +33,12 @@ from kseg.segment.paths import some
 from kseg.segment.survey import QUICK
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.text_files import META_PROPERTIES, PARTITION_METADATA, MetaProperties, integer, missing_in_kraft
-from kseg.stores import trees
 from kseg.stores.no_follow import resolved
-from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot
-from kseg.verification.partition import CheckSettings, LogSpan
+from kseg.stores.place import Place
+from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_features, judge_snapshot
+from kseg.verification.partition import CheckSettings, LogSpan, add_unread
 from kseg.verification.report import NO_DETAILS, AssignedPartition, Details, Finding, NodeStart, Report, effect_of
+from kseg.verification.surroundings import judge_surroundings, unknown_text
 
 if TYPE_CHECKING:
     from kseg.node.cluster_metadata import TopicSettings
@@ -52,14 +55,15 @@ def judge_entries(directory: LogDirectory, node: Node, report: Report, level: in
     """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
     _own_files(directory, node, report, level)
     _directory_names(directory, report)
+    judge_surroundings(directory, node, report)
     here = {name for one in node.directories for name in one.directories}
     if absent := sorted(name for name in acknowledged(directory) if name not in here):
         text = f"in the checkpoint, but without a directory: {some(absent)}"
-        report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
+        report.add("partition-missing", Place(directory.path) / HIGH_WATERMARKS, text)
     if node.metadata is directory and lacks_topics(node):
         lacking, topics = _lacking_topics(node)
         text = f"it lacks {len(lacking)} of the {len(topics)} topics with partitions here: {some(sorted(lacking))}"
-        report.add("metadata-lost", os.path.join(directory.path, METADATA_PARTITION), text)
+        report.add("metadata-lost", Place(directory.path) / METADATA_PARTITION, text)
     if not directory.was_clean and not _is_output(directory):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
 
@@ -91,12 +95,14 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
         first = problems[0]
         text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
         of_id, details = ("", NO_DETAILS) if name != META_PROPERTIES else told_id(directory, node)
-        path = os.path.join(directory.path, name)
+        path = Place(directory.path) / name
         report.add(code, path, text + of_id, first.position, first.length, details=details)
+    for name in directory.unread:
+        add_unread(Place(directory.path) / name, report, PermissionError(EACCES, os.strerror(EACCES)))
     if META_PROPERTIES not in directory.files and not _is_output(directory):
         # Partitions of a release with KRaft (since 2.8) have partition.metadata.
         needs_it = directory.is_kraft or any(
-            parse_partition_name(name) and trees.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
+            parse_partition_name(name) and (Place(directory.path) / name / PARTITION_METADATA).lexists()
             for name in directory.directories
         )
         text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
@@ -106,15 +112,15 @@ def _own_files(directory: LogDirectory, node: Node, report: Report, level: int) 
     if directory.holds_metadata and META_PROPERTIES not in directory.problems and directory.meta:
         if missing := missing_in_kraft(directory.meta):
             text = f"{missing}: a node of KRaft does not start with it"
-            report.add("bad-meta-properties", os.path.join(directory.path, META_PROPERTIES), text)
+            report.add("bad-meta-properties", Place(directory.path) / META_PROPERTIES, text)
     if BOOTSTRAP in directory.files:
-        judge_snapshot(os.path.join(directory.path, BOOTSTRAP), report, level)
+        judge_snapshot(Place(directory.path) / BOOTSTRAP, report, level)
     _pending(directory, report)
     unknown = sorted(
         name for name in directory.files - KNOWN_FILES if not name.endswith(".tmp") and not name.startswith(OWN_PREFIX)
     )
     if unknown:
-        report.add("unknown-file", directory.path, f"files that no broker knows: {some(unknown)}")
+        report.add("unknown-file", directory.path, unknown_text(unknown))
 
 
 def told_id(directory: LogDirectory, node: Node) -> tuple[str, Details]:
@@ -139,7 +145,7 @@ def _pending(directory: LogDirectory, report: Report) -> None:
         for journal in journals(resolved(directory.path)):  # nothing follows links to it
             if journal.state in (OPEN, UNDOING):
                 text = f"{journal.command!r} was interrupted: some partitions may be changed, others not"
-                report.add("pending-change", os.path.join(directory.path, os.path.basename(journal.path)), text)
+                report.add("pending-change", Place(directory.path) / os.path.basename(journal.path), text)
     except KsegError as error:
         report.add("pending-change", directory.path, str(error))
 
@@ -157,7 +163,7 @@ def _is_output(directory: LogDirectory) -> bool:
 def _directory_names(directory: LogDirectory, report: Report) -> None:
     seen: dict[tuple[str, int, str], str] = {}
     for name in directory.directories:
-        path = os.path.join(directory.path, name)
+        path = Place(directory.path) / name
         if name.startswith(OWN_PREFIX):
             from kseg.changes.new_directories import is_left  # few log directories have been changed
 
@@ -222,7 +228,7 @@ def judge_topic_ids(directory: LogDirectory, node: Node, ids: Mapping[str, str],
                 wrong.append((topic_id, names, f"topic id {topic_id} is that of {others}, too"))
     for topic_id, names, text in wrong:
         for name in names:
-            path = os.path.join(directory.path, name, PARTITION_METADATA)
+            path = Place(directory.path) / name / PARTITION_METADATA
             report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)
 
 
@@ -243,15 +249,17 @@ class CheckedDirectory(NamedTuple):
 def judge_absent(path: str, nodes: Nodes, report: Report) -> bool:
     """Reports a log directory of a configuration that is missing or empty. Returns whether it is."""
     try:
-        if not any(path in server.log_dirs for server in nodes.servers) or (trees.isdir(path) and trees.listdir(path)):
+        if not any(path in server.log_dirs for server in nodes.servers) or (
+            Place(path).is_dir() and Place(path).names()
+        ):
             return False
     except (KsegError, OSError):
         return False  # reported by its check
     report.absent.append(path)
-    if trees.lexists(path) and not trees.isdir(path):
-        report.add("bad-meta-properties", os.path.join(path, META_PROPERTIES), "the log directory is a file")
+    if Place(path).lexists() and not Place(path).is_dir():
+        report.add("bad-meta-properties", Place(path) / META_PROPERTIES, "the log directory is a file")
     else:
-        text = "the log directory is empty" if trees.isdir(path) else "there is no such log directory"
+        text = "the log directory is empty" if Place(path).is_dir() else "there is no such log directory"
         report.add("bad-meta-properties", path, f"{text}: a node of KRaft does not start without {META_PROPERTIES}")
     return True
 
@@ -280,7 +288,7 @@ class NodeCheck:
             if self.node.number not in {*metadata.image.brokers, *metadata.image.controllers}:
                 known = some(sorted(map(str, metadata.image.brokers)))
                 text = f"node.id is {self.node.number}; __cluster_metadata has {known}"
-                yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
+                yield "unknown-node", Place(self.directories[0].path) / META_PROPERTIES, text
         if self.node.metadata is None and self.node.server is not None and "controller" in self.node.server.roles:
             if count and {os.path.realpath(path) for path in self.node.server.log_dirs} <= self._real_paths():
                 text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
@@ -295,7 +303,7 @@ class NodeCheck:
             if wanted is None:
                 wanted, source = value, directory.path
             elif value != wanted:
-                path = os.path.join(directory.path, META_PROPERTIES)
+                path = Place(directory.path) / META_PROPERTIES
                 yield "node-identity-mismatch", path, f"{name} is {value}, that of {source} is {wanted}"
 
     def _metadata_places(self) -> Iterator[tuple[str, str, str]]:
@@ -306,7 +314,7 @@ class NodeCheck:
         for path in places:
             if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
                 text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
-                yield "broker-would-not-start", os.path.join(path, METADATA_PARTITION), text
+                yield "broker-would-not-start", Place(path) / METADATA_PARTITION, text
 
     def quorum(self) -> Iterator[tuple[str, str, str]]:
         """Yields (code, path, sentence) for what contradicts the voters of the metadata log: those of the newest
@@ -315,8 +323,8 @@ class NodeCheck:
             return  # the newest voters may be in what is lacking
         from kseg.node.cluster_metadata import quorum_state_in, read_raft  # few nodes' directories are checked
 
-        directory = os.path.join(self.node.metadata.path, METADATA_PARTITION)
-        path, state = os.path.join(directory, QUORUM_STATE), quorum_state_in(directory)
+        directory = Place(self.node.metadata.path) / METADATA_PARTITION
+        path, state = directory / QUORUM_STATE, quorum_state_in(directory)
         try:
             dynamic = read_raft(directory, list_segments(directory)).voter_directories
         except KsegError:
@@ -339,17 +347,37 @@ class NodeCheck:
         is_broker = self.node.server is not None and not self.node.server.may_be_controller
         if not own or not wanted or own == wanted or is_broker:
             return
-        path = os.path.join(directory.path, META_PROPERTIES)
+        path = Place(directory.path) / META_PROPERTIES
         text = f"directory.id is {own}, that of the voter with this node.id is {wanted}"
         if len(voters) > 1:
             yield "quorum-mismatch", path, text
         else:
             yield "node-identity-mismatch", path, f"{text}, which is the only one: the node waits for it for ever"
 
+    def judge_bootstrap(self, rules: MetadataRules, report: Report) -> None:
+        """Judges bootstrap.checkpoint, which each start up to 4.3 reads, whatever the metadata log holds."""
+        from kseg.node.cluster_metadata import load_snapshot
+        from kseg.node.metadata_image import FEATURE_RECORD
+
+        for directory in self.directories if rules.reads_bootstrap else ():
+            if BOOTSTRAP in directory.files:
+                path = os.path.join(directory.path, BOOTSTRAP)
+                with suppress(KsegError):  # reported for the file
+                    image = load_snapshot(path, frozenset({FEATURE_RECORD}), is_whole=False).image
+                    judge_features(path, image, rules, report)
+
+    @property
+    def releases(self) -> list[str] | None:
+        """The releases that accept the features of the cluster's metadata; None if these are not known."""
+        topics = self.node.topics
+        if topics is None or topics.image.metadata_version is None:
+            return None
+        return releases_that_accept(topics.image.metadata_version, topics.image.features)
+
     def judge_commits(self, report: Report) -> None:
         """Compares committed offsets with the logs, which no broker may extend meanwhile."""
         extents = {
-            place: LogExtent(os.path.join(one.directory.path, name), one.topic_ids[name], extent.start, extent.end)
+            place: LogExtent(Place(one.directory.path) / name, one.topic_ids[name], extent.start, extent.end)
             for one in self.found for name, extent in one.extents.items()
             if (place := topic_partition(name)) is not None
         }  # fmt: skip
@@ -365,7 +393,7 @@ class NodeCheck:
             from kseg.node.cluster_metadata import is_only_voter  # few metadata logs are damaged
 
             with suppress(KsegError, OSError):
-                is_alone = is_only_voter(os.path.join(self.node.metadata.path, METADATA_PARTITION), self.node.server)
+                is_alone = is_only_voter(Place(self.node.metadata.path) / METADATA_PARTITION, self.node.server)
                 topics = topics.at_start() if is_alone else None
         return topics if topics is not None and topics.image.brokers and topics.knows_partitions else None
 
@@ -386,8 +414,8 @@ class NodeCheck:
         for one in self.found:
             ids, root = dict(one.topic_ids), one.directory.path
             futures = (name for name in one.directory.directories if name.endswith("-future"))
-            ids |= {name: topic_id_at(os.path.join(root, name)) for name in futures if topic_partition(name)}
-            found += [os.path.join(root, name) for name, topic_id in ids.items() if not is_assigned(name, topic_id)]
+            ids |= {name: topic_id_at(Place(root) / name) for name in futures if topic_partition(name)}
+            found += [Place(root) / name for name, topic_id in ids.items() if not is_assigned(name, topic_id)]
         return found
 
     @cached_property
@@ -460,16 +488,16 @@ def start_of(node: NodeCheck, settings: CheckSettings, report: Report) -> NodeSt
             root = _root_of(finding.file, node) or ""
             name = finding.file[len(root) :].lstrip("/").partition("/")[0]
             if _is_loaded(name):
-                found.append(os.path.join(root, name))
-    deleted = [os.path.join(one.path, name) for one in node.directories for name in one.directories
+                found.append(Place(root) / name)
+    deleted = [Place(one.path) / name for one in node.directories for name in one.directories
                if name.endswith("-delete")]  # fmt: skip
-    unclean = [os.path.join(one.path, name) for one in node.directories if not one.was_clean
+    unclean = [Place(one.path) / name for one in node.directories if not one.was_clean
                for name in one.directories if _is_loaded(name)]  # fmt: skip
     recovered = list(dict.fromkeys([*unclean, *partitions[RECOVERED]]))
     files = sum(finding.details.get("count", 1) for finding in of[DELETED])
     return NodeStart(
         node.roots, starts, because, recovered, node.strays(),
-        [*deleted, *partitions[EMPTIED]], files, *node.absent({*report.absent, *offline}),
+        [*deleted, *partitions[EMPTIED]], files, *node.absent({*report.absent, *offline}), node.releases,
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Advance, Report
@@ -460,7 +460,7 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     known: set[bytes] = set()
     compared = 0
     with errors_at(path):
-        stream = trees.open_regular(path)
+        stream = Place(path).open()
     with stream, Pipeline(settings.jobs) as pipeline:
         missing = []
         for entry in ManifestReader(stream, path).entries():
@@ -479,7 +479,7 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
     root = next(iter(paths), "")
     first, newest = _by_folder(present, min), _by_folder(known, max)
     for name, size in missing:
-        path = os.path.join(root if trees.isdir(root) else os.path.dirname(root), os.fsdecode(name))
+        path = Place(root if Place(root).is_dir() else Place(root).parent) / os.fsdecode(name)
         if _base(name) < first.get(os.path.dirname(name), -1):  # retention removes segments at the start of a log
             report.add("manifest-expired", path, f"{size} bytes; the log now begins behind it", 0, size)
         else:
@@ -494,7 +494,7 @@ def check_manifest(path: str, paths: Iterable[str], settings: CheckSettings, rep
         else:
             report.add("manifest-added", file.path, "the manifest does not name this segment")
     for group in newer.values():
-        path = os.path.dirname(group[0]) or "."
+        path = Place(group[0]).parent or "."
         report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
     return compared
 
@@ -514,7 +514,7 @@ def _segments(paths: Iterable[str]) -> dict[bytes, tuple[SegmentFile, bool]]:
     for path in paths:
         if path == STANDARD_INPUT:
             raise PathError("a manifest is of files, not of standard input")
-        root = path if trees.isdir(path) else os.path.dirname(path) or "."
+        root = path if Place(path).is_dir() else Place(path).parent or "."
         for part in expand_path(path):
             for file in (files := segments_at(part)):
                 name = os.fsencode(os.path.relpath(file.path, root))
@@ -541,10 +541,10 @@ def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
         raise RequestError("--manifest needs the name of a file")
     if STANDARD_INPUT in paths:
         raise RequestError("--manifest is of files, not of standard input")
-    if os.path.lexists(manifest):
+    if Place(manifest).lexists():
         return
-    folder = os.path.realpath(os.path.dirname(manifest) or ".")
-    for path in filter(os.path.isdir, paths):
+    folder = os.path.realpath(Place(manifest).parent or ".")
+    for path in filter(Place.is_dir, map(Place, paths)):
         if os.path.commonpath([folder, os.path.realpath(path)]) == os.path.realpath(path):
             raise RequestError(f"nothing is written into {path}: keep the manifest elsewhere")
 
@@ -553,7 +553,7 @@ def keep_manifest(
     manifest: str, paths: Sequence[str], settings: CheckSettings, report: Report, open_output: OpenOutput
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""
-    if os.path.lexists(manifest):
+    if Place(manifest).lexists():
         compared = check_manifest(manifest, paths, settings, report)
         differing = sum(count for code, count in report.totals.codes.items() if code.startswith("manifest-"))
         result = "they match" if not differing else f"differences: {differing}"

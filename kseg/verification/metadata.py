@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.findings.table import DOUBTFUL, INFO, OFFLINE, REFUSED
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.node.log_directory import BrokerState, is_moved
 from kseg.quantities import plural
+from kseg.releases.metadata import NEWEST_RULES, MetadataRules
+from kseg.releases.release import NEWEST
 from kseg.segment import files as segment_files
 from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record, RecordBatch
@@ -23,12 +25,13 @@ from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, QUICK, HeaderRows
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, PARTITION_METADATA, PartitionMetadata, read_partition_metadata
-from kseg.stores import trees
-from kseg.verification.partition import CheckedSegment, Rule
+from kseg.stores.place import Place
+from kseg.verification.partition import CheckedSegment, Rule, add_unread
 from kseg.verification.report import Report
 
 if TYPE_CHECKING:
     from kseg.node.coordinators import GroupOffsets
+    from kseg.node.metadata_image import MetadataImage
 
 # Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
 #
@@ -70,6 +73,9 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                     first = records[0]
                 last = records[-1] if records else None
             size = reader.source.size
+    except PathError as error:  # what cannot be opened is not judged: Kafka makes snapshots that only its user reads
+        add_unread(path, report, error)
+        return False
     except KsegError as error:
         return refuse(str(error))
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
@@ -84,7 +90,7 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
 def is_newest(snapshot: str) -> bool:
     """Whether no snapshot follows this one."""
     try:
-        names = [name for name in trees.listdir(os.path.dirname(snapshot) or ".") if name.endswith(CHECKPOINT)]
+        names = [name for name in Place(Place(snapshot).parent or ".").names() if name.endswith(CHECKPOINT)]
     except (KsegError, OSError):
         return True
     return os.path.basename(snapshot) >= max(names, default="")
@@ -95,7 +101,7 @@ def start_without(snapshot: str) -> str:
     far enough."""
     from kseg.node.cluster_metadata import load_snapshot, snapshots_among
 
-    files = segment_files.list_segments(os.path.dirname(snapshot) or ".")
+    files = segment_files.list_segments(Place(snapshot).parent or ".")
     start = next((file.base_offset or 0 for file in files if file.kind == LOG and not file.leftover), None)
     for other in reversed(snapshots_among(files)):
         if other.name != os.path.basename(snapshot) and start is not None and start <= (other.base_offset or 0):
@@ -202,13 +208,15 @@ class TopicIdRule(Rule):
             return
         if PARTITION_METADATA not in partition.names:
             if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
-                text = f"the log holds records, but there is no {PARTITION_METADATA}"
-                self.report.add("no-partition-metadata", partition.name, text)
+                text, severity = f"the log holds records, but there is no {PARTITION_METADATA}", None
+                if partition.topic == segment_files.METADATA_TOPIC:
+                    text, severity = f"there is no {PARTITION_METADATA}: the next start writes it", INFO
+                self.report.add("no-partition-metadata", partition.name, text, severity=severity)
             return
-        path = os.path.join(partition.name, PARTITION_METADATA)
+        path = Place(partition.name) / PARTITION_METADATA
         found: PartitionMetadata | SideFileProblem | None = None
         try:
-            for found in read_partition_metadata(trees.first_bytes(path, _MAX_BYTES)):
+            for found in read_partition_metadata(path.head(_MAX_BYTES)):
                 if isinstance(found, SideFileProblem):
                     # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
                     stops = found.code == "missing-field" or (
@@ -217,6 +225,8 @@ class TopicIdRule(Rule):
                     details = {"reason": REFUSED if stops else OFFLINE}
                     place = found.position, found.length
                     self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
+        except PermissionError as error:
+            add_unread(path, self.report, error)
         except OSError as error:
             self.report.add("bad-partition-metadata", path, str(error.strerror))
         if not isinstance(found, PartitionMetadata):
@@ -237,6 +247,15 @@ def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerSta
     elif state.is_assigned is False:
         text = f"__cluster_metadata does not assign this partition of {topic} to the node"
         report.add("unassigned-replica", path, text, details=own)
+
+
+def judge_features(path: str, image: "MetadataImage", rules: MetadataRules, report: Report) -> None:
+    """Reports levels of features that a release does not accept, unless no release does."""
+    features = image.metadata_version, image.features
+    of_no_release = {name for name, _ in NEWEST_RULES.unknown_features(*features)}  # findings of their own
+    for name, text in rules.unknown_features(*features):
+        if name not in of_no_release:
+            report.add("release-mismatch", path, text)
 
 
 class MetadataLogRule(Rule):
@@ -260,6 +279,30 @@ class MetadataLogRule(Rule):
         self._quorum_state(max((file.epoch or 0 for file in snapshots), default=0))
         if level != QUICK:
             self._replay(files, snapshots)
+        if partition.settings.era.release < NEWEST:
+            self._judge_release([file for file in files if file.kind != CHECKPOINT or file in snapshots])
+
+    def _judge_release(self, files: list[SegmentFile]) -> None:
+        """Reports what keeps a node of an older release from starting with these files."""
+        from kseg.node.cluster_metadata import load_readable, quorum_state_in, unaccepted_records
+        from kseg.node.metadata_image import FEATURE_RECORD
+
+        rules, path = MetadataRules(self.partition.settings.era.release), self.partition.name
+        if not rules.are_known:
+            text = f"Kafka {rules.name} may not read a metadata log: its rules are known from 3.3 on"
+            self.report.add("release-mismatch", path, text, details={"reason": DOUBTFUL})
+            return
+        try:
+            image = load_readable(files, kinds=frozenset({FEATURE_RECORD}))[0].image
+            judge_features(path, image, rules, self.report)
+            for file, offset, text in unaccepted_records(files, rules):
+                self.report.add("release-mismatch", file, text, offset=offset)
+        except KsegError:
+            return  # reported for the segment
+        version = quorum_state_in(path).data_version
+        if version and not rules.has_voted_directory:
+            text = f"Kafka {rules.name} does not know version {version} of quorum-state"
+            self.report.add("release-mismatch", os.path.join(path, segment_files.QUORUM_STATE), text)
 
     def _replay(self, files: list[SegmentFile], snapshots: list[SegmentFile]) -> None:
         """Replays the records of the log, and compares the snapshots with what they make."""
@@ -294,7 +337,7 @@ class MetadataLogRule(Rule):
                 f"{sum(only_log.values())} of the log missing, "
                 f"as {type_name(CLUSTER_METADATA[kind])} {json_text(fields)[:80]}"
             )
-            path = os.path.join(self.partition.name, name)
+            path = Place(self.partition.name) / name
             self.report.add("metadata-snapshot-mismatch", path, text)
 
     def _quorum_state(self, epoch_of_snapshots: int) -> None:
@@ -302,9 +345,9 @@ class MetadataLogRule(Rule):
             return
         from kseg.sidefiles.text_files import QuorumState, read_quorum_state
 
-        path = os.path.join(self.partition.name, segment_files.QUORUM_STATE)
+        path = Place(self.partition.name) / segment_files.QUORUM_STATE
         try:
-            with trees.open_regular(path) as stream:
+            with path.open() as stream:
                 state, *problems = read_quorum_state(stream.read(MAX_TEXT_BYTES))
         except OSError as error:
             self.report.add("bad-quorum-state", path, str(error.strerror))

@@ -3,7 +3,10 @@
 import os
 
 from kseg.node.node import Node, Nodes
+from kseg.releases.metadata import MetadataRules
+from kseg.releases.release import NEWEST
 from kseg.segment.survey import DEEP, QUICK
+from kseg.stores.place import Place
 from kseg.verification.disks import judge_disks
 from kseg.verification.log_directories import CheckedDirectory, NodeCheck, start_of
 from kseg.verification.partition import CheckSettings
@@ -25,8 +28,10 @@ def judge_nodes(nodes: Nodes, settings: CheckSettings, report: Report) -> None:
         for code, path, text in check.contradictions():
             report.add(code, path, text)
         for code, path, text in check.quorum() if settings.level != QUICK else ():
-            restored = node.restored_ids.get(os.path.dirname(path))
+            restored = node.restored_ids.get(Place(path).parent)
             report.add(code, path, text, details={"directoryId": restored} if restored else NO_DETAILS)
+        if settings.era.release < NEWEST:
+            check.judge_bootstrap(MetadataRules(settings.era.release), report)
         judge_disks(check, report)
         if not settings.is_live:
             if settings.level == DEEP:

@@ -15,14 +15,14 @@ from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.node.log_directory import BrokerState
 from kseg.node.server_properties import ServerProperties
+from kseg.releases.release import Era
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.paths import packing_of, read_head
 from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
-from kseg.stores import trees
+from kseg.stores.place import LINK_REFUSAL, Place
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.source import Source, open_source
-from kseg.stores.trees import Tree
 from kseg.stores.windows import Buffers
 from kseg.verification.report import Report
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
     """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
-    ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
+    ``era``: the release whose start is judged; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
     ``partitions``; ``may_fork``: whether worker processes may be started.
     """
 
@@ -42,11 +42,16 @@ class CheckSettings:
     jobs: int = 1
     max_batch_bytes: int = MAX_BATCH_BYTES
     is_live: bool = False
-    is_07: bool = False
+    era: Era = field(default_factory=Era)
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     server: ServerProperties | None = None
     takes_census: bool = False
     may_fork: bool = True
+
+    @property
+    def is_07(self) -> bool:
+        """Whether files are read as 0.7."""
+        return self.era.is_07
 
 
 # The base class of rules, which receive a partition's segments in order and report findings.
@@ -106,9 +111,9 @@ def add_unread(path: str, report: Report, error: BaseException | None = None) ->
 def why_no_file(path: str) -> str:
     """Returns why a path cannot be read as a file."""
     try:
-        mode = trees.status(path).st_mode
-        if trees.islink(path):
-            return trees.LINK_REFUSAL
+        mode = Place(path).status().st_mode
+        if Place(path).is_link():
+            return LINK_REFUSAL
     except FileNotFoundError:
         return "a link that leads nowhere"
     except OSError as error:
@@ -122,10 +127,10 @@ def why_no_file(path: str) -> str:
     return "not a regular file"
 
 
-def add_archive(path: str, tree: Tree, report: Report) -> None:
+def add_archive(place: Place, report: Report) -> None:
     """Reports damage to an archive or compressed file itself."""
-    for problem in tree.problems:
-        report.add(problem.code, path, problem.message, problem.position)
+    for problem in () if place.tree is None else place.tree.problems:
+        report.add(problem.code, place, problem.message, problem.position)
         report.totals.not_judged += problem.is_unread
 
 
@@ -167,14 +172,14 @@ class CheckedSegment:
     def has_grown(self) -> bool:
         """Whether the file has grown since it was opened, which was before its side files were read."""
         try:
-            return trees.status(self.path).st_size > self.size
+            return Place(self.path).status().st_size > self.size
         except OSError:
             return False  # the file was removed; the findings are about its earlier content
 
     def beside(self, suffix: str) -> str:
         """Returns the path of the segment's file with another suffix, and the same leftover suffix."""
-        stem = self.file.path.removesuffix(self.file.leftover).removesuffix(self.file.kind)
-        return stem + suffix + self.file.leftover
+        leftover = self.file.leftover
+        return Place(self.file.path).with_ending(self.file.kind + leftover, suffix + leftover)
 
 
 class LogSpan(NamedTuple):
@@ -243,7 +248,7 @@ class PartitionCheck:
         """Names of the files in the directory, listed once; none for a stream."""
         if self.listed is None:
             try:
-                self.listed = frozenset(trees.listdir(self.directory) if self.directory else ())
+                self.listed = frozenset(Place(self.directory).names() if self.directory else ())
             except OSError:
                 self.listed = frozenset()  # removed after its segments were listed; these report it
         return self.listed
@@ -302,7 +307,7 @@ def judge_segments(partition: PartitionCheck, files: Iterable[SegmentFile], rule
                 raise
             segment.is_unread = segment.is_damaged = True
             add_unread(file.path, partition.report, error)
-            if not trees.islink(file.path) and (not partition.others or file.name not in partition.others):
+            if not Place(file.path).is_link() and (not partition.others or file.name not in partition.others):
                 partition.report.failures.append(str(error))  # another user may be able to read it
         else:
             with source:

@@ -10,7 +10,7 @@ from kseg.node.log_directory import BrokerState, read_log_directory
 from kseg.node.remote_partitions import Candidate, LocalLogs
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import KeyMissingError
 from kseg.stores.remote.recognition import AIVEN, INDEXES, MANIFEST
 from kseg.stores.remote.segment import (
@@ -22,7 +22,7 @@ from kseg.stores.remote.segment import (
     RemoteSource,
     open_storage,
 )
-from kseg.stores.trees import VirtualLog, VirtualSideFile
+from kseg.stores.trees import Tree, VirtualFiles, VirtualLog, VirtualSideFile
 from kseg.stores.windows import Buffers
 from kseg.verification.partition import CheckSettings, PartitionCheck, judge_segments, partition_for_file
 from kseg.verification.report import Report
@@ -70,24 +70,25 @@ def judge_segment(
     segment: RemoteSegment, remote: RemotePartition, settings: CheckSettings, report: Report, buffers: Buffers,
 ) -> None:  # fmt: skip
     """Checks log and side files of a whole segment. Raises KeyMissingError, PathError, UnsupportedError."""
-    path = segment.path()
     contents = _side_files(segment, report)
+    files = dict[str, Tree]()
+    name = os.path.basename(segment.path())
+    path = Place(segment.path(), VirtualFiles(files), name)
     source = RemoteSource(segment, path)
-    stem = path.removesuffix(LOG)
-    files: dict[str, trees.Tree] = {path: VirtualLog(lambda: source.size, lambda: source)}
-    files |= {stem + suffix: VirtualSideFile(partial(bytes, content)) for suffix, content in contents.items()}
-    names = frozenset(map(os.path.basename, files))
-    with trees.given(files):
-        partition = PartitionCheck(
-            os.path.dirname(path), remote.topic, remote.number, False, settings, report, BrokerState(), buffers, names
-        )
-        partition.are_closed = True
-        file = SegmentFile(path, LOG, "", segment.start_offset, None, remote.topic, remote.number)
-        judge_segments(partition, [file], rules_of(partition))
-        for suffix in _OTHERS:
-            found = side_file(stem + suffix) if suffix in contents else None
-            if found is not None:
-                judge_side_file(partition_for_file(partition, names), found)
+    files[name] = VirtualLog(lambda: source.size, lambda: source)
+    for suffix, content in contents.items():
+        files[path.with_ending(LOG, suffix).name] = VirtualSideFile(partial(bytes, content))
+    names = frozenset(files)
+    partition = PartitionCheck(
+        path.parent, remote.topic, remote.number, False, settings, report, BrokerState(), buffers, names
+    )
+    partition.are_closed = True
+    file = SegmentFile(path, LOG, "", segment.start_offset, None, remote.topic, remote.number)
+    judge_segments(partition, [file], rules_of(partition))
+    for suffix in _OTHERS:
+        found = side_file(path.with_ending(LOG, suffix)) if suffix in contents else None
+        if found is not None:
+            judge_side_file(partition_for_file(partition, names), found)
     positions = segment.chunks.positions
     for number, reason in sorted(source.failures.items()):
         start, size = positions[number], positions[number + 1] - positions[number]
@@ -123,7 +124,7 @@ def judge_storage(path: str, settings: CheckSettings, report: Report) -> None:
     Segments that cannot be decrypted are added to ``report.failures``, once for each reason.
     """
     storage = open_storage(path, settings.remote.keys)
-    others = [other for other in settings.remote.log_directories if os.path.isdir(other)]
+    others = [other for other in settings.remote.log_directories if Place(other).is_dir()]
     logs = [LocalLogs(other) for other in others if read_log_directory(other).is_marked]
     buffers = Buffers(settings.max_batch_bytes)
     unreadable: dict[str, list[str]] = {}  # messages by the key or object that cannot be used
@@ -171,7 +172,7 @@ def _judge_lineage(
     else:
         local = None
     live = remote_partitions.live_segments(candidates, lineage, lineage[0].start_offset)
-    folder = os.path.dirname(candidates[0].segment.path())
+    folder = Place(candidates[0].segment.path()).parent
     for hole in remote_partitions.holes_between(live.pieces):
         text = f"{partition.name}: no segment holds offsets {hole.first} to {hole.last}"
         details = {"firstMissing": hole.first, "lastMissing": hole.last}

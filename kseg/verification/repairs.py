@@ -29,7 +29,7 @@ from kseg.recovery.planner import ReindexPlanner
 from kseg.segment import files as segment_files
 from kseg.segment.files import LOG_DIRECTORY_FILES, holds_segments
 from kseg.segment.survey import FULL, QUICK
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 from kseg.verification.copies import GivenCopies, PartitionCopies
 from kseg.verification.directory_tree import DirectoryCheck, judge_task, tasks_of
@@ -152,7 +152,18 @@ class TargetLogDirectory:
 
 def _is_partition(path: str) -> bool:
     try:
-        return trees.isdir(path) and (holds_segments(path) or trees.isdir(os.path.join(path, FOLDER)))
+        return Place(path).is_dir() and (holds_segments(path) or (Place(path) / FOLDER).is_dir())
+    except KsegError:
+        return False
+
+
+def _is_out_of_place(path: str) -> bool:
+    """Whether a directory lies among a broker's partitions but is not named as one: it has to be moved away first."""
+    if segment_files.parse_partition_name(os.path.basename(os.path.abspath(path))) is not None:
+        return False
+    try:
+        root = os.path.dirname(os.path.abspath(path))
+        return not LOG_DIRECTORY_FILES.isdisjoint(segment_files.file_names(root)) and not _is_log_directory(path)
     except KsegError:
         return False
 
@@ -241,30 +252,30 @@ class Repairs:
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
         path = self._directory_of(file)
-        return None if path is None else self._target_at(path)
+        return None if path is None or _is_out_of_place(path) else self._target_at(path)
 
     def _target_at(self, path: str) -> RepairTarget:
         if path not in self._targets:
             root = path
             if self._is_partition(path):
-                root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
+                root = Place(path.rstrip("/")).parent or os.path.normpath(Place(path) / "..")
             self._targets[path] = RepairTarget(path, self._root_at(root))
         return self._targets[path]
 
     def _find_directory(self, file: str) -> str | None:
         """Returns the path or its parent, if it is a partition or log directory."""
-        if file == "-" or "\0" in file or trees.find(file) is not None:
+        if file == "-" or "\0" in file or Place(file).tree is not None:
             return None
-        is_directory = trees.isdir(file)
+        is_directory = Place(file).is_dir()
         if os.path.basename(file).startswith(segment_files.OWN_PREFIX) and is_directory:
-            return os.path.dirname(file) or "."
+            return Place(file).parent or "."
         if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
             return file
-        parent = os.path.dirname(file) or "."
-        if not trees.isdir(parent):
+        parent = Place(file).parent or "."
+        if not Place(parent).is_dir():
             return None
         if self._is_partition(parent):
-            return parent if segment_files.is_part_of_log(os.path.basename(file)) or not trees.isfile(file) else None
+            return parent if segment_files.is_part_of_log(os.path.basename(file)) or not Place(file).is_file() else None
         is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
         return parent if is_own and self._is_log_directory(parent) else None
 
@@ -421,7 +432,7 @@ class Repairs:
         if finding.code not in need.codes:
             need.codes.append(finding.code)
         if KINDS[finding.code].is_refused:
-            found = target or self.target_of(os.path.dirname(finding.file) or ".")
+            found = target or self.target_of(Place(finding.file).parent or ".")
             self._refused.update([found.path] if found else ())
         return finding._replace(needs=needs)
 
@@ -541,9 +552,9 @@ class RecoveryChecks:
 
     def metadata_refusal(self, directory: str) -> str:
         """Returns why a node does not start on the cluster's metadata in a log directory, "" if it does."""
-        found, _ = self._judged(os.path.join(directory, METADATA_PARTITION), replace(self._settings, level=QUICK))
-        bootstrap = os.path.join(directory, segment_files.BOOTSTRAP)
-        if trees.lexists(bootstrap):
+        found, _ = self._judged(Place(directory) / METADATA_PARTITION, replace(self._settings, level=QUICK))
+        bootstrap = Place(directory) / segment_files.BOOTSTRAP
+        if bootstrap.lexists():
             judge_snapshot(bootstrap, Report(found.append), FULL)
         for finding in found:
             if finding.code == "broker-would-not-start" or (
@@ -579,6 +590,6 @@ class ReindexCheck(ReindexPlanner):
             for step in steps:
                 if step.action == CREATE:
                     plan.steps += [] if is_old and step.file.endswith(TIME_INDEX) else [step]
-                elif (message := wrong.get(os.path.join(plan.directory, step.file))) is not None:
+                elif (message := wrong.get(Place(plan.directory) / step.file)) is not None:
                     plan.steps.append(replace(step, reason=message))
         return plan

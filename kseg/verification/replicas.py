@@ -27,7 +27,7 @@ from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.segment.survey import FULL, BatchRow, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import Source
 from kseg.stores.windows import WINDOW_BYTES, equal_bytes
 from kseg.verification.partition import CheckSettings
@@ -442,12 +442,12 @@ def compare_path(
 
 def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]) -> list[tuple[str, str]]:
     for each in (path, against):
-        if each == "-" or not trees.lexists(each):
+        if each == "-" or not Place(each).lexists():
             raise PathError(f"{each or repr(each)}: no such file or directory")
-    if not trees.isdir(path) or list_segments(path):
+    if not Place(path).is_dir() or list_segments(path):
         name = os.path.basename(os.path.abspath(path))
-        inside = os.path.join(against, name)
-        if trees.isdir(against) and not list_segments(against) and trees.exists(inside):
+        inside = Place(against) / name
+        if Place(against).is_dir() and not list_segments(against) and inside.exists():
             against = inside
         return [(path, against)]
     parts, other_parts = _partitions(path, wants), _partitions(against, wants)
@@ -465,7 +465,7 @@ def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]
 
 def _partitions(path: str, wants: Callable[[str], bool]) -> list[str]:
     """Returns the partitions of a log directory, or of all log directories in a directory."""
-    if not trees.isdir(path):
+    if not Place(path).is_dir():
         return []
     roots = [] if is_log_directory(path) else log_directories_in(path)
     parts = [part for root in roots or [path] for part in list_partitions(root)]
@@ -476,7 +476,7 @@ def _opened(path: str, settings: CheckSettings, stack: ExitStack) -> Replica:
     """Opens one side, which the stack closes. Raises PathError if it is neither a segment nor a partition."""
     files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
     name = os.path.basename(os.path.abspath(path))
-    if not files and not (trees.isdir(path) and parse_partition_name(name)):
+    if not files and not (Place(path).is_dir() and parse_partition_name(name)):
         raise PathError(f"{path}: holds no segment")
     replica = Replica(path, files, settings.jobs, settings.max_batch_bytes)
     stack.callback(replica.close)
@@ -485,12 +485,12 @@ def _opened(path: str, settings: CheckSettings, stack: ExitStack) -> Replica:
 
 def _is_compacted(path: str) -> bool:
     """Whether the log is known to be compacted: by its topic, or by the cleaner's checkpoint of the log directory."""
-    directory = os.path.abspath(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
+    directory = Place(path if Place(path).is_dir() else Place(path).absolute.parent).absolute
     name = parse_partition_name(os.path.basename(directory))
-    return name is not None and (name[0] in COMPACTED_TOPICS or name in _cleaned(os.path.dirname(directory)))
+    return name is not None and (name[0] in COMPACTED_TOPICS or name in _cleaned(directory.parent))
 
 
 @lru_cache(maxsize=2)
 def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
     """Returns the partitions in the cleaner's checkpoint."""
-    return frozenset(checkpoint_offsets(os.path.join(log_directory, CLEANER_OFFSETS)))
+    return frozenset(checkpoint_offsets(Place(log_directory) / CLEANER_OFFSETS))

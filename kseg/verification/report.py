@@ -119,6 +119,7 @@ class NodeStart(NamedTuple):
     are paths of partitions: scanned and cut where they are damaged, set aside as -stray (None: not known), deleted.
     ``deleted_files``: the number of files that it deletes in other partitions. ``creates``: the partitions of the node
     that no directory has, and that are created empty (None: not known); ``lacks``: those that are not, or may not be.
+    ``releases``: those that accept the features of the cluster's metadata (None: not known).
     """
 
     directories: list[str]
@@ -130,6 +131,7 @@ class NodeStart(NamedTuple):
     deleted_files: int
     creates: list[AssignedPartition] | None
     lacks: list[AssignedPartition]
+    releases: list[str] | None = None
 
 
 def effect_of(finding: Finding) -> str:

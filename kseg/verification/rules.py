@@ -1,12 +1,10 @@
 """The rules for a partition or for some of its files, and the check of a single file."""
 
-import os
-
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.node.log_directory import state_by_name
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.paths import refuse_empty_pack
-from kseg.stores.trees import expect_named
+from kseg.stores.place import Place
 from kseg.stores.windows import Buffers
 from kseg.verification.batches import BatchRule
 from kseg.verification.gaps import CleanerRule
@@ -20,24 +18,24 @@ def rules_of(partition: PartitionCheck) -> list[Rule]:
     """Returns the rules in the order of their calls: `BatchRule` fills in the fields of `Segment` that others read."""
     if not partition.is_whole:
         return [rule(partition) for rule in (BatchRule, IndexRule, ProducerRule, CleanerRule)]
-    from kseg.verification import metadata, side_files  # most single files need neither
+    from kseg.verification import internal_topics, metadata, side_files  # most single files need none
 
     rules: tuple[type[Rule], ...] = (
         BatchRule, IndexRule, ProducerRule, side_files.EpochRule, CleanerRule, side_files.CheckpointRule,
         side_files.LeftoverRule, metadata.TopicIdRule, metadata.MetadataLogRule, metadata.RemoteMetadataRule,
-        side_files.PendingChangeRule, side_files.ForeignBatchRule,
+        side_files.PendingChangeRule, side_files.ForeignBatchRule, internal_topics.InternalTopicRule,
     )  # fmt: skip
     return [rule(partition) for rule in rules]
 
 
 def judge_file(path: str, settings: CheckSettings, report: Report) -> None:
     """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
-    expect_named(path)
+    path = Place(path, is_named=True)
     refuse_empty_pack(path)
     file = segment_file(path)
     if settings.is_07 and not file.is_07:
         file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)
-    directory = None if path == "-" else os.path.dirname(path) or "."
+    directory = None if path == "-" else path.parent or "."
     partition = PartitionCheck(
         directory, file.topic, file.partition, False, settings, report, state_by_name(file.topic),
         Buffers(settings.max_batch_bytes),

@@ -15,8 +15,8 @@ from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.node.server_properties import ServerProperties
 from kseg.options import declaration
 from kseg.options.declaration import INPUT, RULES, PathKind, Value, option
+from kseg.releases.release import Era
 from kseg.runtime.threads import usable_cores
-from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import RemoteChoice
@@ -50,25 +50,22 @@ def judge_path(
 
         judge_storage(path, settings, report)
         return
-    trees.check(path)
-    with archives_at([path], current_spool()):
-        trees.check(path)
+    with archives_at([path], current_spool()) as (place,):
+        place.check()
         try:
-            if trees.isdir(path):
+            if place.is_dir():
                 from kseg.node.node import Nodes
                 from kseg.verification.directory_tree import DirectoryCheck
 
                 # Trees are mounted in this process; only forked processes have them, too.
-                may_fork = settings.may_fork and trees.are_forkable()
-                DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(path)
-            elif path != "-" and not trees.lexists(path):
+                may_fork = settings.may_fork and place.is_forkable
+                DirectoryCheck(settings, report, checker, may_fork, nodes or Nodes()).judge(place)
+            elif path != "-" and not place.lexists():
                 raise PathError(f"{path or repr(path)}: no such file or directory")
             else:
-                judge_file(path, settings, report)
+                judge_file(place, settings, report)
         finally:
-            found = trees.find(path)
-            if found is not None:
-                add_archive(path, found.tree, report)
+            add_archive(place, report)
 
 
 MAX_HELD_FINDINGS = 1000
@@ -250,7 +247,7 @@ class VerifyOptions:
     )
     now_ms: int | None = declaration.now()
     max_batch_bytes: int = declaration.batch_limit()
-    is_07: bool = declaration.format_of_07()
+    era: Era = declaration.era(text="Judge the start of this release of Kafka.")
     is_live: bool = declaration.live()
     jobs: int | None = declaration.jobs("threads or processes")
     private_keys: tuple[str, ...] = declaration.private_keys()
@@ -281,7 +278,7 @@ class VerifyOptions:
             jobs=self.jobs or usable_cores(),
             max_batch_bytes=self.max_batch_bytes,
             is_live=self.is_live,
-            is_07=self.is_07,
+            era=self.era,
             remote=self.remote,
             server=self.server,
             takes_census=self.takes_census,

@@ -1,6 +1,5 @@
 """Checks the files beside the segments of a partition: checkpoints, leftovers, pending changes, single side files."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,13 +19,14 @@ from kseg.sidefiles.checkpoints import LEADER_EPOCHS, OFFSET_CHECKPOINTS, EpochE
 from kseg.sidefiles.kinds import SideFile, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES, META_PROPERTIES, PARTITION_METADATA, integer
-from kseg.stores import trees
 from kseg.stores.no_follow import resolved
+from kseg.stores.place import Place
 from kseg.stores.source import named, open_source
 from kseg.verification import partition as partition_check
 from kseg.verification.gaps import outlook_of, shows_cleaning
 from kseg.verification.indexes import SUFFIXES, IndexRule
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
+from kseg.verification.surroundings import unknown_text
 
 # Checks files of a partition that are not part of its log, by their effect on a broker's start.
 #
@@ -72,13 +72,12 @@ class LeftoverRule(Rule):
             elif not _is_known(name):
                 unknown.append(name)
         if unknown:
-            text = f"files that no broker knows: {some(unknown)}"
-            self.report.add("unknown-file", partition.name, text)
+            self.report.add("unknown-file", partition.name, unknown_text(unknown))
         if not partition.own_name.endswith("-delete"):
             self._leftovers([name for name in odd if name.endswith(suffixes.LEFTOVER_SUFFIXES)])
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.partition.name, name)
+        return Place(self.partition.name) / name
 
     def _leftovers(self, names: list[str]) -> None:
         names = [name for name in names if not name.endswith(".checkpoint.deleted")]
@@ -210,6 +209,7 @@ _CODES = {
     LEADER_EPOCHS: "leader-epochs-damaged",
     ".leader_epoch_checkpoint": "leader-epochs-damaged",
     **dict.fromkeys(OFFSET_CHECKPOINTS, "unreadable-checkpoint"),
+    segment_files.STREAMS_CHECKPOINT: "unreadable-checkpoint",
     PARTITION_METADATA: "bad-partition-metadata",
     META_PROPERTIES: "bad-meta-properties",
     segment_files.CLEAN_SHUTDOWN: "bad-clean-shutdown",
@@ -221,7 +221,7 @@ def judge_side_file(partition: PartitionCheck, side: SideFile) -> None:
     """Checks one side file of any kind. Raises PathError if it cannot be opened."""
     if side.kind in SUFFIXES:
         rule, log = IndexRule(partition, {side.kind: side.path}), side.beside(suffixes.LOG)
-        if partition.settings.level != QUICK and not side.is_remote_copy and trees.isfile(log):
+        if partition.settings.level != QUICK and not side.is_remote_copy and Place(log).is_file():
             partition_check.judge_segments(partition, [segment_files.segment_file(log)], [rule])
             return
         with open_source(side.path) as source:
@@ -313,7 +313,7 @@ class PendingChangeRule(Rule):
 
         # A log directory may be a link; nothing follows links in the quarantine.
         directory = resolved(self.partition.name)
-        if not trees.lexists(folder_of(directory)):
+        if not Place(folder_of(directory)).lexists():
             return
         try:
             check_folder(directory)
@@ -395,7 +395,7 @@ class EpochRule(Rule):
         is_kept = directory is not None and not directory.rstrip("/").endswith("-delete")
         self._is_on = partition.settings.level != QUICK and partition.is_whole and is_kept
         if self._is_on:
-            self._path = os.path.join(directory or "", LEADER_EPOCHS)
+            self._path = Place(directory or "") / LEADER_EPOCHS
             self._state = kernel.EpochState()
             self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
@@ -422,9 +422,9 @@ class EpochRule(Rule):
                 self._missing("the file is missing")
             return
         try:
-            data = trees.first_bytes(self._path, _FIRST_BYTES)
+            data = self._path.head(_FIRST_BYTES)
             if len(data) == _FIRST_BYTES:
-                data = trees.first_bytes(self._path, MAX_TEXT_BYTES)
+                data = self._path.head(MAX_TEXT_BYTES)
         except OSError as error:
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return

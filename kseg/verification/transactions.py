@@ -20,8 +20,8 @@ from kseg.segment.survey import QUICK, BatchRow, HeaderRows
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
 from kseg.sidefiles.producer_state import ENTRY, Abort, ProducerStateEntry, ProducerStates
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
-from kseg.stores.trees import first_bytes
 from kseg.verification.partition import CheckedSegment, PartitionCheck, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 
@@ -107,6 +107,7 @@ class _IndexCheck:
         # Otherwise transactions may have begun in missing batches.
         is_all = partition.is_whole and partition.segments[0].base_offset == 0
         self._knows_all = is_all and states.is_complete and not partition.is_compacted
+        self._era = partition.settings.era
         self._wrong = self._damaged = 0
 
     def judge(self, aborts: list[Abort]) -> None:
@@ -181,9 +182,13 @@ class _IndexCheck:
 
     def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:
         if entry.version:
-            brokers = "no broker starts" if entry.version_as_kafka_reads_it > 0 else "Kafka 4.4 does not start"
+            is_read = entry.version_as_kafka_reads_it <= 0
+            brokers = "Kafka 4.4 does not start" if is_read else "no broker starts"
             text = f"version {entry.version} is not {TRANSACTION_VERSION}: {brokers} on it"
-            self._add_entry("transaction-index-damaged", text, position, ERROR)
+            if is_read and not self._era.refuses_index_versions:
+                self._add_entry("transaction-index-wrong-entry", text, position, WARNING)
+            else:
+                self._add_entry("transaction-index-damaged", text, position, ERROR)
         elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem(entry, before):
             self._add_entry("transaction-index-damaged", problem[1], position, self._severity)
         elif abort is not None:
@@ -234,7 +239,7 @@ class ProducerRule(Rule):
         self._is_on_segment = False
 
     def _snapshot_path(self, offset: int) -> str:
-        return os.path.join(self.partition.directory or "", segment_stem(offset) + SNAPSHOT)
+        return Place(self.partition.directory or "") / (segment_stem(offset) + SNAPSHOT)
 
     def begin(self, segment: CheckedSegment) -> None:
         # 0.7 has neither producers nor logical offsets.
@@ -376,7 +381,7 @@ class ProducerRule(Rule):
         is_known = self._states.next_offset in (offset, 0)
         try:
             # One byte more than a small file shows whether it is larger, without a query of its size.
-            small = first_bytes(path, _SMALL_BYTES + 1)
+            small = Place(path).head(_SMALL_BYTES + 1)
             if len(small) <= _SMALL_BYTES:
                 self._judge_bytes(path, small, is_known)
                 return

@@ -187,3 +187,13 @@ def test_tables_that_are_no_records_are_refused(tmp_path: Path, columns: dict[st
     with pytest.raises(kseg.RequestError), kseg.writer(tmp_path / "orders-0") as writer:
         writer.extend(pa.table(columns))
     assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("topic", ["\ud800", "a\ud800b"], ids=ascii)
+def test_a_topic_that_stands_for_no_bytes_is_refused(tmp_path: Path, topic: str) -> None:
+    with pytest.raises(kseg.RequestError, match="the name must be that of a partition"):
+        kseg.writer(f"{tmp_path}/{topic}-0")
+    with kseg.log_writer(tmp_path / "new") as writer:
+        with pytest.raises(kseg.RequestError, match="is no name of a topic"):
+            writer.append(topic=topic, partition=0)
+        assert writer.append(topic="orders", partition=0) == 0

@@ -31,7 +31,7 @@ num.io.threads=2
 num.network.threads=1
 background.threads=2
 """
-_ALONE = """process.roles=broker,controller
+ALONE = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
@@ -183,7 +183,7 @@ class KraftNode(Node):
     SEGMENT_BYTES = "internal.segment.bytes"
     LAST_FILE = "partition.metadata"
 
-    def __init__(self, folder: Path, client: Client, release: str = KRAFT, roles: str = _ALONE, *flags: str) -> None:
+    def __init__(self, folder: Path, client: Client, release: str = KRAFT, roles: str = ALONE, *flags: str) -> None:
         """``flags``: of the tool that formats the log directory."""
         super().__init__(folder, client)
         self.RELEASE, self.roles = release, roles

@@ -8,11 +8,14 @@ import pytest
 
 from broker.client import Client
 from broker.nodes import KraftNode
+from cli.command import spawned
 from kseg.node.server_properties import read_server_properties
 from kseg.segment.survey import FULL
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import CheckReporter, NodeStart
 from kseg.verification.run import Check
+from node.disks import rows_of
 from verification.log_directories import NOW_MS, OTHER_ID, REAL, edited
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -110,3 +113,25 @@ def test_partitions_that_a_start_sets_aside_and_creates_empty(node: TwoDirectori
     assert list(node.second.glob("dplain-0.*-stray"))
     assert (lost / "made-0" / FIRST_LOG).stat().st_size == 0
     assert client.consume(node.address, "made", 0) == []
+
+
+@pytest.mark.parametrize("way", ["recover", "convert"])
+def test_a_partition_that_came_to_another_disk_is_served(node: TwoDirectories, client: Client, way: str) -> None:
+    """By mv and recover of all disks, or by a conversion with --output: with its entries of the checkpoints."""
+    (source,) = (logs for logs in (node.logs, node.second) if (logs / "made-0").exists())
+    target = node.second if source == node.logs else node.logs
+    rows = [row for name in OFFSET_CHECKPOINTS for row in rows_of(source / name) if row[0] == "made"]
+    assert rows
+    if way == "recover":
+        shutil.move(source / "made-0", target / "made-0")
+        done = spawned("recover", node.logs, node.second)
+    else:
+        done = spawned("convert", "--codec", "zstd", "--output", target, source / "made-0")
+        shutil.rmtree(source / "made-0")
+    assert done.returncode == 0, done.stderr
+    assert [row for name in OFFSET_CHECKPOINTS for row in rows_of(target / name) if row[0] == "made"] == rows
+    start = predicted(node)
+    assert (start.starts, start.creates) == (True, [])
+    node.start()
+    assert len(client.consume(node.address, "made", 0)) == 5
+    assert not (source / "made-0").exists()

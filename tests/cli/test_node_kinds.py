@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,18 @@ def test_two_processes_on_the_disks_of_a_node(kseg: Kseg, tmp_path: Path, is_sec
         assert status == 0 or (status == 3 and "another kseg, holds the log directory" in text), told
     kseg("recover", *disks).expect(0)
     assert [files(disk, kept=False) for disk in disks] == [files(disk, kept=False) for disk in alone]
+
+
+@pytest.mark.parametrize("inside", [".", "var/lib/kafka", "mnt"])
+def test_the_disks_of_a_node_in_an_archive(kseg: Kseg, tmp_path: Path, inside: str) -> None:
+    """As they are on the file system, however deep they lie."""
+    disks = dealt(CLEAN, tmp_path / "root" / inside, 3)
+    if inside == "mnt":  # each on a level of its own
+        disks = [shutil.move(disk, disk.with_suffix(".d") / "logs" / disk.name) for disk in disks]
+    with tarfile.open(tmp_path / "node.tar", "w") as archive:
+        archive.add(tmp_path / "root", ".")
+    (node,) = judged(kseg, *disks)[1]
+    found, starts = judged(kseg, tmp_path / "node.tar")
+    names = [str(Path(path).relative_to(tmp_path / "node.tar")) for path in starts[0]["logDirectories"]]
+    assert names == [str(disk.relative_to(tmp_path / "root")) for disk in disks]
+    assert (found, len(starts), starts[0]["starts"]) == ([], 1, node["starts"])

@@ -175,7 +175,7 @@ def test_deleted_segments_come_back(kseg: Kseg, plain: Path) -> None:
     left = files(plain)
     assert "dplain-0/00000000000000000046.log.deleted" in left
     assert "dplain 0 80" in left[STARTS].decode()
-    done = undelete(kseg, "--index-interval-bytes", "1024", plain)
+    done = undelete(kseg, "--topic", "dplain", "--index-interval-bytes", "1024", plain)
     assert done.status == 0, done.err
     assert files(plain) == before
     assert "the log starts at offset 0 again; retention deletes old segments again" in done.err
@@ -215,7 +215,7 @@ def test_damage_of_a_deleted_segment_is_told(kseg: Kseg, plain: Path) -> None:
     deleted_by_retention(kseg, plain, 50)
     path = plain / "dplain-0" / "00000000000000000000.log.deleted"
     flip(path, 200)
-    assert "the segment of offset 0 is damaged: kseg verify" in undelete(kseg, plain).err
+    assert "the segment of offset 0 is damaged: kseg verify" in undelete(kseg, "--topic", "dplain", plain).err
 
 
 @pytest.mark.parametrize("mode", ["broker", "salvage"])
@@ -310,3 +310,22 @@ def test_json_and_python_tell_the_same_plan(kseg: Kseg, logs: Path) -> None:
     done = undelete(kseg, "--format", "json", logs)
     summary = json.loads(done.out.splitlines()[-1])
     assert (summary["changed"], summary["actions"].get("rename")) == (True, 1)
+
+
+def test_a_partition_that_another_disk_has_is_not_made(plain: Path, tmp_path: Path, kseg: Kseg) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(plain / "meta.properties", other)
+    shutil.copytree(plain / "dplain-0", other / "dplain-0.0123456789abcdef0123456789abcdef-future")
+    before = files(other)
+    assert "lies in" in undelete(kseg, plain, other).err
+    assert files(other) == before
+
+
+def test_a_name_that_a_broker_has_cut_needs_another(plain: Path, kseg: Kseg) -> None:
+    ending = f"-0.{5:032x}-delete"
+    cut = plain / ("a" * (255 - len(ending)) + ending)
+    shutil.copytree(plain / "dplain-0", cut)
+    assert "has cut its name" in undelete(kseg, plain).err
+    assert cut.is_dir()
+    assert not [path for path in plain.iterdir() if path.name.startswith("aaa") and path != cut]

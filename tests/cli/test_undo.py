@@ -1,5 +1,6 @@
 """``kseg undo`` from the command line, on copies of real partitions that were changed."""
 
+import hashlib
 import os
 import pwd
 import shutil
@@ -10,6 +11,7 @@ import pytest
 from changes.holding import held
 from cli.command import TESTDATA, Kseg, flip, unchanged
 from kseg import __version__
+from kseg.changes import manifest
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.journal import LogDirectoryChange
@@ -310,3 +312,52 @@ def test_a_change_names_who_has_made_it(kseg: Kseg, logs: Path) -> None:
             assert row["arguments"] == words
             assert row["host"] == os.uname().nodename
             assert (row["user"], row["kseg"]) == (pwd.getpwuid(os.geteuid()).pw_name, __version__)
+
+
+@pytest.mark.parametrize("words", [("recover",), ("recover", "--mode", "salvage")])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_change_has_the_hashes_of_its_files(
+    kseg: Kseg, logs: Path, tmp_path: Path, words: tuple[str, ...], is_elsewhere: bool
+) -> None:
+    partition = logs / "dplain-0"
+    flip(partition / LOG)
+    (partition / f"{116:020}.timeindex").write_bytes(b"")
+    before = hashes(partition)
+    kseg(*words, *["--quarantine", tmp_path / "kept"] * is_elsewhere, partition)
+    after = hashes(partition)
+    row, _summary = kseg("undo", "--list", "--format", "json", partition).objects
+    told = {each["file"]: each for each in row["files"]}
+    assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == set(told)
+    for name, each in told.items():
+        assert (each["sizeBefore"], each["sha256Before"]) == before.get(name, (None, None))
+        assert (each["sizeAfter"], each["sha256After"]) == after.get(name, (None, None))
+
+
+def hashes(directory: Path) -> dict[str, tuple[int, str]]:
+    found = (path for path in directory.iterdir() if path.is_file())
+    return {path.name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()) for path in found}
+
+
+def test_a_large_or_sparse_file_has_no_hash_of_its_own(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = logs / "dplain-0"
+    monkeypatch.setattr(manifest, "MAX_HASHED_BYTES", 7000)
+    with (partition / "0.index").open("wb") as index:
+        index.truncate(1 << 20)
+    plan = plan_for(partition)
+    plan.truncate("0.index", 0, "is empty")
+    found = apply(plan, "test")
+    assert found is not None
+    assert (found.hashes[LOG].sha256_before, found.hashes[LOG].size_after) == (None, 7129)
+    assert found.hashes["0.index"].sha256_before is None
+    assert found.hashes["leader-epoch-checkpoint"].sha256_after == hashlib.sha256(b"0\n0\n").hexdigest()
+
+
+def test_a_large_file_that_is_kept_whole_has_its_hash(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = logs / "dplain-0"
+    monkeypatch.setattr(manifest, "MAX_HASHED_BYTES", 7000)
+    expected = hashes(partition)[LOG][1]
+    plan = Plan(str(partition))
+    plan.delete(LOG, "is gone")
+    found = apply(plan, "test")
+    assert found is not None
+    assert found.hashes[LOG].sha256_before == expected

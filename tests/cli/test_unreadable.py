@@ -189,19 +189,20 @@ def test_an_index_that_cannot_be_read_is_made_anew(logs: Path, kseg: Kseg, monke
     import errno
     import os
 
-    from kseg.recovery import workspace
+    from kseg.stores.place import Place
 
     index = logs / "dplain-0" / "00000000000000000046.index"
     inode, expected = index.stat().st_ino, index.read_bytes()
-    opened = workspace.open_regular
+    opened = Place.open
 
-    def failing(path: str) -> BinaryIO:
+    def failing(path: Place) -> BinaryIO:
         if path.endswith(f"dplain-0/{index.name}"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return opened(path)
 
-    monkeypatch.setattr(workspace, "open_regular", failing)
-    assert kseg("reindex", logs).status == 0
+    monkeypatch.setattr(Place, "open", failing)
+    done = kseg("reindex", logs)
+    assert done.status == 0, done.err
     assert index.read_bytes() == expected
     assert index.stat().st_ino != inode
 
@@ -210,3 +211,24 @@ def test_the_summary_names_what_failed(logs: Path, kseg: Kseg, fail_disk: FailDi
     fail_disk(logs / "dplain-0" / MIDDLE, *BAD)
     done = kseg("recover", "--full", "--format", "json", logs)
     assert done.objects[-1]["failed"] == [str(logs / "dplain-0")]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+def test_what_a_user_may_not_read_is_not_judged(tmp_path: Path, kseg: Kseg) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    shutil.copytree(TESTDATA / "metadata/4.4.0-all-types/__cluster_metadata-0", logs / "snapshots-0")
+    snapshot = next((logs / "snapshots-0").glob("*-*.checkpoint"))
+    names = "meta.properties", "replication-offset-checkpoint", "few-0/partition.metadata"
+    hidden = [*(logs / name for name in names), snapshot]
+    kseg("verify", "--level", "deep", "--format", "json", logs, snapshot)  # imports all that it needs
+    for path in hidden:
+        path.chmod(0)
+    for path in (tmp_path, *tmp_path.parents):
+        path.chmod(path.stat().st_mode | 0o055)
+    os.seteuid(65534)
+    try:
+        rows = kseg("verify", "--level", "deep", "--format", "json", logs, snapshot).of_type("finding")
+    finally:
+        os.seteuid(0)
+    of_hidden = {(row["file"], row["code"]) for row in rows if row["file"] in map(str, hidden)}
+    assert of_hidden == {(str(path), "unreadable-file") for path in hidden}

@@ -231,3 +231,44 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Captur
     assert ended.value.code == 130
     assert [row["type"] for row in rows] == ["finding", "summary"]
     assert rows[-1]["ok"] is False
+
+
+@pytest.mark.parametrize("name", ["lost+found", "dplain-0.bak"])
+def test_a_directory_that_is_no_partition_is_only_moved_away(name: str, tmp_path: Path, kseg: Kseg) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs", tmp_path / "logs"))
+    (logs / name).mkdir()
+    shutil.copy(logs / "dplain-0" / "00000000000000000097.log", logs / name)
+    found = kseg("verify", "--format", "json", logs)
+    inside = [row for row in found.of_type("finding") if name in row["file"]]
+    assert {row["code"] for row in inside} > {"broker-would-not-start"}
+    assert not any(row["repair"] for row in inside)
+    (summary,) = found.of_type("summary")
+    assert not any(name in " ".join(words) for words in summary["next"] if words[:1] == ["kseg"])
+
+
+def test_the_metadata_log_needs_no_file_of_its_id(tmp_path: Path, kseg: Kseg) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.4.0/logs", tmp_path / "logs"))
+    (logs / "__cluster_metadata-0" / "partition.metadata").unlink()
+    rows = kseg("verify", "--format", "json", logs).of_type("finding")
+    assert [row["severity"] for row in rows if row["code"] == "no-partition-metadata"] == ["info"]
+
+
+def test_files_of_others_are_told_as_theirs(tmp_path: Path, kseg: Kseg) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "damaged/findings/future-directory/logs", tmp_path / "logs"))
+    for name in (".nfs000000000a1b2c3d", "00000000000000000097.tierstate", "notes"):
+        (logs / "dplain-0" / name).write_text("x")
+    (row,) = [
+        row for row in kseg("verify", "--format", "json", logs).of_type("finding") if row["code"] == "unknown-file"
+    ]
+    assert "over NFS: .nfs" in row["message"]
+    assert "of Confluent Server: 00000000000000000097.tierstate" in row["message"]
+    assert "that no broker knows: notes" in row["message"]
+
+
+def test_offsets_of_logs_that_are_gone_are_told(tmp_path: Path, kseg: Kseg) -> None:
+    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    (partition / "00000000000000000000.log").unlink()
+    rows = kseg("verify", "--format", "json", partition).of_type("finding")
+    lost = [row["details"] for row in rows if row["code"] == "orphan-index"]
+    assert lost
+    assert {(details["firstMissing"], details["lastMissing"]) for details in lost} == {(0, 45)}

@@ -17,6 +17,7 @@ from dump.asked import MIX, TXN
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump
 from kseg.output.sink import MemorySink, open_sink
+from kseg.quantities import shown_bytes
 from kseg.segment.files import SegmentFile
 
 TRUTHS = truths()
@@ -146,6 +147,15 @@ def test_several_codecs_side_by_side(kseg: Kseg) -> None:
     text = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", GZIP).lines
     assert [line.split()[0] for line in text[-2:]] == ["zstd:3", "lz4:9"]
     assert all(line.endswith(" MB/s") for line in text[-2:])
+
+
+def test_several_partitions_have_a_total(kseg: Kseg) -> None:
+    found = [each["whatIf"] for each in kseg("dump", "--what-if", "zstd", "--format", "json", GZIP, MIX).objects]
+    saved, before = (sum(each[name] for each in found) for name in ("bytesSaved", "bytesBefore"))
+    assert len(found) == 2
+    assert saved > 0
+    line = kseg("dump", "--what-if", "zstd", GZIP, MIX).lines[-1]
+    assert line == f"In all 2: zstd:3 would save {shown_bytes(saved)} ({saved / before:.1%})"
 
 
 SANITY = sorted(TESTDATA.glob("kafka-*/*/truth/*/side-files.sanity.txt.gz"))

@@ -28,8 +28,8 @@ from kseg.node.remote_partitions import (
 from kseg.segment.items import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.checkpoints import EpochEntry, plain_epochs
-from kseg.stores import trees
 from kseg.stores.objects import LocalObjects
+from kseg.stores.place import Place
 from kseg.stores.remote.keys import KeyMissingError, PrivateKeys
 from kseg.stores.source import open_source
 from stores.remote.stores import copied, digest, keys, partition, store_of, truth
@@ -181,7 +181,7 @@ def tree_of(store: Path, given: PrivateKeys | None = None) -> RemoteTree:
 
 def content(tree: RemoteTree, inner: str) -> bytes:
     root = str(Path("/remote-storage"))
-    with trees.mounted([(root, tree)]), open_source(f"{root}/{inner}") as source:
+    with open_source(Place(root, tree) / inner) as source:
         source.need(0, source.size)
         return bytes(source.buffer[: source.size])
 

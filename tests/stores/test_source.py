@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kseg.stores.place import Place
 from kseg.stores.source import FileBytes, open_source
-from kseg.stores.trees import open_extent
 
 
 def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_bytes_around_a_bad_sector_are_read(start: int, tmp_path: Path, fail_dis
     path.write_bytes(data)
     fail_disk(path, 4096, 8192)
     expected = data[:4096] + bytes(4096) + data[8192:]
-    with closing(open_extent(str(path))) as extent:
+    with closing(Place(str(path)).open_extent()) as extent:
         found = FileBytes(extent, len(data))
         assert found[start : start + 12_000] == expected[start : start + 12_000]
         assert found.has_failed

@@ -5,31 +5,23 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import PathError
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
-from kseg.stores.trees import VirtualLog, VirtualSideFile, open_extent, read_regular
+from kseg.stores.trees import VirtualLog, VirtualSideFile
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 
 
 def test_a_side_file_is_opened_by_its_path(tmp_path: Path) -> None:
-    path, beside = str(tmp_path / "0.index"), str(tmp_path / "1.index")
-    with trees.given({path: VirtualSideFile(lambda: b"entries")}):
-        extent = open_extent(path)
-        assert extent.pread(100, 0) == b"entries"
-        extent.close()
-        assert read_regular(path, 100) == b"entries"
-        assert (trees.isfile(path), trees.getsize(path), trees.exists(beside)) == (True, 7, False)
-    assert not trees.exists(path)
-
-
-def test_a_given_file_hides_the_one_that_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "0.index"
-    path.write_bytes(b"stored otherwise")
-    with trees.given({str(path): VirtualSideFile(lambda: b"entries")}):
-        assert read_regular(str(path), 100) == b"entries"
-    assert read_regular(str(path), 100) == b"stored otherwise"
+    """Also if another file has the same path."""
+    (tmp_path / "0.index").write_bytes(b"stored otherwise")
+    place = Place(str(tmp_path / "0.index"), VirtualSideFile(lambda: b"entries"))
+    extent = place.open_extent()
+    assert extent.pread(100, 0) == b"entries"
+    extent.close()
+    assert place.read(100) == b"entries"
+    assert (place.is_file(), place.size(), (place.parent / "1.index").exists()) == (True, 7, False)
 
 
 def size_of_log() -> int:
@@ -37,16 +29,15 @@ def size_of_log() -> int:
 
 
 def test_a_log_is_opened_as_its_source(tmp_path: Path) -> None:
-    path = str(tmp_path / "0.log")
-    with trees.given({path: VirtualLog(size_of_log, lambda: open_source(str(LOG)))}):
-        with open_source(path) as source:
-            assert isinstance(source, Source)
-            assert bytes(source.buffer[: source.size]) == LOG.read_bytes()
-        assert trees.getsize(path) == LOG.stat().st_size
-        with pytest.raises(OSError, match="stored in chunks"):
-            open_extent(path)
-        with pytest.raises(NotADirectoryError):
-            trees.listdir(path)
+    place = Place(str(tmp_path / "0.log"), VirtualLog(size_of_log, lambda: open_source(str(LOG))))
+    with open_source(place) as source:
+        assert isinstance(source, Source)
+        assert bytes(source.buffer[: source.size]) == LOG.read_bytes()
+    assert place.size() == LOG.stat().st_size
+    with pytest.raises(OSError, match="stored in chunks"):
+        place.open_extent()
+    with pytest.raises(NotADirectoryError):
+        place.names()
 
 
 def failing() -> bytes:
@@ -62,10 +53,10 @@ def missing() -> Source:
 
 
 def test_what_cannot_be_restored_is_not_there(tmp_path: Path) -> None:
-    index, log = str(tmp_path / "0.index"), str(tmp_path / "0.log")
-    with trees.given({index: VirtualSideFile(failing), log: VirtualLog(missing_size, missing)}):
-        with pytest.raises(FileNotFoundError):
-            open_extent(index)
-        with pytest.raises(PathError, match="no such object"):
-            open_source(log)
-        assert (trees.exists(index), trees.exists(log)) == (False, False)
+    index = Place(str(tmp_path / "0.index"), VirtualSideFile(failing))
+    log = Place(str(tmp_path / "0.log"), VirtualLog(missing_size, missing))
+    with pytest.raises(FileNotFoundError):
+        index.open_extent()
+    with pytest.raises(PathError, match="no such object"):
+        open_source(log)
+    assert (index.exists(), log.exists()) == (False, False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.symptoms.matching import Found, Place, commands_of
+from kseg.symptoms.matching import Found, NamedPlace, commands_of
 from kseg.symptoms.table import SYMPTOMS, Symptom
 from verification.log_directories import NOW_MS
 
@@ -32,7 +32,7 @@ def case_of(symptom: Symptom) -> tuple[str, Path, dict[str, Any]] | None:
 TRIED = [(symptom, *case) for symptom in SYMPTOMS if (case := case_of(symptom))]
 
 
-def copied(folder: Path, case: dict[str, Any], code: str, target: Path) -> tuple[Path, Place]:
+def copied(folder: Path, case: dict[str, Any], code: str, target: Path) -> tuple[Path, NamedPlace]:
     """A copy of what is judged, and the place of its finding, as a message would name it."""
     judged = folder / case["judged"]
     root = target / "logs"
@@ -46,7 +46,7 @@ def copied(folder: Path, case: dict[str, Any], code: str, target: Path) -> tuple
     partition = next((each for each in (path, *path.parents) if each.parent == root and each.is_dir()), None)
     file = str(path) if path.is_file() else None
     name = partition.name if partition else "dplain-0"
-    place = Place(str(root), str(partition or root), file, name, finding["position"] or 0, finding["offset"] or 0)
+    place = NamedPlace(str(root), str(partition or root), file, name, finding["position"] or 0, finding["offset"] or 0)
     return root, place
 
 

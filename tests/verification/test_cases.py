@@ -14,6 +14,7 @@ import pytest
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.node.node import Nodes
+from kseg.releases.release import Era, era_of
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
 from kseg.verification.manifest import check_manifest
@@ -43,7 +44,8 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
         logs = (str(folder / case["logs"]),) if "logs" in case else ()
         remote = RemoteChoice(PrivateKeys(keys), log_directories=logs)
         now, limit = case.get("nowMs", NOW_MS), case.get("maxBatchBytes", 1 << 28)
-        settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote)
+        era = era_of(case["era"]) if "era" in case else Era()
+        settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote, era=era)
         judge_path(judged, settings, found.report)
         judge_nodes(Nodes([judged]), settings, found.report)
     return in_order(

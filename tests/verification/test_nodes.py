@@ -258,11 +258,13 @@ def test_the_line_about_a_start(node: tuple[Path, Path]) -> None:
     (logs / ".kafka_cleanshutdown").unlink()
     (start,) = check_node(logs).report.starts
     recovered, aside = f"recovers 1 partition ({OFFSETS})", f"sets aside as -stray 1 partition ({OFFSETS})"
-    assert start_text(start) == f"node of {logs}: starts; {recovered}; {aside}"
+    releases = "its metadata are for Kafka 4.3 to 4.4"
+    assert start_text(start) == f"node of {logs}: starts; {recovered}; {aside}; {releases}"
     more = start._replace(starts=False, because=list("abcde"), recovers=[], sets_aside=None, deleted_files=3)
     assert start_text(more) == (
         f"node of {logs}: does not start, because a; b; c; 2 more reasons; "
-        "which it sets aside as -stray is not known; deletes 3 files (.deleted)"
+        "which it sets aside as -stray is not known; deletes 3 files (.deleted); "
+        f"{releases}"
     )
     assert start_text(more._replace(starts=None, because=["x"])).startswith(f"node of {logs}: start not judged: x; ")
 

@@ -31,9 +31,9 @@ from kseg.quantities import plural
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_skipped_files
 from kseg.sidefiles.text_files import META_PROPERTIES
-from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
+from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, is_disk_error
 from kseg.stores.stored_object import is_url, shown
 
@@ -315,17 +315,17 @@ NEVER_CHANGED = (
 
 def is_partition(path: str) -> bool:
     """Whether a directory is a partition rather than a log directory. Raises PathError if it is neither."""
-    trees.check(path)
-    if not trees.isdir(path):
-        missing = "no such file or directory" if not trees.lexists(path) else "is no directory"
-        if form_at(path) is not None or (is_url(path) and trees.find(path) is None):
+    Place(path).check()
+    if not Place(path).is_dir():
+        missing = "no such file or directory" if not Place(path).lexists() else "is no directory"
+        if form_at(path) is not None or (is_url(path) and Place(path).tree is None):
             raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
         raise PathError(f"{path or repr(path)}: {missing}; give a partition or log directory")
     if list_segments(path, everything=True):
         return True
     if is_log_directory(path):
         return False
-    if trees.isdir(quarantine.folder_of(path)):
+    if Place(quarantine.folder_of(path)).is_dir():
         return True
     why = hint(path) or ": holds no segment, no directory such as orders-0, no meta.properties"
     raise PathError(f"{path}: neither a partition nor a log directory{why}")
@@ -351,7 +351,7 @@ def places_at(paths: Iterable[str], takes_files: bool = False) -> dict[str, list
     places = dict[str, list[str]]()
     for path in paths:
         with suppress(KsegError):
-            is_single = (takes_files and not trees.isdir(path)) or is_partition(path)
+            is_single = (takes_files and not Place(path).is_dir()) or is_partition(path)
             places[path] = [path] if is_single else own_partitions(path)
     return places
 
@@ -367,7 +367,7 @@ def without_same_outputs(paths: Sequence[str], output: str | None, failures: Fai
             if not is_partition(path):
                 parts = {os.path.basename(part): part for part in list_partitions(path)}
             if same := sorted(parts.keys() & sources.keys()):
-                first, second, target = sources[same[0]], parts[same[0]], os.path.join(output, same[0])
+                first, second, target = sources[same[0]], parts[same[0]], Place(output) / same[0]
                 why = f"{first} and {second} would both become {target}: give each an --output of its own"
                 failures.add(PathError(f"{why}; nothing was written for {path}"), path)
                 continue
@@ -605,7 +605,7 @@ class PathRun:
         disk, unchanged, names = Disk(), 0, dict[str, str]()
         with ExitStack() as held:
             if not is_dry:
-                if not os.path.isdir(output):
+                if not Place(output).is_dir():
                     with errors_at(output):
                         disk.make_directory(output)
                         disk.copy_owner_if_allowed(output, self.path, as_directory=True)
@@ -650,7 +650,7 @@ class PathRun:
             found = journaling.read_root_file(self.root, META_PROPERTIES)
             properties = contents.get(META_PROPERTIES, found.content if found else None)
             write_root_files({} if properties is None else {META_PROPERTIES: properties}, output)
-        if not os.path.isdir(output):
+        if not Place(output).is_dir():
             return
         plan = Plan(output)
         for name, content in checkpoints_with(rows, copied).items():
@@ -705,7 +705,7 @@ def _lock_all(paths: Sequence[str], held: ExitStack) -> dict[str, KsegError]:
     for path in paths:
         with suppress(KsegError, OSError):  # reported when its turn comes
             real = resolved_to_change(path)
-            if path != STANDARD_INPUT and not is_url(path) and trees.find(real) is None:
+            if path != STANDARD_INPUT and not is_url(path) and Place(real).tree is None:
                 to_lock.update(directories_to_lock(path, real, is_partition(real)))
     refused = dict[str, KsegError]()
     for directory in sorted(to_lock):
@@ -723,7 +723,7 @@ def _run_path(
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
     reporter, real = planner.reporter, resolved(path) if options.output is not None else resolved_to_change(path)
-    if options.output is None and (is_url(path) or trees.find(real) is not None):
+    if options.output is None and (is_url(path) or Place(real).tree is not None):
         raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
@@ -756,11 +756,16 @@ def _run_path(
     return path_run
 
 
-def check_unchanged(plans: Sequence[Plan]) -> None:
-    """Raises PathError if files have changed, or were created, since the plans were made."""
+def check_unchanged(plans: Sequence[Plan], places: Iterable[Place]) -> None:
+    """Raises PathError if files have changed, or were created, since the plans were made. ``places``: those of the
+    PATHs, whose archives have been opened anew."""
+    trees = {place.tree.path: place.tree for place in places if place.tree is not None}
     for plan in plans:
         created: dict[str, FileState | None] = {step.file: None for step in plan.steps if step.action == CREATE}
+        directory = Place(plan.directory)
+        if directory.tree is not None:
+            directory = Place(directory, trees.get(directory.tree.path), directory.inner)
         for name, known in (created | plan.initial).items():
-            path = os.path.join(plan.directory, name)
+            path = directory / name
             if file_state(path) != known:
                 raise PathError(f"{path}: has changed since the plan was made; nothing was changed")

@@ -1,9 +1,10 @@
 """Undoes the last change of partitions and log directories, completes an interrupted one, lists all."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kseg.changes import quarantine
@@ -13,7 +14,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.driver import command as driver
 from kseg.changes.journal import Journal, changed_partitions, forget, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
-from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
+from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, FileHashes
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, StoppedHalfwayError, errors_at
 from kseg.node.paths import expanded
@@ -154,7 +155,7 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: driver.RunState
 
 class KnownChange(NamedTuple):
     """A change of a partition, or of a log directory as a whole if ``partitions`` is a number. ``author``: None in
-    records of older versions.
+    records of older versions. ``files``: their sizes and hashes before and after, by name.
     """
 
     directory: str
@@ -166,6 +167,7 @@ class KnownChange(NamedTuple):
     kept: str
     author: Author | None = None
     partitions: int | None = None
+    files: Mapping[str, FileHashes] = MappingProxyType({})
 
 
 class Purged(NamedTuple):
@@ -193,12 +195,12 @@ def known_changes(
             path = resolved(path)  # nothing follows links in a quarantine
             is_single = driver.is_partition(path)
             for each in [] if is_single else journals(path):
-                at = path, each.number, each.time_ms, each.command, each.state
-                found.append(KnownChange(*at, 0, each.path, each.author, len(each.partitions)))
+                header = path, each.number, each.time_ms, each.command, each.state
+                found.append(KnownChange(*header, 0, each.path, each.author, len(each.partitions)))
             for partition in [path] if is_single else changed_partitions(path):
                 for change in quarantine.changes(partition):
                     at = partition, change.number, change.time_ms, change.command, change.state
-                    found.append(KnownChange(*at, change.kept_bytes, change.kept, change.author))
+                    found.append(KnownChange(*at, change.kept_bytes, change.kept, change.author, files=change.hashes))
     return found, failures.status
 
 

@@ -29,7 +29,7 @@ from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import read_producer_snapshot
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
 # Determines offsets of batches from side files, because no checksum covers the offset of a v1 or v2 batch.
@@ -158,10 +158,10 @@ class OffsetEvidence:
 @contextmanager
 def _opened(path: str, suffix: str) -> Iterator[Source | None]:
     """Yields the index of a .log with that suffix; None if it is missing or unreadable."""
-    index_path = path.removesuffix(LOG) + suffix
+    index_path = Place(path).with_ending(LOG, suffix)
     source = None
     with suppress(OSError, PathError):
-        if path.endswith(LOG) and trees.getsize(index_path) <= MAX_SIDE_FILE_BYTES:
+        if path.endswith(LOG) and index_path.size() <= MAX_SIDE_FILE_BYTES:
             source = open_source(index_path)
     with source or nullcontext() as opened:
         yield opened

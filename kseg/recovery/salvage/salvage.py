@@ -37,7 +37,7 @@ from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, cleaner_reach
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.sidefiles.text_files import PARTITION_METADATA
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import open_source
 
 _MAX_ATTEMPTS = 3
@@ -285,13 +285,13 @@ class Attempt:
 
     def _scan_file(self, name: str, base: int | None, behind: int | None) -> SegmentDraft:
         if (stranger := self._foreign.get(name)) is not None:
-            kept = SegmentDraft(os.path.abspath(stranger.path), base, behind, file=name)
+            kept = SegmentDraft(Place(stranger.path).absolute, base, behind, file=name)
             text = f"{stranger.records} records of another partition: {stranger.reason}"
             kept.cut_out(FOREIGN_BATCHES, 0, stranger.size, text)
             return kept
-        path = os.path.join(self.workspace.directory, name)  # the plan may have renamed it by now
-        if name in self.workspace and not trees.lexists(path):
-            path = self.workspace.path(name)  # a segment that was marked as deleted
+        path = Place(self.workspace.directory) / name  # the plan may have renamed it by now
+        if name in self.workspace and not path.lexists():
+            path = Place(self.workspace.path(name))  # a segment that was marked as deleted
         with open_source(path) as source:
             kept = scan_segment(source, base, behind, self.scratch, self.load.start.jobs, self._evidence, self._filter)
             kept.file = name
@@ -329,7 +329,7 @@ class Attempt:
             if draft.is_changed:
                 self._write(draft)
             elif draft.file != draft.name:
-                pieces = [Range(os.path.basename(draft.path), 0, trees.getsize(draft.path))]
+                pieces = [Range(os.path.basename(draft.path), 0, Place(draft.path).size())]
                 self.workspace.write(draft.name, pieces, _MISNAMED)
         for draft in written:
             if draft.file not in names:

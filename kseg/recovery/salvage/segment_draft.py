@@ -21,7 +21,7 @@ from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
 from kseg.segment.items import Damage, Message, RecordBatch
 from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import LARGEST_DELTA
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.source import Source, open_source
 
 # Runs of intact batches in a file; a damaged segment consists of many.
@@ -263,7 +263,7 @@ class SegmentDraft:
         if self.is_last or not self.path.endswith(LOG):
             return False
         try:
-            return not any(map(trees.getsize, (self.path, self.path.removesuffix(LOG) + TIME_INDEX)))
+            return not any(path.size() for path in (Place(self.path), Place(self.path).with_ending(LOG, TIME_INDEX)))
         except OSError:  # one is missing
             return False
 
@@ -312,7 +312,7 @@ class SegmentDraft:
         if self.is_released or not self.is_changed:
             return True
         last = self.last_part
-        return last is not None and not (last.path or last.head) and last.end == trees.getsize(self.path)
+        return last is not None and not (last.path or last.head) and last.end == Place(self.path).size()
 
     @property
     def next_offset(self) -> int:

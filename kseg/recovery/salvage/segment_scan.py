@@ -1,6 +1,5 @@
 """Scans one file for intact batches: parts in their places, and misplaced runs."""
 
-import os
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
@@ -22,6 +21,7 @@ from kseg.recovery.salvage.segment_draft import MisplacedRun, Parts, SalvagedBat
 from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import crc_holds
 from kseg.segment.survey import DEEP, FULL, BatchProblem, BatchRow, HeaderRows, Item, open_survey
+from kseg.stores.place import Place
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
@@ -318,7 +318,7 @@ class _Scan:
         self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
         """Positions of batches that producer snapshots may have an entry for."""
-        self._draft = SegmentDraft(os.path.abspath(source.path), base, next_base)
+        self._draft = SegmentDraft(Place(source.path).absolute, base, next_base)
         self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * chain.EVENT_WIDTH))
         self._is_joined = False
         self._plain_gaps = 0

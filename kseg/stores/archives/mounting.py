@@ -1,4 +1,4 @@
-"""Mounts packed files and archives at their own paths, for the length of a command.
+"""Opens packed files and archives as trees at their own paths, for the length of a command.
 
 Modules for archives are imported only if the first bytes of a file are those of one.
 """
@@ -6,101 +6,112 @@ Modules for archives are imported only if the first bytes of a file are those of
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import partial
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
-from kseg.stores import trees
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
+from kseg.stores.place import Place, mounted, normal
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
-from kseg.stores.trees import DIRECTORY, FILE, Tree
+from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
 
 
 @contextmanager
-def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
-    """Mounts packed files and archives that are at the paths or contain them, and stores at URLs.
+def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[Place]]:
+    """Opens packed files and archives that are at the paths or contain them, and mounts stores at URLs.
 
-    Yields the paths; URLs are without credentials, their globs are expanded. `trees.check` raises the error of a path
+    Yields the places; URLs are without credentials, their globs are expanded. `Place.check` raises the error of a path
     that could not be opened.
     """
-    found = list[str]()
     with use_spool(spool), ExitStack() as made:
-        made.callback(trees.forget_failures)
+        found, opened = list[Place](), dict[str, Tree | None]()
         for path in paths:
-            if is_url(path):
-                found += _mounted_urls(path, spool, made)
-                continue
-            found.append(path)
-            root = _file_of(path)
-            if root is None or trees.find(root) is not None:
-                continue
-            with _failures_of(root):
-                tree = _standard_input(spool) if root == STANDARD_INPUT else _opened_file(root, spool)
-                if tree is not None:
-                    made.enter_context(trees.mounted([(root, tree)]))
+            found += _places_of_url(path, spool, made) if is_url(path) else [_place_of(path, spool, made, opened)]
         yield found
 
 
-def _mounted_urls(url: str, spool: Spool, made: ExitStack) -> list[str]:
-    """Mounts the store of a URL, and objects at the URL that are packed or archives, in ``made``. Returns the paths at
+def problems_of(places: Iterable[Place]) -> Iterator[tuple[str, ArchiveProblem]]:
+    """Yields the problems of archives, each with the archive's path."""
+    trees = {tree.token: tree for place in places if (tree := place.tree) is not None}
+    for tree in trees.values():
+        yield from ((tree.path, problem) for problem in tree.problems)
+
+
+def _place_of(path: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> Place:
+    """Opens the archive that a path leads into, in ``made``; ``opened``: those of the paths before, by their files."""
+    place = Place(path, is_named=True)
+    root = None if place.tree is not None else _file_of(path)
+    if root is None:
+        return place
+    if root not in opened:
+        work = partial(_standard_input, spool) if root == STANDARD_INPUT else partial(_opened_file, root, spool)
+        opened[root] = _tree_or_error(root, work, made)
+    return Place(path, opened[root], normal(path[len(root) :].strip("/")), is_named=True) if opened[root] else place
+
+
+def _places_of_url(url: str, spool: Spool, made: ExitStack) -> list[Place]:
+    """Mounts the store of a URL, and objects at the URL that are packed or archives, in ``made``. Returns the places at
     the URL.
     """
     from kseg.stores.objects import expand_url, has_glob
 
-    path = shown(url)
-    found = [path]
-    with _failures_of(path):
-        if trees.find(path) is None:
+    path, found = shown(url), list[str]()
+
+    def expand() -> None:
+        if Place(path).tree is None:
             from kseg.stores.object_urls import UrlObjects, UrlTree  # most runs read no URL
 
             root = store_root(url)
-            made.enter_context(trees.mounted([(shown(root), UrlTree(UrlObjects(root), spool))]))
-        if has_glob(url):
-            found = expand_url(url)
-    for each in found:
-        _mount_object(each, spool, made)
-    return found
+            made.enter_context(mounted([(shown(root), UrlTree(UrlObjects(root), spool))]))
+        found.extend(expand_url(url) if has_glob(url) else [path])
+
+    if (failed := _tree_or_error(path, expand, made)) is not None:
+        return [Place(path, failed)]
+    return [
+        place if (tree := _tree_or_error(place, partial(_opened_object, place, spool), made)) is None
+        else Place(place, tree)
+        for place in map(Place, found)
+    ]  # fmt: skip
 
 
-def _mount_object(path: str, spool: Spool, made: ExitStack) -> None:
-    """Mounts an object of a mounted store in ``made`` if it is packed or an archive."""
-    with _failures_of(path):
-        place = trees.find(path)
-        node = None if place is None or place.tree.is_archive else place.tree.node(place.inner)
-        if place is not None and node is not None and node.kind == FILE:
-            with open_source(path) as source:
-                source.need(0, HEAD_BYTES)
-                form = form_of(bytes(source.buffer[:HEAD_BYTES]))
-            if form is not None and (tree := _opened(place.open(), spool)) is not None:
-                made.enter_context(trees.mounted([(path, tree)]))
+def _opened_object(place: Place, spool: Spool) -> Tree | None:
+    """Returns the tree of an object of a store that is packed or an archive."""
+    node = None if place.tree is None or place.tree.is_archive else place.tree.node(place.inner)
+    if node is None or node.kind != FILE:
+        return None
+    with open_source(place) as source:
+        source.need(0, HEAD_BYTES)
+        form = form_of(bytes(source.buffer[:HEAD_BYTES]))
+    return None if form is None else _opened(place.open_extent(), spool)
 
 
 @contextmanager
-def packed_segment_at(path: str) -> Iterator[Tree | None]:
-    """Mounts a packed file in a directory or an archive for the length of a block.
-
-    Yields None, and mounts nothing, if the file is not packed or is itself an archive.
+def packed_segment_at(path: Place) -> Iterator[Place | None]:
+    """Opens a packed file in a directory or an archive for the length of a block, and yields the place of its content;
+    None if it is not packed or is itself an archive.
 
     Raises KsegError if the spool cannot hold it, OSError.
     """
-    tree = _opened(trees.open_extent(path), current_spool(), path)
-    if tree is not None and ((node := tree.node("")) is None or node.kind != FILE):
-        tree.close()
-        tree = None
-    with trees.mounted([] if tree is None else [(path, tree)]):
-        yield tree
+    tree = _opened(path.open_extent(), current_spool(), path)
+    with nullcontext() if tree is None else closing(tree):
+        is_file = tree is not None and (node := tree.node("")) is not None and node.kind == FILE
+        yield Place(path, tree) if is_file else None
 
 
-@contextmanager
-def _failures_of(path: str) -> Iterator[None]:
+def _tree_or_error(path: str, work: Callable[[], Tree | None], made: ExitStack) -> Tree | None:
+    """Returns the tree, which ``made`` closes, or one that has the error of opening it."""
     try:
-        yield
+        if (tree := work()) is not None:
+            tree.path = path
+            made.callback(tree.close)
+        return tree
     except (KsegError, OSError) as error:
         kind, text = type(error) if isinstance(error, KsegError) else PathError, text_of(error)
-        trees.fail(path, kind(text if path in text else f"{path}: {text}"))
+        return UnopenedTree(kind(text if path in text else f"{path}: {text}"))
 
 
 def _file_of(path: str) -> str | None:
@@ -120,13 +131,13 @@ def _file_of(path: str) -> str | None:
 def form_at(path: str) -> str | None:
     """Returns how a file is packed, as `form_of` says; None if it is not packed or cannot be read."""
     with suppress(OSError):
-        return form_of(trees.first_bytes(os.path.realpath(path), HEAD_BYTES))
+        return form_of(Place(os.path.realpath(path)).head(HEAD_BYTES))
     return None
 
 
 def _opened_file(path: str, spool: Spool) -> Tree | None:
     try:
-        extent = trees.open_extent(os.path.realpath(path))
+        extent = Place(os.path.realpath(path)).open_extent()
     except PermissionError:
         return None  # the command reports it
     tree = _opened(extent, spool, path)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, RequestError, UnsupportedError
-from kseg.stores.trees import expect_named, read_regular
+from kseg.stores.place import Place
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
@@ -73,9 +73,8 @@ def private_keys(given: Iterable[str]) -> PrivateKeys:
         key_id, sign, path = text.partition("=")
         if not sign or not key_id or not path:
             raise RequestError(f"--private-key {text!r} has not the form ID=PEM")
-        if files.setdefault(key_id, path) != path:
+        if files.setdefault(key_id, Place(path, is_named=True)) != path:
             raise RequestError(f"--private-key: {key_id} is given twice")
-        expect_named(path)
     return PrivateKeys(files)
 
 
@@ -89,7 +88,7 @@ def _private_key(path: str) -> "RSAPrivateNumbers":
         raise UnsupportedError(text) from error
     try:
         # A key that is not valid opens nothing; to check its primes takes longer than to use it.
-        key = load_pem_private_key(read_regular(path, _MAX_PEM_BYTES), None, unsafe_skip_rsa_key_validation=True)
+        key = load_pem_private_key(Place(path).read(_MAX_PEM_BYTES), None, unsafe_skip_rsa_key_validation=True)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

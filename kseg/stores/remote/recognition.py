@@ -15,7 +15,7 @@ import re
 from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.stores import trees
+from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url, shown
 
 LOCAL, AIVEN = "LocalTieredStorage", "Aiven"
@@ -91,9 +91,9 @@ def is_remote_storage(path: str) -> bool:
     pending, most, seen = [""], _MAX_REQUESTS if is_url(path) else _MAX_FOLDERS, 0
     while pending and seen < most:
         folder, seen = pending.pop(), seen + 1
-        place = os.path.join(shown(path), folder) if folder else shown(path)
+        place = Place(shown(path)) / folder if folder else shown(path)
         try:
-            with trees.scandir(place) if is_url(path) else os.scandir(place) as entries:
+            with Place(place).entries() if is_url(path) else os.scandir(place) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except (OSError, PathError):
             continue

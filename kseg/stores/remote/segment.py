@@ -464,7 +464,7 @@ class RemoteSegment:
         return data if self.cipher is None or not data else self.cipher.decrypted(data)
 
     def files(self, path: str, is_in_place: bool) -> dict[str, Tree]:
-        """Returns the log at ``path``, and the indexes beside it; nothing is read yet."""
+        """Returns the log at ``path``, and the indexes beside it, by name; nothing is read yet."""
 
         def size() -> int:
             try:
@@ -477,7 +477,8 @@ class RemoteSegment:
             _ = self.cipher  # a missing key is an error of opening, not of reading
             return RemoteSource(self, path, is_in_place)
 
-        stem, found = path.removesuffix(LOG), {path: VirtualLog(size, opened)}
+        name = os.path.basename(path)
+        stem, found = name.removesuffix(LOG), {name: VirtualLog(size, opened)}
         return found | {stem + suffix: VirtualSideFile(partial(self.content, suffix)) for suffix in INDEX_SUFFIXES}
 
     def content(self, suffix: str) -> bytes:

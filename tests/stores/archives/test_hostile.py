@@ -18,13 +18,12 @@ import pytest
 import zstandard
 
 from kseg.errors import KsegError
-from kseg.stores import trees
 from kseg.stores.archives import members, opening
 from kseg.stores.archives.forms import UnpackError
-from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.mounting import archives_at, problems_of
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import OUTPUT_BYTES, MemoryExtent, unpacked
-from kseg.stores.trees import read_regular
+from kseg.stores.place import Place
 
 ROUNDS = 60
 PACK = {
@@ -44,22 +43,26 @@ def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, link: st
 
 def mounted_files(path: Path, spool: Spool | None = None) -> Iterator[tuple[str, bytes]]:
     """Names and bytes of all files of an archive."""
-    with archives_at([str(path)], spool or Spool()):
-        trees.check(str(path))
-        pending = [str(path)]
-        while pending:
-            at = pending.pop()
-            if trees.isdir(at):
-                pending += [os.path.join(at, name) for name in trees.listdir(at)]
-            elif trees.isfile(at):
-                yield os.path.relpath(at, path), read_regular(at, 1 << 30)
+    with archives_at([str(path)], spool or Spool()) as (place,):
+        yield from files_in(place)
+
+
+def files_in(place: Place) -> Iterator[tuple[str, bytes]]:
+    place.check()
+    pending = [place]
+    while pending:
+        at = pending.pop()
+        if at.is_dir():
+            pending += [at / name for name in at.names()]
+        elif at.is_file():
+            yield os.path.relpath(at, place), at.read(1 << 30)
 
 
 def problems(path: Path) -> list[tuple[str, str]]:
-    with archives_at([str(path)], Spool()):
-        for _ in mounted_files(path):
+    with archives_at([str(path)], Spool()) as places:
+        for _ in files_in(places[0]):
             pass
-        return [(problem.code, problem.message) for _, problem in trees.problems()]
+        return [(problem.code, problem.message) for _, problem in problems_of(places)]
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
@@ -101,11 +104,11 @@ def test_links_devices_and_names_that_are_there_twice(tmp_path: Path) -> None:
         + bytes(1024)
     )
     assert dict(mounted_files(path)) == {"later": b"second", "real": b"second"}
-    with archives_at([str(path)], Spool()):
-        assert trees.islink(f"{path}/soft")
+    with archives_at([str(path)], Spool()) as (place,):
+        assert (place / "soft").is_link()
         for name in ("soft", "device", "pipe"):
             with pytest.raises(OSError, match=r"link|regular"):
-                read_regular(f"{path}/{name}", 10)
+                (place / name).read(10)
     told = " ".join(message for _, message in problems(path))
     for name in ("'device'", "'pipe'", "'real': is in the archive more than once", "'real/below'", "'nowhere'"):
         assert name in told

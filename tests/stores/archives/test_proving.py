@@ -11,13 +11,11 @@ import zstandard
 
 from kernel.rendering import batch, record
 from kseg.errors import PathError
-from kseg.stores import trees
 from kseg.stores.archives import opening
 from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import MemoryExtent, unpacked
-from kseg.stores.trees import read_regular
 from segment.long_log import BASE_OFFSET, write_long_log
 from segment.segments import TESTDATA
 from stores.archives.packed_logs import PACK, SIZE, cut, partition
@@ -37,13 +35,13 @@ def test_readers_of_the_bytes_get_them(packing: str, tmp_path: Path) -> None:
         tar.add(tmp_path / "logs", "logs")
     packed.write_bytes(PACK[packing]((tmp_path / "logs.tar").read_bytes()))
     for name in sorted(path.name for path in directory.iterdir()):
-        place = f"{packed}/logs/orders-0/{name}"
+        place = f"logs/orders-0/{name}"
         data = (directory / name).read_bytes()
-        with omitting(packed):
-            assert read_regular(place, 1 << 30) == data
-        with omitting(packed):
-            found = trees.find(place)
-            assert found is not None
+        with omitting(packed) as (root,):
+            assert (root / place).read(1 << 30) == data
+        with omitting(packed) as (root,):
+            found = root / place
+            assert found.tree is not None
             source = found.tree.source(found.inner, place)
             assert (source is not None) == name.endswith(".log")
             if source is not None:
@@ -59,10 +57,10 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(Path(write_long_log(tmp_path, SIZE, with_indexes=False).path).read_bytes()))
     for changed in (packed.read_bytes()[:1000], gzip.compress(b"1")):
         kept = packed.read_bytes()
-        with omitting(packed):
+        with omitting(packed) as (place,):
             packed.write_bytes(changed)
             with pytest.raises(PathError, match="has changed while it was read"):
-                read_regular(str(packed), 1 << 30)
+                place.read(1 << 30)
         packed.write_bytes(kept)
 
 
@@ -116,8 +114,8 @@ def test_an_archive_in_an_archive_is_kept_whole(tmp_path: Path) -> None:
     inner = (tmp_path / "inner.tar").read_bytes()
     with tarfile.open(tmp_path / "outer.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "inner.tar", "inner.tar")
-    with omitting(tmp_path / "outer.tar.gz"):
-        assert read_regular(f"{tmp_path}/outer.tar.gz/inner.tar", 1 << 30) == inner
+    with omitting(tmp_path / "outer.tar.gz") as (place,):
+        assert (place / "inner.tar").read(1 << 30) == inner
 
 
 FRAMES = {

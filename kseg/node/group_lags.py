@@ -1,0 +1,114 @@
+"""What `kseg dump --committed-offsets` adds to the committed offsets: records in a lag, coordinators, share groups.
+
+Sources: GroupMetadataManager.partitionFor, ShareCoordinatorShard of Kafka 4.4.0; KIP-932.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from kseg.decoders.keyed import decoder
+from kseg.errors import KsegError
+from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.suffixes import LOG
+from kseg.node.cluster_metadata import read_topic_settings
+from kseg.node.log_directory import METADATA_PARTITION
+from kseg.segment.files import LAST_OFFSET, OFFSETS_TOPIC, between, list_segments
+from kseg.segment.reader import open_segment
+from kseg.segment.seek import seek_offset
+from kseg.stores.place import Place
+
+MAX_LAG = 10_000
+"""The records of a longer lag are not counted: they would have to be read."""
+SHARE_STATE_TOPIC = "__share_group_state"
+_MASK = (1 << 31) - 1
+
+
+def coordinator_partition(group: str, count: int) -> int:
+    """Returns the partition of __consumer_offsets whose leader coordinates a group: Java's hash of its name."""
+    number, units = 0, group.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        number = (31 * number + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return (number & _MASK) % count
+
+
+def offsets_partition_count(log_directories: Iterable[str]) -> int | None:
+    """Returns the number of partitions of __consumer_offsets by the first metadata log; None if none tells."""
+    for directory in log_directories:
+        path = Place(directory) / METADATA_PARTITION
+        found = read_topic_settings(path) if path.is_dir() else None
+        topic_id = found.ids.get(OFFSETS_TOPIC) if found is not None and found.knows_partitions else None
+        if found is not None and topic_id is not None:
+            return sum(each == topic_id for each, _ in found.partitions) or None
+    return None
+
+
+def records_in_lags(rows: list[dict[str, Any]], paths: dict[tuple[str, int], str], scratch: Scratch) -> None:
+    """Adds ``lagRecords`` to rows of committed offsets: how many offsets of the lag hold records, and not markers; None
+    if that is unknown, or the lag is above MAX_LAG."""
+    of_partition: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        row["lagRecords"] = 0 if row["lag"] == 0 else None
+        path = paths.get((row["topic"], row["partition"]))
+        if path is not None and row["lag"] is not None and 0 < row["lag"] <= MAX_LAG:
+            of_partition[path].append(row)
+    for path, found in of_partition.items():
+        with suppress(KsegError, OSError, UndecodableError):
+            offsets = _offsets_from(path, min(_first(row) for row in found), scratch)
+            for row in found:
+                row["lagRecords"] = len(offsets) - bisect_left(offsets, _first(row))
+
+
+def _first(row: dict[str, Any]) -> int:
+    """Returns the first offset of a lag."""
+    return int(max(row["offset"], row["logStartOffset"]))
+
+
+def _offsets_from(path: str, first: int, scratch: Scratch) -> list[int]:
+    """Returns the offsets of a partition's records from an offset on, without control records."""
+    found: list[int] = []
+    for file in between([file for file in list_segments(path) if file.kind == LOG], first, LAST_OFFSET):
+        with open_segment(file, scratch) as reader:
+            reader.begin_at(seek_offset(reader, file, first).position)
+            for batch in reader.intact():
+                if not batch.is_control and batch.last_offset >= first:
+                    found += (record.offset for record in batch if record.offset >= first)
+    return sorted(found)
+
+
+def share_groups(partitions: Iterable[str], scratch: Scratch) -> Iterator[dict[str, Any]]:
+    """Yields where share groups stand, by partitions of __share_group_state: ``group``, ``topicId``, ``partition``,
+    ``startOffset`` (all records before it are acknowledged), ``stateEpoch`` and ``recordOffset``."""
+    read, found = decoder("share-group-state"), dict[tuple[str, str, int], dict[str, Any]]()
+    for path in partitions:
+        for file in list_segments(path):
+            if file.kind != LOG:
+                continue
+            with suppress(KsegError, OSError), open_segment(file, scratch) as reader:
+                for batch in reader.intact():
+                    if batch.is_control:
+                        continue
+                    for record in batch:
+                        if record.key is not None and record.is_valid:
+                            _replay(found, read.decode(record.key, record.value, record.offset), record.offset)
+    yield from (found[key] for key in sorted(found))
+
+
+def _replay(found: dict[tuple[str, str, int], dict[str, Any]], decoded: Any, offset: int) -> None:
+    key = decoded.key.get("data", {}) if isinstance(decoded.key, dict) else {}
+    if "groupId" not in key:
+        return
+    place = key["groupId"], key["topicId"], key["partition"]
+    if decoded.value is None:
+        found.pop(place, None)
+        return
+    data = decoded.value.get("data", {}) if isinstance(decoded.value, dict) else {}
+    row = found.setdefault(
+        place, {"group": place[0], "topicId": place[1], "partition": place[2], "startOffset": -1, "stateEpoch": None}
+    )
+    row["recordOffset"] = offset
+    if data.get("startOffset", -1) >= 0:  # an update need not have it
+        row["startOffset"] = data["startOffset"]
+    row["stateEpoch"] = data.get("stateEpoch", row["stateEpoch"])

@@ -1,0 +1,311 @@
+"""Where bytes are: a path of the system, or of a tree such as an archive or a store at a URL.
+
+A tree has the path of its archive or store, so that a file in it has the path ARCHIVE/inner/path.
+
+Files are opened in directories of other users: this never waits for a FIFO, opens a device or follows a link, except
+that a FIFO or link that the user has named is opened.
+"""
+
+import errno
+import os
+import stat as modes
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from io import BufferedReader
+from typing import Any, BinaryIO
+
+from kseg.errors import errors_at
+from kseg.stores.extent import Extent, ExtentStream
+from kseg.stores.trees import DIRECTORY, FILE, LINK, Tree, TreeNode, tokens
+
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+LINK_REFUSAL = "a symbolic link, which is not followed in a directory: name the file itself"
+
+
+def normal(inner: str) -> str:
+    """Returns the path of a node in a tree without ``.`` and ``..``; "" for its root."""
+    inner = os.path.normpath(inner)
+    return "" if inner == "." else inner
+
+
+class Place(str):
+    """A path, which is shown, sorted and compared as such, and what it leads to.
+
+    ``tree`` is None for a path of the system; ``inner`` is its path in the tree. ``is_named``: the user has named it,
+    so that a link is followed and a FIFO is waited for. ``Place(place)`` is the place itself.
+    """
+
+    __slots__ = ("inner", "is_named", "tree")
+
+    tree: Tree | None
+    inner: str
+    is_named: bool
+
+    def __new__(cls, path: str, tree: Tree | None = None, inner: str = "", is_named: bool = False) -> "Place":
+        if tree is None:
+            if isinstance(path, Place):
+                if path.is_named or not is_named:
+                    return path
+                tree, inner = path.tree, path.inner
+            elif _mounted:
+                tree, inner = _found(path)
+        self = super().__new__(cls, path)
+        self.tree, self.inner, self.is_named = tree, inner, is_named
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _received, (str(self), self.tree and self.tree.token, self.inner, self.is_named)
+
+    def __truediv__(self, name: str) -> "Place":
+        """Returns the place of a name, or of a relative path, in this directory."""
+        path = os.path.join(self, name)
+        if self.tree is None or os.path.isabs(name):
+            return Place(path)
+        return Place(path, self.tree, normal(os.path.join(self.inner, name)))
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self)
+
+    @property
+    def parent(self) -> "Place":
+        """The directory of its path: "" if the path has none."""
+        path = os.path.dirname(self)
+        return Place(path, self.tree, os.path.dirname(self.inner)) if self.inner and self.tree else Place(path)
+
+    @property
+    def absolute(self) -> "Place":
+        path = os.path.abspath(self)
+        return Place(path, self.tree, self.inner) if self.tree else Place(path)
+
+    def with_ending(self, old: str, new: str) -> "Place":
+        """Returns the place with another ending of its path; ``old`` is left out if it ends so."""
+        path = self.removesuffix(old) + new
+        inner = self.inner and self.inner.removesuffix(old) + new
+        return Place(path, self.tree, inner) if inner else Place(path)
+
+    @property
+    def is_forkable(self) -> bool:
+        """Whether forked processes can read it."""
+        return self.tree is None or (self.tree.is_shared and sys.platform == "linux")
+
+    def check(self) -> None:
+        """Raises KsegError if its tree could not be opened."""
+        if self.tree is not None:
+            self.tree.check()
+
+    def _node(self) -> TreeNode:
+        """Returns the node in the tree. Raises OSError."""
+        found = None if self.tree is None else self.tree.node(self.inner)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self)
+        return found
+
+    def _asked(self, system: Callable[[str], bool], kind: int | None) -> bool:
+        if self.tree is None:
+            return system(self)
+        try:
+            found = self.tree.node(self.inner)
+        except OSError:
+            return False
+        return found is not None and (kind is None or found.kind == kind)
+
+    # As the functions of os.path: links are followed.
+
+    def is_dir(self) -> bool:
+        return self._asked(os.path.isdir, DIRECTORY)
+
+    def is_file(self) -> bool:
+        return self._asked(os.path.isfile, FILE)
+
+    def is_link(self) -> bool:
+        return self._asked(os.path.islink, LINK)
+
+    def exists(self) -> bool:
+        return self._asked(os.path.exists, None)
+
+    def lexists(self) -> bool:
+        """As `exists`, also for a link to nowhere."""
+        return self._asked(os.path.lexists, None)
+
+    def is_same_file(self, path: str) -> bool:
+        """Whether both paths are those of one regular file of the system, which may be packed."""
+        return os.path.isfile(self) and os.path.isfile(path) and os.path.samefile(self, path)
+
+    def status(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """As os.stat. Raises OSError."""
+        if self.tree is None:
+            return os.stat(self, follow_symlinks=follow_symlinks)
+        kind, size, modified_ns, number = self._node()
+        seconds = modified_ns // 1_000_000_000
+        mode = kind | (0o755 if kind == DIRECTORY else 0o644)
+        group = os.getegid() if hasattr(os, "getegid") else 0
+        times: dict[str, Any] = {f"st_{name}_ns": modified_ns for name in ("atime", "mtime", "ctime")}
+        fields = (mode, number, 0, 1, self.tree.owner, group, size, seconds, seconds, seconds)
+        return os.stat_result(fields, {**times, "st_blocks": -(-size // 512)})
+
+    def size(self) -> int:
+        """Returns the size in bytes. Raises OSError."""
+        return self.status().st_size
+
+    def entries(self) -> "AbstractContextManager[Iterator[AnyEntry]]":
+        """As os.scandir, to be used as a context manager. Raises OSError."""
+        if self.tree is None:
+            return os.scandir(self)
+        if self._node().kind != DIRECTORY:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self)
+        return nullcontext(TreeEntry(self / name, node) for name, node in self.tree.nodes(self.inner))
+
+    def names(self) -> list[str]:
+        """As os.listdir. Raises OSError."""
+        if self.tree is None:
+            return os.listdir(self)
+        with self.entries() as entries:
+            return [entry.name for entry in entries]
+
+    def open_extent(self) -> Extent:
+        """Opens a regular file. Raises OSError, also for anything else."""
+        if self.tree is None:
+            return Extent(self.open_with_status()[0])
+        kind = self._node().kind
+        if kind == LINK:
+            raise OSError(errno.ELOOP, "a link in an archive, which is not followed", self)
+        if kind != FILE:
+            raise OSError(errno.EINVAL, "not a regular file", self)
+        return self.tree.open(self.inner)
+
+    def open(self) -> BufferedReader:
+        """Opens a regular file as `open_extent` does. Raises OSError."""
+        if self.tree is None:
+            return os.fdopen(self.open_with_status()[0], "rb")
+        return BufferedReader(ExtentStream(self.open_extent()))
+
+    def head(self, max_bytes: int) -> bytes:
+        """Returns at most ``max_bytes`` bytes from the start of a file, opened as by `open_extent`. Raises OSError."""
+        with closing(self.open_extent()) as extent:
+            return extent.pread(max_bytes, 0)
+
+    def read(self, max_bytes: int) -> bytes:
+        """Returns the bytes of a small file. Raises OSError, EFBIG if it has more than ``max_bytes`` bytes."""
+        with self.open() as file:
+            return read_limited(file, self, max_bytes)
+
+    def is_expected_pipe(self) -> bool:
+        """Whether it is a FIFO of the system that the user has named."""
+        if not self.is_named or self.tree is not None:
+            return False
+        try:
+            return modes.S_ISFIFO(os.stat(self).st_mode)
+        except OSError:
+            return False
+
+    def open_with_status(self) -> tuple[int, os.stat_result]:
+        """Returns a descriptor of a regular file of the system, and its status; follows a link only if the user has
+        named it.
+
+        Raises OSError, also for any other file.
+        """
+        if self.is_named:
+            if not modes.S_ISREG(os.stat(self).st_mode):  # merely opening a device may have an effect
+                raise OSError(errno.EINVAL, "not a regular file", self)
+        elif not _NOFOLLOW and os.path.islink(self):  # on Windows
+            raise OSError(errno.ELOOP, LINK_REFUSAL, self)
+        try:
+            descriptor = os.open(self, _FLAGS if self.is_named else _FLAGS | _NOFOLLOW)
+        except OSError as error:
+            if error.errno == errno.ELOOP and not self.is_named and os.path.islink(self):
+                raise OSError(errno.ELOOP, LINK_REFUSAL, self) from error
+            raise
+        return descriptor, regular_status(descriptor, self, "not a regular file")
+
+
+def _received(path: str, token: bytes | None, inner: str, is_named: bool) -> str:
+    """Returns a place that another process has sent; only its path if this process does not have its tree."""
+    tree = None if token is None else tokens.get(token)
+    return path if token is not None and tree is None else Place(path, tree, inner, is_named)
+
+
+class TreeEntry:
+    """An entry of a directory in a tree, like os.DirEntry."""
+
+    __slots__ = ("_node", "name", "path")
+
+    def __init__(self, place: Place, node: TreeNode) -> None:
+        self.name, self.path = place.name, place
+        self._node = node
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._node.kind == FILE
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._node.kind == DIRECTORY
+
+    def is_symlink(self) -> bool:
+        return self._node.kind == LINK
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        return self.path.status()
+
+
+AnyEntry = os.DirEntry[str] | TreeEntry
+
+
+def size_of(path: str) -> int:
+    """Returns the size of a file in bytes. Raises PathError."""
+    with errors_at(path):
+        return Place(path).size()
+
+
+def regular_status(descriptor: int, path: str, refusal: str) -> os.stat_result:
+    """Returns the status of an open file. Closes it and raises OSError if it is no regular one."""
+    status = os.fstat(descriptor)
+    if not modes.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, refusal, path)
+    return status
+
+
+def read_limited(file: BinaryIO, path: str, max_bytes: int) -> bytes:
+    """Returns the bytes of an open file. Raises OSError with EFBIG if it has more than ``max_bytes`` bytes."""
+    content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes} bytes", path)
+    return content
+
+
+_mounted: dict[str, Tree] = {}
+"""Trees of stores at URLs, whose paths are still passed as plain strings, by root; longer roots come first, so that
+remote storage in a store is found. Replaced as a whole: another thread may be looking for a path.
+"""
+
+
+@contextmanager
+def mounted(found: Iterable[tuple[str, Tree]]) -> Iterator[None]:
+    """Mounts trees at paths for the length of a block, also at their absolute and real forms. Closes them at the end.
+
+    Each is mounted before the next one is asked for.
+    """
+    global _mounted
+    made: list[Tree] = []
+    try:
+        for path, tree in found:
+            made.append(tree)
+            tree.path = path
+            names = {path} if path == "-" else {path, os.path.abspath(path), os.path.realpath(path)}
+            known = _mounted | dict.fromkeys((name.rstrip("/") for name in names), tree)
+            _mounted = {name: known[name] for name in sorted(known, key=len, reverse=True)}
+        yield
+    finally:
+        for tree in made:
+            _mounted = {name: other for name, other in _mounted.items() if other is not tree}
+            tree.close()
+
+
+def _found(path: str) -> tuple[Tree | None, str]:
+    for root, tree in _mounted.items():
+        if path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
+            return tree, normal(path[len(root) :].strip("/"))
+    return None, ""

@@ -1,0 +1,104 @@
+"""Checks the records of internal topics together: groups that no coordinator loads, schemas that live on.
+
+Sources: GroupCoordinatorShard.replay and GroupMetadataManager of Kafka 4.4.0 (KIP-848); SchemaKey of Schema Registry.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from kseg.errors import KsegError
+from kseg.formats.rows import UndecodableError
+from kseg.formats.suffixes import LOG
+from kseg.segment.files import OFFSETS_TOPIC
+from kseg.segment.paths import some
+from kseg.segment.reader import open_segment
+from kseg.segment.survey import DEEP
+from kseg.verification.partition import PartitionCheck, Rule
+
+MAX_BYTES = 256 << 20
+"""A larger partition is not read once more for these checks."""
+SCHEMAS_TOPIC = "_schemas"
+_CLASSIC, _OF_CONSUMER_GROUPS = 2, frozenset({3, 5, 6, 7, 8, 16})
+"""Versions of the keys in __consumer_offsets."""
+_METADATA = 3
+
+Entry = tuple[int, bytes, bytes | None]
+"""Offset, key and value of a record."""
+
+
+class InternalTopicRule(Rule):
+    """Reads the records of the partition once more, at level deep."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        checks = {OFFSETS_TOPIC: self._groups, SCHEMAS_TOPIC: self._schemas}
+        check = checks.get(partition.topic or "")
+        is_small = sum(segment.size for segment in partition.segments) <= MAX_BYTES
+        if check is not None and partition.settings.level == DEEP and partition.directory is not None and is_small:
+            check(_entries(partition))
+
+    def _groups(self, entries: Iterator[Entry]) -> None:
+        """Reports groups with records of two protocols, between which no null value has ended the first."""
+        classic: dict[bytes, int] = {}
+        consumer: dict[bytes, int] = {}
+        reported: set[bytes] = set()
+        for offset, key, value in entries:
+            version, length = int.from_bytes(key[:2], "big"), int.from_bytes(key[2:4], "big")
+            group = key[4 : 4 + length]
+            if version == _CLASSIC:
+                own, other = classic, consumer
+            elif version in _OF_CONSUMER_GROUPS:
+                own, other = consumer, classic
+            else:
+                continue
+            if value is None:
+                if version in (_CLASSIC, _METADATA):
+                    own.pop(group, None)
+            elif group in other and group not in reported:
+                reported.add(group)
+                kinds = ("consumer group", "classic group")
+                new, old = kinds if own is consumer else kinds[::-1]
+                text = f"group {os.fsdecode(group)!r}: a record of a {new} at offset {offset}, after one of a {old} at "
+                text += f"{other[group]} that no null value has ended: the coordinator of this partition does not load"
+                self.report.add("group-not-loaded", self.partition.name, text, offset=offset)
+            else:
+                own.setdefault(group, offset)
+
+    def _schemas(self, entries: Iterator[Entry]) -> None:
+        """Reports versions of schemas that are deleted under one form of their key and alive under another."""
+        states: dict[tuple[str, int], dict[bytes, bool]] = {}
+        for _, key, value in entries:
+            fields = _json(key)
+            version = fields.get("version")
+            if fields.get("keytype") == "SCHEMA" and "subject" in fields and isinstance(version, int):
+                is_alive = value is not None and not _json(value).get("deleted", False)
+                states.setdefault((str(fields["subject"]), version), {})[key] = is_alive
+        for (subject, number), forms in states.items():
+            alive = [key.decode("utf-8", "replace") for key, is_alive in forms.items() if is_alive]
+            if alive and len(alive) < len(forms):
+                text = f"version {number} of subject {subject!r} is deleted, but alive under another form of its key: "
+                self.report.add("schema-alive", self.partition.name, text + some(alive))
+
+
+def _entries(partition: PartitionCheck) -> Iterator[Entry]:
+    """Yields the records that can be read and have a key."""
+    for segment in partition.segments:
+        if segment.file.kind != LOG:
+            continue
+        with suppress(KsegError, OSError), open_segment(segment.file) as reader:
+            for batch in reader.intact():
+                with suppress(UndecodableError):
+                    for rows in () if batch.is_control else batch.rows():
+                        for offset, key, value in rows.entries():
+                            if key is not None:
+                                yield offset, bytes(key), None if value is None else bytes(value)
+
+
+def _json(data: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

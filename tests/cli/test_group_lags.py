@@ -1,0 +1,49 @@
+"""Where groups stand: coordinators by the partitions that real brokers chose, records in a lag, share groups."""
+
+import pytest
+
+from cli.command import TESTDATA, Kseg
+from kseg import open as open_log
+from kseg.node.group_lags import coordinator_partition
+
+COMMITTED = TESTDATA / "kafka-4.3.1" / "committed"
+SHARED = TESTDATA / "kafka-4.3.1" / "internal"
+LIST = ("dump", "--committed-offsets", "--format", "json")
+
+
+def test_brokers_write_where_the_coordinator_reads(kseg: Kseg) -> None:
+    rows = kseg(*LIST, COMMITTED).of_type("committedOffset")
+    found = {(row["group"], row["offsetsPartition"]) for row in rows}
+    assert {partition for _, partition in found} == {0, 1}
+    assert {(group, coordinator_partition(group, 2)) for group, _ in found} == found
+
+
+@pytest.mark.parametrize(("group", "partition"), [("", 0), ("a", 47), ("\U0001f600", 49)])
+def test_the_hash_is_that_of_java(group: str, partition: int) -> None:
+    number = 0
+    for unit in memoryview(group.encode("utf-16-le")).cast("H"):
+        number = (31 * number + unit) % (1 << 32)
+    assert coordinator_partition(group, 50) == (number & 0x7FFFFFFF) % 50 == partition
+
+
+def test_records_in_a_lag_are_those_that_can_be_read(kseg: Kseg) -> None:
+    rows = [row for row in kseg(*LIST, COMMITTED).of_type("committedOffset") if row["lag"]]
+    assert rows
+    for row in rows:
+        first = max(row["offset"], row["logStartOffset"])
+        log = open_log(COMMITTED / f"{row['topic']}-{row['partition']}")
+        assert row["lagRecords"] == len(list(log.records(offsets=(first, None))))
+
+
+def test_share_groups_have_a_row_for_each_partition(kseg: Kseg) -> None:
+    rows = kseg(*LIST, SHARED).of_type("shareGroupOffset")
+    wanted: dict[tuple[str, str, int], int] = {}
+    dumped = kseg("dump", "--print-data-log", "--decode", "auto", "--format", "json", SHARED / "__share_group_state-0")
+    for row in dumped.of_type("record"):
+        key = row["key"]["data"]
+        start = -1 if row["value"] is None else row["value"]["data"].get("startOffset", -1)
+        if start >= 0:
+            wanted[key["groupId"], key["topicId"], key["partition"]] = start
+    assert wanted
+    assert {(row["group"], row["topicId"], row["partition"]): row["startOffset"] for row in rows} == wanted
+    assert "share group" in kseg("dump", "--committed-offsets", SHARED).out.decode()

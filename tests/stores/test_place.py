@@ -1,0 +1,76 @@
+"""A place is its path, and knows where its bytes are: it keeps its tree on the way to a file, a parent or a process."""
+
+import gzip
+import io
+import pickle
+import tarfile
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool, SpoolFullError
+from kseg.stores.place import Place
+from kseg.stores.trees import VirtualFiles, VirtualSideFile
+
+
+def archive(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+def test_a_place_is_its_path() -> None:
+    place = Place("logs") / "orders-0"
+    assert (place, hash(place), f"{place}") == ("logs/orders-0", hash("logs/orders-0"), "logs/orders-0")
+    assert Place(place) is place
+    assert sorted([place, "logs/a-0"]) == ["logs/a-0", place]
+    assert (Place("a").parent, Place("/a").parent, place.parent) == ("", "/", "logs")
+    assert place / "/elsewhere" == "/elsewhere"
+
+
+def test_a_name_in_an_archive_keeps_its_tree(tmp_path: Path) -> None:
+    path = archive(tmp_path / "logs.tar", {"logs/a-0/0.log": b"log", "logs/a-0/0.index": b"index"})
+    with archives_at([f"{path}/logs"], Spool()) as (place,):
+        log = place / "a-0" / "0.log"
+        assert log == f"{path}/logs/a-0/0.log"
+        assert (log.is_file(), log.size(), log.read(9)) == (True, 3, b"log")
+        assert log.with_ending(".log", ".index").read(9) == b"index"
+        assert sorted(log.parent.names()) == ["0.index", "0.log"]
+        assert (log.parent / ".." / "." / "a-0").is_dir()
+        assert (log.parent.parent.parent.inner, log.parent.parent.parent.parent.tree) == ("", None)
+
+
+def test_a_place_in_an_archive_passes_between_processes(tmp_path: Path) -> None:
+    path = archive(tmp_path / "logs.tar", {"a-0/0.log": b"log"})
+    with archives_at([str(path)], Spool()) as (place,):
+        receiver, sender = get_context("fork").Pipe(duplex=False)
+        process = get_context("fork").Process(target=lambda: sender.send(place / "a-0" / "0.log"))
+        process.start()
+        received = receiver.recv()
+        process.join()
+        assert received.read(9) == b"log"
+        sent = pickle.dumps(place)
+    assert pickle.loads(sent) == place
+    assert pickle.loads(pickle.dumps(Place("a", is_named=True))).is_named
+
+
+def test_what_cannot_be_opened_tells_so_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "0.log.gz"
+    path.write_bytes(gzip.compress(bytes(1000)))
+    with archives_at([str(path), str(tmp_path)], Spool(max_bytes=10)) as (packed, directory):
+        directory.check()
+        assert not packed.is_dir()
+        with pytest.raises(SpoolFullError):
+            packed.check()
+
+
+def test_files_of_other_trees_are_in_one_directory() -> None:
+    log = Place("/store/0.log", VirtualFiles({"0.index": VirtualSideFile(lambda: b"index")}), "0.log")
+    assert not log.exists()
+    assert log.parent.names() == ["0.index"]
+    assert log.with_ending(".log", ".index").read(9) == b"index"

@@ -23,6 +23,7 @@ from kseg.export.decoded import DecodedColumns, Decoding, with_types
 from kseg.export.pushdown import ALL_ROWS, Bounds, bounds_of_filter, columns_of
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
 from kseg.runtime.threads import until_exit, usable_cores
+from kseg.stores.place import in_trees
 from kseg.stores.stored_object import shown
 
 Dataset = object
@@ -100,7 +101,7 @@ class Scan(Dataset):
         if self._decoding.types is not None or {*self._decoding.by_schema}.isdisjoint(self.columns):
             return self._decoding
         with self._readable() as request:
-            return with_types(self._decoding, request, self._parts, usable_cores())
+            return with_types(self._decoding, request, (part for _, part in self._works(request)), usable_cores())
 
     def batches(self) -> "pa.RecordBatchReader":
         """Returns a reader of record batches, in the order of the files. Memory does not depend on their size.
@@ -114,15 +115,13 @@ class Scan(Dataset):
         wanted = self.schema
         report = self._skipped if self._skips_damage else raise_damage
         with self._readable() as request:
+            works = (work for _, work in self._works(request))
             if request.mode != "records":
-                mode = mode_of(request.mode)
-                works = (work for _, work in mode.works(request)) if self._parts is None else self._parts
-                yield from record_batches(mode.rows(works, request, report), wanted)
+                yield from record_batches(mode_of(request.mode).rows(works, request, report), wanted)
                 return
             decoded = DecodedColumns(self._typed, logging.getLogger("kseg").warning, not self._skips_damage)
             reader = PartReader(request, self._typed.read_columns(self.columns), 1, report, usable_cores())
-            parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
-            for part, chunk in reader.chunks_of(parts):
+            for part, chunk in reader.chunks_of(works):
                 constants = {"topic": part.file.topic, "partition": part.file.partition, PROVEN: chunk.is_proven}
                 yield record_batch(chunk, wanted, constants, decoded.arrays(chunk, part.file, wanted))
 
@@ -147,6 +146,14 @@ class Scan(Dataset):
         request = self._request
         with readable(request.paths, None if request.mode == "findings" else request.keys) as places:
             yield replace(request, paths=places)
+
+    def _works(self, request: ScanRequest, size: int | None = None) -> Iterator[tuple[int, Any]]:
+        """Yields what `splits` divides, each with its size in bytes; 0 in a split."""
+        if self._parts is not None:
+            yield from ((0, part) for part in in_trees(self._parts, request.paths))
+        else:
+            works = parts_of_scan if request.mode == "records" else mode_of(request.mode).works
+            yield from works(request, size)
 
     def needed(self, columns: Columns, condition: Any) -> list[str]:
         """Returns the columns to read for a projection and a filter, at least one, by which rows are counted."""
@@ -187,9 +194,7 @@ class Scan(Dataset):
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
         with self._readable() as request:
-            works = parts_of_scan if request.mode == "records" else mode_of(request.mode).works
-            parts = works(request, size) if self._parts is None else ((0, part) for part in self._parts)
-            return [self._changed(_parts=tuple(group)) for group in grouped(parts, size)]
+            return [self._changed(_parts=tuple(group)) for group in grouped(self._works(request, size), size)]
 
     def to_arrow(self) -> "pa.Table":
         """Returns all rows as a table."""

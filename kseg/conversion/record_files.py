@@ -252,7 +252,8 @@ class _Reading:
         found = DecodedColumns(decoding, self.warn)
         if not found.names or options.form == CSV:
             return found
-        found.decoding = with_types(decoding, self._request(self._paths), None, self._jobs, found)
+        request = self._request(self._paths)
+        found.decoding = with_types(decoding, request, (part for _, part in parts_of_scan(request)), self._jobs, found)
         return found
 
     def _request(self, paths: Iterable[str]) -> ScanRequest:

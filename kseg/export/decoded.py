@@ -1,7 +1,7 @@
 """Keys and values decoded with their schemas, as Arrow columns: typed if all have one schema, else of JSON text."""
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from kseg.errors import DamageError
 from kseg.export import pa
 from kseg.export.arrow import DECODED
 from kseg.export.chunk import HEADERS, KEY, VALUE, Chunk
-from kseg.export.scanning import PartReader, ScanPart, ScanRequest, parts_of_scan
+from kseg.export.scanning import PartReader, ScanPart, ScanRequest
 from kseg.formats import java_text
 from kseg.formats.json_values import encode
 from kseg.segment.files import SegmentFile
@@ -193,7 +193,7 @@ def _entries(chunk: Chunk, name: str) -> "Iterator[tuple[bytes | None, Any]]":
 def with_types(
     decoding: Decoding,
     request: ScanRequest,
-    parts: Collection[ScanPart] | None,
+    parts: Iterable[ScanPart],
     jobs: int,
     columns: DecodedColumns | None = None,
 ) -> Decoding:
@@ -205,7 +205,7 @@ def with_types(
     types: dict[str, pa.DataType] = {}
     chunks = PartReader(request, (*readers, HEADERS), 1, lambda *_: None, jobs)
     columns = columns or DecodedColumns(decoding, lambda _: None)
-    for part, chunk in chunks.chunks_of((part for _, part in parts_of_scan(request)) if parts is None else parts):
+    for part, chunk in chunks.chunks_of(parts):
         for name, known in list(readers.items()):
             try:
                 values, reader = columns.values(chunk, part.file, name, known)

@@ -7,13 +7,14 @@ that a FIFO or link that the user has named is opened.
 """
 
 import errno
+import io
 import os
 import stat as modes
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from io import BufferedReader
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from kseg.errors import errors_at
 from kseg.stores.extent import Extent, ExtentStream
@@ -21,6 +22,8 @@ from kseg.stores.trees import DIRECTORY, FILE, LINK, Tree, TreeNode, tokens
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+_T = TypeVar("_T")
 
 LINK_REFUSAL = "a symbolic link, which is not followed in a directory: name the file itself"
 
@@ -222,10 +225,36 @@ class Place(str):
         return descriptor, regular_status(descriptor, self, "not a regular file")
 
 
-def _received(path: str, token: bytes | None, inner: str, is_named: bool) -> str:
-    """Returns a place that another process has sent; only its path if this process does not have its tree."""
+def _received(path: str, token: bytes | None, inner: str, is_named: bool) -> Place:
+    """Returns a place that another process has sent; `in_trees` finds its tree if this process does not have it."""
     tree = None if token is None else tokens.get(token)
-    return path if token is not None and tree is None else Place(path, tree, inner, is_named)
+    return Place(path, tree, inner if tree else "", is_named)
+
+
+def in_trees(value: _T, roots: Sequence[str] = ()) -> _T:
+    """Returns a copy of what was made while other trees were open, its places in the trees of ``roots``, or in those
+    that are `mounted`.
+    """
+    import pickle  # most runs need it not
+
+    buffer, by_length = io.BytesIO(), sorted((root for root in map(Place, roots) if root.tree), key=len, reverse=True)
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, found: object) -> str | None:
+            return str(found) if isinstance(found, Place) else None
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, path: str) -> Place:
+            for root in by_length:
+                if path == root:
+                    return root
+                if path.startswith(root.rstrip("/") + "/"):
+                    return root / path[len(root) :].lstrip("/")
+            return Place(path)
+
+    Pickler(buffer).dump(value)
+    buffer.seek(0)
+    return Unpickler(buffer).load()  # type: ignore[no-any-return]
 
 
 class TreeEntry:

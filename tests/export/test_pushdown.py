@@ -48,12 +48,15 @@ def literals(name: str, table: Any) -> st.SearchStrategy[Any]:
 
 def comparisons(table: Any) -> st.SearchStrategy[Any]:
     def of(name: str) -> st.SearchStrategy[Any]:
-        values = literals(name, table)
+        values, kind = literals(name, table), table[name].type
         operators = st.sampled_from(["__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"])
         compared = st.builds(lambda operator, value: getattr(column(name), operator)(value), operators, values)
         swapped = values.map(lambda value: pc.less(pc.scalar(value), column(name)))
         some = st.lists(values.filter(lambda value: not isinstance(value, float)), max_size=3)
-        chosen = some.map(lambda given: column(name).isin(pa.array(given, table[name].type)))
+        cast = some.map(
+            lambda given: [each.cast(kind, safe=False) if isinstance(each, pa.Scalar) else each for each in given]
+        )
+        chosen = cast.map(lambda given: column(name).isin(pa.array(given, kind)))
         return compared | swapped | chosen | st.sampled_from([column(name).is_valid(), column(name).is_null()])
 
     return st.sampled_from(["offset", "timestamp", "topic", "partition", "key"]).flatmap(of)

@@ -254,7 +254,7 @@ def in_trees(value: _T, roots: Sequence[str] = ()) -> _T:
 
     Pickler(buffer).dump(value)
     buffer.seek(0)
-    return Unpickler(buffer).load()  # type: ignore[no-any-return]
+    return Unpickler(buffer).load()
 
 
 class TreeEntry:

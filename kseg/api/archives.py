@@ -48,15 +48,15 @@ def readable(
 
     try:
         for path in paths:
-            expanded = [path]
+            expanded, stores = [path], list[Place]()
             if is_url(path):
                 from kseg.stores.objects import expand_url, has_glob
 
                 root = store_root(path)
-                take(root, partial(archives_at, (root,), spool))  # blocks of several objects share the store
-                expanded = expand_url(path) if has_glob(path) else expanded
+                stores = take(root, partial(archives_at, (root,), spool))  # blocks of several objects share the store
+                expanded = [*expand_url(path, stores[0])] if has_glob(path) else expanded
             for each in expanded:
-                (place,) = take(each, partial(archives_at, (each,), spool))
+                (place,) = take(each, partial(archives_at, (each,), spool, stores))
                 if keys is not None and place.is_dir():
                     (place,) = take(_REMOTE + each, partial(_remote_storage_at, each, place))
                     _keys[each].add(keys)
@@ -70,7 +70,7 @@ def readable(
 @contextmanager
 def _remote_storage_at(path: str, place: Place) -> Iterator[list[Place]]:
     keys = _keys[path] = PrivateKeys()
-    if not is_remote_storage(path):
+    if not is_remote_storage(place):
         yield [place]
         return
     from kseg.node.remote_partitions import RemoteTree  # few read remote storage

@@ -12,7 +12,6 @@ import inspect
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from itertools import chain, groupby
 from threading import Lock
@@ -38,16 +37,8 @@ from kseg.segment.seek import ByteSpan, index_path, indexed_span, offset_extent,
 from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.spark.options import EARLIEST, FIRST_OFFSET, LATEST, TASKS, Options, Positions, TopicPartition
-from kseg.spark.stores import (
-    expanded_paths,
-    forget_listing,
-    is_stored,
-    places,
-    remote_segments_at,
-    remote_storage_at,
-    stores_at,
-)
-from kseg.stores.place import Place, size_of
+from kseg.spark.stores import forget_listing, is_stored, places, readable, readable_parts
+from kseg.stores.place import Place, in_trees, size_of
 from kseg.stores.source import Source, open_source
 
 _MICROSECONDS = 1000
@@ -470,11 +461,12 @@ def plan(options: Options) -> list[Sequence[Any]]:
     Raises PathError for paths that do not exist, UnsupportedError for a file that the mode does not read.
     """
     if options.mode in ("records", "counts", "batches"):
-        with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
+        with readable(options, with_remote_storage=True) as options, ThreadPoolExecutor(PLANNING_THREADS) as threads:
             found = threads.map(SegmentSelector(options).at, places(options.paths))
             return [*cut_into_tasks(list(chain.from_iterable(found)), options)]
-    works = list(mode_of(options.mode).works(_expanded(options)))
-    return scanning.grouped(works, options.task_bytes(sum(size for size, _ in works)))
+    with readable(options) as options:
+        works = list(mode_of(options.mode).works(options))
+        return scanning.grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
 
 def record_batches(task: Any, options: Options, schema: types.StructType) -> Iterator["pa.RecordBatch"]:
@@ -484,12 +476,19 @@ def record_batches(task: Any, options: Options, schema: types.StructType) -> Ite
     columns = arrow_schema_of(schema)
     if TaskContext.get() is not None:
         _exempt_modules()
-    remote = [(part.file.path, part.remote) for part in task if getattr(part, "remote", None) is not None]
-    with stores_at(options.paths, options.storage), remote_segments_at(remote, options):
+    if options.mode not in ("records", "counts", "batches"):
+        with readable(options) as options:
+            works = in_trees(task, options.paths)
+            yield from arrow.record_batches(mode_of(options.mode).rows(works, options, _report_of(options)), columns)
+        return
+    remote = [(part.file.path, part.remote) for part in task if part.remote is not None]
+    with readable_parts(task, remote, options) as parts:
         if options.mode == "records":
-            yield from _records(task, options, columns)
+            yield from _records(parts, options, columns)
+        elif options.mode == "counts":
+            yield from arrow.record_batches(_counts(parts, options), columns)
         else:
-            yield from arrow.record_batches(_rows(task, options), columns)
+            yield from arrow.record_batches(_batches(parts, options), columns)
 
 
 @cache
@@ -510,15 +509,10 @@ def _records(parts: Sequence[TaskPart], options: Options, schema: "pa.Schema") -
         yield arrow.record_batch(chunk, schema, place, decoded.arrays(chunk, part.file, schema))
 
 
-def _rows(task: Sequence[Any], options: Options) -> Iterator[dict[str, Any]]:
-    if options.mode == "counts":
-        yield from _counts(task, options)
-    elif options.mode == "batches":
-        scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
-        for part, source in _opened_parts(task, options):
-            yield from rows_of_part(part, source, scratch, options, report)
-    else:
-        yield from mode_of(options.mode).rows(task, _expanded(options), _report_of(options))
+def _batches(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
+    scratch, report = Scratch(options.max_batch_bytes), _report_of(options)
+    for part, source in _opened_parts(parts, options):
+        yield from rows_of_part(part, source, scratch, options, report)
 
 
 def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
@@ -532,10 +526,6 @@ def _counts(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, A
             first, last = min(first, ends["min"].as_py()), max(last, ends["max"].as_py())
         location = arrow.location_columns(file.path, file.topic, file.partition)
         yield location | {"count": count, "firstOffset": first, "lastOffset": last}
-
-
-def _expanded(options: Options) -> Options:
-    return replace(options, paths=tuple(expanded_paths(options.paths)))
 
 
 def _report_of(options: Options) -> scanning.ReportDamage:

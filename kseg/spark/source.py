@@ -6,7 +6,7 @@ whose schema is exactly the one derived from the DataFrame's schema.
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial, reduce
@@ -58,8 +58,8 @@ from kseg.spark.options import (
     parse_write_options,
 )
 from kseg.spark.session import ForWorkers, for_workers
-from kseg.spark.stores import Settings, places, remote_storage_at, stores_at
-from kseg.stores.place import Place, size_of
+from kseg.spark.stores import Settings, places, readable
+from kseg.stores.place import Place, place_in, size_of
 
 if TYPE_CHECKING:
     from kseg.spark.writing import KsegWriter
@@ -199,8 +199,7 @@ class KsegReader(ForWorkers, datasource.DataSourceReader):
 
     def partitions(self) -> list[datasource.InputPartition]:
         """Returns the tasks of the mode. Raises KsegError for paths that do not exist or are not Kafka's."""
-        with stores_at(self.options.paths, self.options.storage):
-            tasks = plan(self.options)
+        tasks = plan(self.options)
         return [datasource.InputPartition(task) for task in tasks] or [datasource.InputPartition(())]
 
     def read(self, partition: datasource.InputPartition) -> Iterator["pa.RecordBatch"]:
@@ -292,8 +291,8 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
         found, start, is_last_read = StreamProgress(), self._options.start, self._options.includes_last
         if not start.is_latest:
             return offset_of(found)
-        with self.stores():
-            for path in self._directories():
+        with self._readable() as options:
+            for path in self._directories(options):
                 partition = parse_partition_name(own_name(path)) or EVERY_PARTITION
                 is_latest = start.timestamp_of(partition) is None and start.number_of(partition, EARLIEST) == LATEST
                 if is_latest and (logs := _logs(path)):
@@ -320,9 +319,10 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
         if start is None:
             return offset_of(self.closed())
         given, files, size, offsets = self._options, 0, 0, 0
-        with self.stores():
+        with self._readable() as options:
             progress = progress_of(start)
-            by_directory = ([(path, closed) for closed in found] for path, found in self.unread(progress).items())
+            unread = self._unread(progress, self._directories(options))
+            by_directory = ([(path, closed) for closed in found] for path, found in unread.items())
             # In turns: the first segment of each directory, then the second ones, and so on.
             for directory, closed in filter(None, chain.from_iterable(zip_longest(*by_directory))):
                 if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
@@ -344,18 +344,17 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
 
     def closed(self) -> StreamProgress:
         """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
-        with self.stores():
-            listed = {directory: self._closed(directory) for directory in self._directories()}
+        with self._readable() as options:
+            listed = {directory: self._closed(directory) for directory in self._directories(options)}
         return {
             directory: DirectoryProgress(files[-1].next, len(files)) for directory, files in listed.items() if files
         }
 
-    def unread(self, start: StreamProgress) -> dict[str, list[ClosedSegment]]:
+    def _unread(self, start: StreamProgress, directories: list[str]) -> dict[str, list[ClosedSegment]]:
         """Returns the closed segments of each directory after an offset, in order.
 
         Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
         """
-        directories = self._directories()
         for directory in sorted(start.keys() - set(directories)):
             self._report_loss(f"{directory} is gone; it was read up to offset {start[directory].next}")
         found = {}
@@ -373,10 +372,10 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
     def partitions(self, start: Offset, end: Offset) -> list[datasource.InputPartition]:
         """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
         before, after = progress_of(start), progress_of(end)
-        planner = SegmentSelector(self._options, is_stream=True)
         wholes: list[Whole] = []
-        with self.stores():
-            for directory in sorted(after):
+        with self._readable() as options:
+            planner = SegmentSelector(options, is_stream=True)
+            for directory in map(partial(place_in, roots=options.paths), sorted(after)):
                 begin = before.get(directory, DirectoryProgress())
                 files = self._between(directory, begin, after[directory])
                 wholes += planner.wholes(directory, files, is_directory=True, since=begin.start)
@@ -386,11 +385,8 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
         """Yields the Arrow record batches of one task."""
         return record_batches(partition.value, self._options, self._schema)
 
-    @contextmanager
-    def stores(self) -> Iterator[None]:
-        """Mounts the stores of URLs and remote storage for the length of a block."""
-        with stores_at(self._options.paths, self._options.storage), remote_storage_at(self._options):
-            yield
+    def _readable(self) -> AbstractContextManager[Options]:
+        return readable(self._options, with_remote_storage=True)
 
     def _report_loss(self, what: str) -> None:
         """Raises KsegError, or with failOnDataLoss false logs a warning."""
@@ -398,9 +394,9 @@ class KsegStreamReader(ForWorkers, datasource.DataSourceStreamReader, SupportsTr
             raise KsegError(f"{what}. With option failOnDataLoss false the stream goes on without it")
         _log.warning("%s", what)
 
-    def _directories(self) -> list[str]:
-        names = list(places(self._options.paths))
-        return [path for path in names if self._options.has(*(parse_partition_name(own_name(path)) or (None, None)))]
+    def _directories(self, options: Options) -> list[str]:
+        found = places(options.paths)
+        return [path for path in found if options.has(*(parse_partition_name(own_name(path)) or (None, None)))]
 
     def _closed(self, directory: str) -> list[ClosedSegment]:
         logs = _logs(directory)

@@ -11,9 +11,10 @@ of Python's file systems, and those of HDFS and of mount tables. None is shown: 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
@@ -25,12 +26,14 @@ from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
 from kseg.stores.object_urls import UrlObjects, UrlTree, check_credentials, open_url
 from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
-from kseg.stores.place import Place, mounted
+from kseg.stores.place import Place, in_trees, place_in
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
 
 if TYPE_CHECKING:
     from kseg.spark.options import Options
+
+_Parts = TypeVar("_Parts")
 
 # WebHDFS addresses of HDFS's name nodes, from a Hadoop configuration (DFSUtil.getInfoServer and HAUtil of Hadoop).
 
@@ -297,11 +300,14 @@ def _google_options(properties: Mapping[str, str]) -> dict[str, Any]:
 # Resolves the paths of a DataFrame: files, partition and log directories, and globs.
 
 
-def expanded_paths(paths: Iterable[str]) -> list[str]:
-    """Returns paths and URLs with globs expanded. Raises PathError if nothing matches, KsegError without a path."""
-    found = []
+def expanded_paths(paths: Iterable[str], stores: Mapping[str, Place] = MappingProxyType({})) -> list[str]:
+    """Returns paths and URLs with globs expanded. Raises PathError if nothing matches, KsegError without a path.
+
+    ``stores``: those of the URLs, as `stores_at` yields them.
+    """
+    found = list[str]()
     for path in map(local_path, paths):
-        found += expand_url(path) if is_url(path) else expand_globs([path])
+        found += expand_url(path, stores[store_root(path)]) if is_url(path) else expand_globs([path])
     if not found:
         raise KsegError("format kseg needs a path: load('orders-0'); a table needs one, and no columns of its own")
     return expanded(found)
@@ -309,31 +315,43 @@ def expanded_paths(paths: Iterable[str]) -> list[str]:
 
 def places(paths: Iterable[str]) -> Iterator[str]:
     """Yields the files and partition directories of paths (`kseg.segment.paths.live_parts`)."""
-    for path in expanded_paths(paths):
+    for path in paths:
         yield from live_parts(path)[0]
 
 
-# Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.node.remote_partitions`).
+# Remote (tiered) storage among the paths of a read, as log directories (`kseg.node.remote_partitions`).
 #
 # The driver finds the live segments. A task gets the objects of its own segments, and lists nothing.
 
 
-def remote_storage_at(options: "Options") -> AbstractContextManager[None]:
-    """Mounts the remote storage among the paths while a read is planned. Raises PathError if a path does not exist."""
-    paths = (path for path in expanded_paths(options.paths) if Place(path).is_dir() and is_remote_storage(path))
-    return mounted((path, _tree(path, options)) for path in paths)
+@contextmanager
+def readable(options: "Options", with_remote_storage: bool = False) -> Iterator["Options"]:
+    """Yields the options with the places of their paths, in the stores of URLs and, if wanted, in remote storage.
+
+    Raises PathError if a path does not exist, KsegError if a URL or its options are not supported.
+    """
+    with stores_at(options.paths, options.storage) as stores, ExitStack() as made:
+        found = expanded_paths(options.paths, stores)
+        if with_remote_storage:
+            for i, path in enumerate(found):
+                if Place(path).is_dir() and is_remote_storage(path):
+                    found[i] = Place(path, made.enter_context(closing(_tree(path, options))))
+        yield replace(options, paths=tuple(found))
 
 
 @contextmanager
-def remote_segments_at(found: Sequence[tuple[str, LiveSegment]], options: "Options") -> Iterator[None]:
-    """Mounts the remote segments of a task at the paths of their .log."""
-    roots = {root: _tree(root, options) for root in {Place(path).parent.parent for path, _ in found}}
-    with mounted(roots.items()):
-        for path, live in found:
-            place = Place(path)
-            if isinstance(place.tree, RemoteTree):
-                place.tree.use(place.inner, live)
-        yield
+def readable_parts(task: _Parts, remote: Sequence[tuple[str, LiveSegment]], options: "Options") -> Iterator[_Parts]:
+    """Yields the parts of a task with places in the stores of URLs.
+
+    ``remote``: the segments of remote storage among them, each with the path of its .log.
+    """
+    with stores_at(options.paths, options.storage) as stores, ExitStack() as made:
+        trees = {path: _tree(path, options) for path in {Place(path).parent.parent for path, _ in remote}}
+        roots = [Place(path, made.enter_context(closing(tree))) for path, tree in trees.items()]
+        for path, live in remote:
+            place = place_in(path, roots)
+            trees[place.parent.parent].use(place.inner, live)
+        yield in_trees(task, [*stores.values(), *roots])
 
 
 def _tree(path: str, options: "Options") -> RemoteTree:
@@ -349,15 +367,19 @@ GOOGLE = "gcs"
 
 
 @contextmanager
-def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[None]:
-    """Lets all readers of logs read URLs among the paths. Raises KsegError if a URL or its options are not supported.
+def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[dict[str, Place]]:
+    """Yields the stores of the URLs among the paths, by `store_root`. Raises KsegError if a URL or its options are not
+    supported.
 
     The listings of the stores are kept until the block ends, or until `forget_listing`.
     """
-    spool, roots = Spool(), map(store_root, filter(is_url, paths))
-    new = ((shown(root), root) for root in roots if Place(shown(root)).tree is None)
-    with use_spool(spool), mounted((place, UrlTree(objects_at(root, storage), spool)) for place, root in new):
-        yield
+    spool, found = Spool(), dict[str, Place]()
+    with use_spool(spool), ExitStack() as made:
+        for root in map(store_root, filter(is_url, paths)):
+            if root not in found:
+                tree = made.enter_context(closing(UrlTree(objects_at(root, storage), spool)))
+                found[root] = Place(shown(root), tree)
+        yield found
 
 
 def forget_listing(path: str) -> None:

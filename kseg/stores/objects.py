@@ -5,7 +5,6 @@ A name is a path relative to the store's root with "/" between its parts, as obj
 
 import fnmatch
 import os
-import posixpath
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,11 +12,11 @@ from contextlib import closing, suppress
 
 from kseg.errors import PathError, errors_at
 from kseg.stores.extent import Extent
-from kseg.stores.place import Place
+from kseg.stores.place import Place, place_in
 from kseg.stores.source import read_all
-from kseg.stores.stored_object import StoredObject, shown, store_root
+from kseg.stores.stored_object import StoredObject, shown
 
-# Globs in URLs of mounted stores: ``s3://bucket/logs/*-0``.
+# Globs in URLs: ``s3://bucket/logs/*-0``.
 
 _MAGIC = frozenset("*[")
 
@@ -27,32 +26,29 @@ def has_glob(url: str) -> bool:
     return not _MAGIC.isdisjoint(shown(url))
 
 
-def expand_url(url: str) -> list[str]:
-    """Expands the globs of a URL in a mounted store; one that exists is no glob.
+def expand_url(url: str, store: Place) -> list[Place]:
+    """Returns the places of a URL, whose globs are expanded; one that exists is no glob. ``store``: its `store_root`.
 
     Raises PathError if nothing matches, or the store fails.
     """
-    url, root = shown(url), shown(store_root(url))
-    Place(root).check()
-    patterns = [part for part in url.removeprefix(root).split("/") if part]
-    if not has_glob(url) or Place(url).lexists():
-        _ask(url)
-        return [url.rstrip("/")]
-    found = [root]
-    for pattern in patterns:
+    store.check()
+    place = place_in(shown(url).rstrip("/"), [store])
+    if not has_glob(url) or place.lexists():
+        _ask(place)
+        return [place]
+    found = [store]
+    for pattern in filter(None, place.removeprefix(store).split("/")):
         if not _MAGIC.isdisjoint(pattern):
-            found = [posixpath.join(place, name) for place in found for name in _names(place, pattern)]
+            found = [place / name for place in found for name in _names(place, pattern)]
         else:
-            found = [posixpath.join(place, pattern) for place in found]
-    found = [path for path in found if Place(path).lexists()]
-    if not found:
-        raise PathError(f"{url}: matches nothing")
+            found = [place / pattern for place in found]
+    if not (found := [place for place in found if place.lexists()]):
+        raise PathError(f"{shown(url)}: matches nothing")
     return found
 
 
-def _ask(url: str) -> None:
+def _ask(place: Place) -> None:
     """Raises PathError if the store cannot tell whether there is something: not that there is nothing."""
-    place = Place(url)
     try:
         if place.tree is not None:
             place.tree.node(place.inner)
@@ -60,12 +56,12 @@ def _ask(url: str) -> None:
         raise PathError(error.strerror or str(error)) from error
 
 
-def _names(directory: str, pattern: str) -> list[str]:
+def _names(directory: Place, pattern: str) -> list[str]:
     _ask(directory)
-    if not Place(directory).is_dir():
+    if not directory.is_dir():
         return []
     with errors_at(directory), suppress(FileNotFoundError):
-        return sorted(name for name in Place(directory).names() if fnmatch.fnmatchcase(name, pattern))
+        return sorted(name for name in directory.names() if fnmatch.fnmatchcase(name, pattern))
     return []
 
 

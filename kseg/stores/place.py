@@ -12,7 +12,7 @@ import os
 import stat as modes
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from io import BufferedReader
 from typing import Any, BinaryIO, TypeVar
 
@@ -53,8 +53,6 @@ class Place(str):
                 if path.is_named or not is_named:
                     return path
                 tree, inner = path.tree, path.inner
-            elif _mounted:
-                tree, inner = _found(path)
         self = super().__new__(cls, path)
         self.tree, self.inner, self.is_named = tree, inner, is_named
         return self
@@ -231,13 +229,20 @@ def _received(path: str, token: bytes | None, inner: str, is_named: bool) -> Pla
     return Place(path, tree, inner if tree else "", is_named)
 
 
-def in_trees(value: _T, roots: Sequence[str] = ()) -> _T:
-    """Returns a copy of what was made while other trees were open, its places in the trees of ``roots``, or in those
-    that are `mounted`.
-    """
+def place_in(path: str, roots: Iterable[str]) -> Place:
+    """Returns the place of a path, in the tree of the longest of ``roots`` that leads to it."""
+    leading = [root for root in map(Place, roots) if path == root or path.startswith(root.rstrip("/") + "/")]
+    root = max((root for root in leading if root.tree is not None), key=len, default=None)
+    if root is None:
+        return Place(path)
+    return Place(path, root.tree, normal(os.path.join(root.inner, path[len(root) :].lstrip("/"))))
+
+
+def in_trees(value: _T, roots: Sequence[str]) -> _T:
+    """Returns a copy of what was made while other trees were open, its places as `place_in` finds them."""
     import pickle  # most runs need it not
 
-    buffer, by_length = io.BytesIO(), sorted((root for root in map(Place, roots) if root.tree), key=len, reverse=True)
+    buffer = io.BytesIO()
 
     class Pickler(pickle.Pickler):
         def persistent_id(self, found: object) -> str | None:
@@ -245,12 +250,7 @@ def in_trees(value: _T, roots: Sequence[str] = ()) -> _T:
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, path: str) -> Place:
-            for root in by_length:
-                if path == root:
-                    return root
-                if path.startswith(root.rstrip("/") + "/"):
-                    return root / path[len(root) :].lstrip("/")
-            return Place(path)
+            return place_in(path, roots)
 
     Pickler(buffer).dump(value)
     buffer.seek(0)
@@ -303,38 +303,3 @@ def read_limited(file: BinaryIO, path: str, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"has more than {max_bytes} bytes", path)
     return content
-
-
-_mounted: dict[str, Tree] = {}
-"""Trees of stores at URLs, whose paths are still passed as plain strings, by root; longer roots come first, so that
-remote storage in a store is found. Replaced as a whole: another thread may be looking for a path.
-"""
-
-
-@contextmanager
-def mounted(found: Iterable[tuple[str, Tree]]) -> Iterator[None]:
-    """Mounts trees at paths for the length of a block, also at their absolute and real forms. Closes them at the end.
-
-    Each is mounted before the next one is asked for.
-    """
-    global _mounted
-    made: list[Tree] = []
-    try:
-        for path, tree in found:
-            made.append(tree)
-            tree.path = path
-            names = {path} if path == "-" else {path, os.path.abspath(path), os.path.realpath(path)}
-            known = _mounted | dict.fromkeys((name.rstrip("/") for name in names), tree)
-            _mounted = {name: known[name] for name in sorted(known, key=len, reverse=True)}
-        yield
-    finally:
-        for tree in made:
-            _mounted = {name: other for name, other in _mounted.items() if other is not tree}
-            tree.close()
-
-
-def _found(path: str) -> tuple[Tree | None, str]:
-    for root, tree in _mounted.items():
-        if path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
-            return tree, normal(path[len(root) :].strip("/"))
-    return None, ""

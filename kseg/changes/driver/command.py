@@ -33,7 +33,7 @@ from kseg.segment.paths import hint, is_log_directory, partition_count, warn_of_
 from kseg.sidefiles.text_files import META_PROPERTIES
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved, resolved_to_change
-from kseg.stores.place import Place
+from kseg.stores.place import Place, place_in
 from kseg.stores.source import STANDARD_INPUT, is_disk_error
 from kseg.stores.stored_object import is_url, shown
 
@@ -759,12 +759,10 @@ def _run_path(
 def check_unchanged(plans: Sequence[Plan], places: Iterable[Place]) -> None:
     """Raises PathError if files have changed, or were created, since the plans were made. ``places``: those of the
     PATHs, whose archives have been opened anew."""
-    trees = {place.tree.path: place.tree for place in places if place.tree is not None}
+    roots = list(places)
     for plan in plans:
         created: dict[str, FileState | None] = {step.file: None for step in plan.steps if step.action == CREATE}
-        directory = Place(plan.directory)
-        if directory.tree is not None:
-            directory = Place(directory, trees.get(directory.tree.path), directory.inner)
+        directory = place_in(plan.directory, roots)
         for name, known in (created | plan.initial).items():
             path = directory / name
             if file_state(path) != known:

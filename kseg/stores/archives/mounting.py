@@ -14,23 +14,24 @@ from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, REDPANDA_NAME, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
-from kseg.stores.place import Place, mounted, normal
+from kseg.stores.place import Place, normal, place_in
 from kseg.stores.source import STANDARD_INPUT, is_disk_error, open_source, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Tree, UnopenedTree
 
 
 @contextmanager
-def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[Place]]:
-    """Opens packed files and archives that are at the paths or contain them, and mounts stores at URLs.
+def archives_at(paths: Iterable[str], spool: Spool, stores: Iterable[Place] = ()) -> Iterator[list[Place]]:
+    """Opens packed files and archives that are at the paths or contain them, and the stores of URLs.
 
     Yields the places; URLs are without credentials, their globs are expanded. `Place.check` raises the error of a path
-    that could not be opened.
+    that could not be opened. ``stores``: the roots of stores that are open.
     """
     with use_spool(spool), ExitStack() as made:
-        found, opened = list[Place](), dict[str, Tree | None]()
+        found, opened = list[Place](), {str(store): store.tree for store in stores}
         for path in paths:
-            found += _places_of_url(path, spool, made) if is_url(path) else [_place_of(path, spool, made, opened)]
+            open_at = _places_of_url if is_url(path) else _places_of
+            found += open_at(path, spool, made, opened)
         yield found
 
 
@@ -41,40 +42,42 @@ def problems_of(places: Iterable[Place]) -> Iterator[tuple[str, ArchiveProblem]]
         yield from ((tree.path, problem) for problem in tree.problems)
 
 
-def _place_of(path: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> Place:
+def _places_of(path: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> list[Place]:
     """Opens the archive that a path leads into, in ``made``; ``opened``: those of the paths before, by their files."""
     place = Place(path, is_named=True)
     root = None if place.tree is not None else _file_of(path)
     if root is None:
-        return place
+        return [place]
     if root not in opened:
         work = partial(_standard_input, spool) if root == STANDARD_INPUT else partial(_opened_file, root, spool)
         opened[root] = _tree_or_error(root, work, made)
-    return Place(path, opened[root], normal(path[len(root) :].strip("/")), is_named=True) if opened[root] else place
+    if opened[root]:
+        place = Place(path, opened[root], normal(path[len(root) :].strip("/")), is_named=True)
+    return [place]
 
 
-def _places_of_url(url: str, spool: Spool, made: ExitStack) -> list[Place]:
-    """Mounts the store of a URL, and objects at the URL that are packed or archives, in ``made``. Returns the places at
+def _places_of_url(url: str, spool: Spool, made: ExitStack, opened: dict[str, Tree | None]) -> list[Place]:
+    """Opens the store of a URL, and objects at the URL that are packed or archives, in ``made``. Returns the places at
     the URL.
     """
+    from kseg.stores.object_urls import UrlObjects, UrlTree  # most runs read no URL
     from kseg.stores.objects import expand_url, has_glob
 
-    path, found = shown(url), list[str]()
+    root, found = store_root(url), list[Place]()
+    if shown(root) not in opened:
+        opened[shown(root)] = _tree_or_error(shown(root), lambda: UrlTree(UrlObjects(root), spool), made)
+    store = Place(shown(root), opened[shown(root)])
 
     def expand() -> None:
-        if Place(path).tree is None:
-            from kseg.stores.object_urls import UrlObjects, UrlTree  # most runs read no URL
+        store.check()
+        found.extend(expand_url(url, store) if has_glob(url) else [place_in(shown(url), [store])])
 
-            root = store_root(url)
-            made.enter_context(mounted([(shown(root), UrlTree(UrlObjects(root), spool))]))
-        found.extend(expand_url(url) if has_glob(url) else [path])
-
-    if (failed := _tree_or_error(path, expand, made)) is not None:
-        return [Place(path, failed)]
+    if (failed := _tree_or_error(shown(url), expand, made)) is not None:
+        return [Place(shown(url), failed)]
     return [
         place if (tree := _tree_or_error(place, partial(_opened_object, place, spool), made)) is None
         else Place(place, tree)
-        for place in map(Place, found)
+        for place in found
     ]  # fmt: skip
 
 

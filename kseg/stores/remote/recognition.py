@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.stores.place import Place
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.stored_object import is_url
 
 LOCAL, AIVEN = "LocalTieredStorage", "Aiven"
 MANIFEST, INDEXES = ".rsm-manifest", ".indexes"
@@ -84,16 +84,16 @@ def may_hold_segments(folder: str) -> bool:
 
 
 def is_remote_storage(path: str) -> bool:
-    """Whether a directory or a URL of a mounted store holds remote storage, and no log directory.
+    """Whether a directory or a URL holds remote storage, and no log directory.
 
     Lists as few folders as it can.
     """
     pending, most, seen = [""], _MAX_REQUESTS if is_url(path) else _MAX_FOLDERS, 0
     while pending and seen < most:
         folder, seen = pending.pop(), seen + 1
-        place = Place(shown(path)) / folder if folder else shown(path)
+        place = Place(path) / folder if folder else Place(path)
         try:
-            with Place(place).entries() if is_url(path) else os.scandir(place) as entries:
+            with place.entries() if is_url(path) else os.scandir(place) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except (OSError, PathError):
             continue

@@ -459,14 +459,12 @@ def _converted_to(
     paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
 ) -> Plan:
     from kseg.conversion.options import JSON_LINES
-    from kseg.conversion.planner import check_output, convert_to_new, run_to_new
+    from kseg.conversion.planner import check_output_of, convert_to_new, run_to_new
     from kseg.conversion.record_files import check_codec, export_to_new
     from kseg.conversion.record_import import import_records
     from kseg.dump.json_lines import json_lines_to_new
-    from kseg.node.node import is_of_one_node
 
-    is_copy = not (options.is_export or options.source)
-    check_output(output, paths if options.source else (), is_copy and is_of_one_node(output, paths))
+    check_output_of(options, output, paths)
     if {options.form, options.source} & {"parquet", "arrow"}:
         need_pyarrow()
     if options.form in ("parquet", "arrow"):

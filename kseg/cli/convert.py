@@ -9,9 +9,8 @@ from kseg.cli import options as cli
 from kseg.cli.changing import in_place_options, presentation_options, run_change, write_new
 from kseg.conversion.options import JSON_LINES, ConvertOptions
 from kseg.conversion.partition import convert_segments
-from kseg.conversion.planner import Conversion, ConversionPlanner, check_output, convert_to_new
+from kseg.conversion.planner import Conversion, ConversionPlanner, check_output_of, convert_to_new
 from kseg.kernel.files.system import keep_freed_memory
-from kseg.node.node import is_of_one_node
 from kseg.node.topics import of_topics
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_sink
@@ -59,9 +58,7 @@ def command(
         with cli.usage_errors():
             options.check()
     if options.output not in (None, "-"):
-        is_copy = not (options.is_export or options.source)
-        may_be_log_directory = is_copy and is_of_one_node(options.output, paths)
-        check_output(options.output, paths if options.source else (), may_be_log_directory)
+        check_output_of(options, options.output, paths)
     if (options.is_export or options.source) and (presentation.as_page or presentation.report):
         raise click.UsageError("--format html and --report are not for --from and exports")
     if options.in_place:

@@ -30,7 +30,7 @@ from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, S
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.node.index_interval import TopicIntervals
 from kseg.node.log_directory import OF_BROKERS, checkpoint_offsets, is_log_directory_of_broker
-from kseg.node.node import Nodes
+from kseg.node.node import Nodes, is_of_one_node
 from kseg.node.paths import expanded
 from kseg.node.topics import Topics
 from kseg.segment import files as segment_files
@@ -330,16 +330,15 @@ def _add_root_files(
 
     ``names``: the new name of each partition, by log directory; ``ends``: as in `_checkpoints`.
     """
-    is_new = not is_log_directory_of_broker(made.output)
-    for source in sources:
-        if is_new and not is_partition(source):
-            write_root_files(_checkpoints(source, ends) if options.is_selective else {}, made.folder, source)
-            is_new = False  # of several disks, the first gives its ids
-    is_whole = not is_new
+    is_log_directory = is_log_directory_of_broker(made.output)
+    first = next((source for source in sources if not is_partition(source)), None)
+    if not is_log_directory and first is not None:  # of several disks, the first gives its ids
+        write_root_files(_checkpoints(first, ends) if options.is_selective else {}, made.folder, first)
+        is_log_directory = True
     for root, renamed in names.items():
         contents = _checkpoints(root, ends) if options.is_selective else {}
         for name, rows in copied_rows(root, contents, renamed).items():
-            if is_whole or name in NEEDED_BY_COPIES:
+            if is_log_directory or name in NEEDED_BY_COPIES:
                 made.rows.setdefault(name, {}).update(rows)
 
 
@@ -367,6 +366,12 @@ def run_to_new(
         reporter.plan(plan)
     reporter.applied()
     return Outcome(int(change.is_dry and bool(plans)), change.is_dry, not change.is_dry and bool(plans))
+
+
+def check_output_of(options: ConvertOptions, output: str, paths: Sequence[str]) -> None:
+    """Raises PathError if a conversion or an export of the paths may not write to ``output``."""
+    is_copy = not (options.is_export or options.source)
+    check_output(output, paths if options.source else (), is_copy and is_of_one_node(output, paths))
 
 
 def check_output(output: str, inputs: Sequence[str] = (), may_be_log_directory: bool = False) -> None:

@@ -173,7 +173,7 @@ def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None]
     if not Place(path).is_dir():
         return
     files, others = regular_and_other_names(path)
-    odd = [name for name in files if not is_part_of_log(name) and not name.startswith((OWN_PREFIX, LOCK_NAME))]
+    odd = [name for name in files if not (is_part_of_log(name) or name.startswith(OWN_PREFIX) or name == LOCK_NAME)]
     packings = {name: _segment_packing(Place(path) / name, name, is_packed_only) for name in odd}
     found = {name for name, packing in packings.items() if packing is not None}
     # Links lead out of a log directory: partitions behind them are not read.

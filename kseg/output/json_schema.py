@@ -87,7 +87,8 @@ details = magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset
     startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, size?: int, segments?: int, offset?: int,
     coordinatorEpoch?: int, agreeTo?: int?, reason?: text, state?: text?, timeoutMs?: int?, verdict?: text,
     abort?: []text?, lastStableOffset?: int, waitingOffsets?: int, waitingGroups?: []groupOffset?, hasSnapshots?: flag,
-    difference?: text, offsets?: []int, directoryId?: text, partitions?: []any, held?: []any, assigned?: any
+    difference?: text, offsets?: []int, directoryId?: text, partitions?: []any, held?: []any, assigned?: any,
+    topic?: bytes, policy?: text, owner?: int, chunk?: int
 """
 """Nested objects."""
 

@@ -14,6 +14,7 @@ import pytest
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.node.node import Nodes
+from kseg.output.json_schema import schema
 from kseg.releases.release import Era, era_of
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
@@ -28,6 +29,7 @@ from verification.partitions import TESTDATA, Found
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
+DETAILS = schema("verify")["$defs"]["details"]["properties"]
 
 
 def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
@@ -48,6 +50,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
         settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote, era=era)
         judge_path(judged, settings, found.report)
         judge_nodes(Nodes([judged]), settings, found.report)
+    assert {name for finding in found.findings for name in finding.details} <= {*DETAILS}
     return in_order(
         {
             "code": finding.code, "severity": finding.severity, "file": os.path.relpath(finding.file, folder),

@@ -372,17 +372,11 @@ class CommittedOffsetsPrinter(Printer):
                 self.sink.put_row(row)
             for row in self._share_groups():
                 self.sink.put_row({"type": "shareGroupOffset", **row})
-            for line in [*self._doubts(), *self._deleted()]:
+            for line in [*self._deleted(), *self._doubts()]:
                 self._warn(line)
         else:
             for line in [*self._table(rows), *self._footer(rows)]:
                 self.sink.put(line)
-            for row in self._share_groups():
-                topic = row["topic"] or row["topicId"]
-                self.sink.put(
-                    f"share group {on_one_line(row['group'])}: {on_one_line(topic)}-{row['partition']} from offset "
-                    f"{row['startOffset']} on"
-                )
         self.sink.flush()
 
     def _share_groups(self) -> Iterator[dict[str, Any]]:
@@ -425,15 +419,22 @@ class CommittedOffsetsPrinter(Printer):
             )  # fmt: skip
         if self._commits.pending:
             yield f"in open transactions, not counted: {self._commits.pending:,}"
+        for row in self._share_groups():
+            topic = on_one_line(row["topic"] or row["topicId"])
+            yield (
+                f"share group {on_one_line(row['group'])}: {topic}-{row['partition']} from offset "
+                f"{row['startOffset']} on"
+            )
+        yield from self._deleted()
         for line in self._doubts():
             yield self._paint(line, "red")
-        yield from self._deleted()
 
     def _deleted(self) -> Iterator[str]:
         """Yields which groups have deleted offsets, and the commands that show their last commits."""
-        for path, groups in self._commits.deleted.items():
+        for path, groups in sorted(self._commits.deleted.items()):
             names = [*groups]
-            yield f"deleted offsets, as by expiry, of {plural(len(names), 'group', 'groups')}: {some(names)}; shown by:"
+            shown = some([*map(on_one_line, names)])
+            yield f"deleted offsets, as by expiry, of {plural(len(names), 'group', 'groups')}: {shown}; shown by:"
             patterns = [
                 word for name in names[:MAX_NAMES] for word in ("--key-pattern", re.escape(name).replace("\\-", "-"))
             ]

@@ -463,7 +463,7 @@ class FindingsPage(FindingsPrinter):
             row: dict[str, Any] = {
                 "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
                 "counts": [counts[severity] for severity in SEVERITIES],
-                "strip": strip_of(directory, nodes) if Place(directory).is_dir() else None,
+                "strip": strip_of(directory, nodes) if _is_local(directory) else None,
                 "cleaner": cleaners.get(directory),
             }  # fmt: skip
             if row["strip"] is None:
@@ -474,9 +474,15 @@ class FindingsPage(FindingsPrinter):
         return found
 
 
+def _is_local(directory: str) -> bool:
+    """Whether it is a directory of the system: the segments of an archive or store would have to be read once more."""
+    place = Place(directory)
+    return place.tree is None and place.is_dir()
+
+
 def _note(directory: str) -> str:
     """Returns the reason why there is no strip. Names decide nothing: a log directory may be called data-1."""
-    if not Place(directory).is_dir():
+    if not _is_local(directory):
         return "segments are drawn for local directories only"
     try:
         return "log directory" if is_log_directory(directory) else "no segments"

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
-from kseg.segment.files import SegmentFile, is_renamed_directory, list_segments, parse_partition_name
+from kseg.segment.files import LOG_STARTS, SegmentFile, is_renamed_directory, list_segments, parse_partition_name
 from kseg.segment.reader import open_segment
-from kseg.segment.seek import offset_extent
-from kseg.sidefiles.checkpoints import LOG_STARTS
 from kseg.stores.place import Place
 from kseg.stores.stored_object import is_url
 
@@ -90,6 +88,8 @@ class LogStarts:
 
 def _is_beyond_end(directory: str, offset: int) -> bool:
     """Whether the log ends below an offset; no if it cannot be read."""
+    from kseg.segment.seek import offset_extent  # few logs have a log start in their last segment
+
     with suppress(KsegError, OSError):
         logs = [file for file in list_segments(directory) if file.kind == LOG]
         if not logs or offset <= (logs[-1].base_offset or 0):

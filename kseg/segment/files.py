@@ -19,9 +19,10 @@ from kseg.stores.place import AnyEntry, Place
 QUORUM_STATE = "quorum-state"
 PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
 """Side files of a partition with a fixed name, written by brokers or KRaft nodes."""
+LOG_STARTS = "log-start-offset-checkpoint"
 SIDE_NAMES = (
-    *PARTITION_FILES, "meta.properties", "cleaner-offset-checkpoint", "log-start-offset-checkpoint",
-    "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
+    *PARTITION_FILES, "meta.properties", "cleaner-offset-checkpoint", LOG_STARTS, "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
 )  # fmt: skip
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 STREAMS_CHECKPOINT = ".checkpoint"

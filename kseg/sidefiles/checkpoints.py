@@ -6,6 +6,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kseg.formats.rows import Sliceable
+from kseg.segment import files
 from kseg.sidefiles.problems import SideFileProblem, entries_of
 from kseg.sidefiles.text_files import Line, integer, lines, problem_at, text_bytes, unreadable
 
@@ -88,7 +89,7 @@ def _build_checkpoint(entries: Iterable[Iterable[object]]) -> bytes:
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
+LOG_STARTS = files.LOG_STARTS
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS = {
     RECOVERY_POINTS: "recoveryPoint",

@@ -27,9 +27,9 @@ def verified(kseg: Kseg, path: Path, case: dict[str, Any], folder: Path) -> tupl
     options = ["--now", case.get("nowMs", NOW_MS)]
     if "maxBatchBytes" in case:
         options += ["--max-batch-bytes", case["maxBatchBytes"]]
-    for option in ("against", "by", "manifest"):
+    for option in ("against", "by", "era", "manifest"):
         if option in case:
-            options += [f"--{option}", case[option] if option == "by" else folder / case[option]]
+            options += [f"--{option}", case[option] if option in ("by", "era") else folder / case[option]]
     for name, key_path in case.get("privateKeys", {}).items():
         options += ["--private-key", f"{name}={TESTDATA / key_path}"]
     paths = [path, folder / case["logs"]] if "logs" in case else [path]

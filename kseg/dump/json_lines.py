@@ -26,6 +26,7 @@ def write_json_lines(
     """
     wanted = DumpOptions(
         paths=paths,
+        is_export=True,
         hides_deleted=not options.ignores_log_start,
         form=JSON,
         contents=True,

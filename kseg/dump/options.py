@@ -65,6 +65,8 @@ class DumpOptions:
     """
 
     paths: Sequence[str]
+    is_export: bool = False
+    """Whether kseg convert asks for the records."""
     hides_deleted: bool = False
     """Whether records below the log start offset are left out."""
     deep: bool = option("--deep-iteration", CONTENTS, "Also print the records of each batch.", bool)

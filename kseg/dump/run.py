@@ -29,7 +29,14 @@ from kseg.output.terminal import Paint, line_width
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Batch, Damage, Message07, RowSpan, Spans, all_rows
-from kseg.segment.paths import partition_count, refuse_empty_pack, segments_at, some, unread_text, warn_of_skipped_files
+from kseg.segment.paths import (
+    partition_count,
+    refuse_empty_pack,
+    segments_at,
+    some,
+    warn_of_skipped_files,
+    warn_of_unread,
+)
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores.place import Place
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
@@ -174,8 +181,8 @@ class Dump:
             return
         if parts != [path]:
             warn_of_skipped_files(path, False, self.notices.warning)
-        if moved:
-            self.notices.warning(f"{unread_text(moved)}, or give --all")
+        more = "" if self.options.is_export else ", or give --all"
+        warn_of_unread(moved, self._paths, self.notices.warning, more)
         if self.options.committed_offsets and parts != [path]:
             for directory in self.nodes.at(path).directories:
                 self.printer.add_directory(directory.path)

@@ -37,7 +37,7 @@ from kseg.runtime.threads import Future, Threads
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Batch, Damage, RecordBatch
-from kseg.segment.paths import live_parts, roots_of, segments_at, unread_text
+from kseg.segment.paths import live_parts, roots_of, segments_at, warn_of_unread
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, is_worth_parts, runs_of, slices
@@ -187,8 +187,8 @@ def places_of_scan(request: ScanRequest, warn: Warn = warn_of_selection) -> Iter
 def _live_places(request: ScanRequest, warn: Warn) -> Iterable[str]:
     for root in roots_of_scan(request):
         places, moved = live_parts(root)
-        if moved := [place for place in moved if request.keeps(file_of_place(place))]:
-            warn(unread_text(moved))
+        moved = [place for place in moved if request.keeps(file_of_place(place))]
+        warn_of_unread(moved, request.paths, warn)
         yield from places
 
 

@@ -10,7 +10,7 @@ from kseg.node.node import Nodes
 from kseg.node.paths import expanded
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, parse_partition_name, segment_file
-from kseg.segment.paths import live_parts, unread_text
+from kseg.segment.paths import live_parts, warn_of_unread
 from kseg.stores.place import Place
 
 _ABANDONED_SUFFIXES = ("-delete", "-stray")
@@ -101,12 +101,11 @@ def of_topics(paths: Iterable[str], globs: tuple[str, ...], warn: Warn) -> list[
 
     ``warn`` is told of those that a broker has moved or deleted, which are left out. Raises PathError.
     """
-    found: list[str] = []
-    for path in expanded(paths):
+    found, paths = list[str](), expanded(paths)
+    for path in paths:
         parts, moved = parts_of_topics(path, globs) if globs else ([path], [])
         found += parts
-        if moved:
-            warn(unread_text(moved))
+        warn_of_unread(moved, paths, warn)
     return found
 
 

@@ -264,10 +264,13 @@ def live_parts(path: str) -> tuple[list[str], list[str]]:
     return [part for part in parts if part not in moved], [part for part in parts if part in moved]
 
 
-def unread_text(moved: Sequence[str]) -> str:
-    """Returns a warning of directories that are not read."""
-    names = some([os.path.basename(part) for part in moved])
-    return f"{os.path.dirname(moved[0])}: not read, because a broker has moved or deleted them: {names}; name them"
+def warn_of_unread(moved: Sequence[str], paths: Iterable[str], warn: Callable[[str], None], more: str = "") -> None:
+    """Warns of moved directories of a log directory, but for those that are PATHs themselves. ``more``: another way to
+    have them read."""
+    named = {*map(os.path.abspath, paths)}
+    if names := [os.path.basename(part) for part in moved if os.path.abspath(part) not in named]:
+        where = os.path.dirname(moved[0])
+        warn(f"{where}: not read, because a broker has moved or deleted them: {some(names)}; name them{more}")
 
 
 def partition_count(paths: Iterable[str], parts_of: Callable[[str], list[str]] = expand_path) -> int:

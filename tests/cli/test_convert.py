@@ -75,12 +75,13 @@ def test_messages_come_in_with_another_codec(kseg: Kseg, tmp_path: Path, name: s
     "source", ["kafka-4.3.1/internal", "kafka-4.4.0/internal", "log-directories/4.4.0/logs", "kafka-1.1.1/txn"]
 )
 def test_a_log_directory_out_and_in_again(kseg: Kseg, tmp_path: Path, source: str) -> None:
-    """Snapshots of the cluster metadata are no part of its log."""
+    """Snapshots of the cluster metadata are no part of its log. A directory that a broker has moved has to be named."""
     moved = f"moved-0.{'0' * 32}-stray"
     logs = Path(shutil.copytree(TESTDATA / source, tmp_path / "logs"))
     for name in ("moved-0", moved):
         shutil.copytree(PLAIN, logs / name)
-    kseg("convert", "--to", "jsonl", "--output", tmp_path / "lines", logs).expect(0)
+    out = kseg("convert", "--to", "jsonl", "--output", tmp_path / "lines", logs, logs / moved).expect(0)
+    assert "not read" not in out.err
     kseg("convert", "--from", "jsonl", "--output", tmp_path / "new", tmp_path / "lines").expect(0)
     kseg("convert", "--from", "jsonl", "--dry-run", "--output", tmp_path / "none", tmp_path / "lines").expect(1)
     assert not (tmp_path / "none").exists()

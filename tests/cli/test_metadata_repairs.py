@@ -371,8 +371,8 @@ def of_broker(protocol: int) -> FramedRecord:
 
 STOPPING = {
     "feature no.such": [FramedRecord(12, 0, {"name": "no.such", "featureLevel": 1})],
-    "group.version is 9; Kafka 4.4 accepts 0 to 1": [FramedRecord(12, 0, {"name": "group.version", "featureLevel": 9})],
-    "share.version is -2; Kafka 4.4 accepts 0 to 2": [FramedRecord(12, 0, {"name": "share.version", "featureLevel": -2})],
+    "group.version is 9; Kafka 4.4 accepts": [FramedRecord(12, 0, {"name": "group.version", "featureLevel": 9})],
+    "share.version is -2; Kafka 4.4 accepts": [FramedRecord(12, 0, {"name": "share.version", "featureLevel": -2})],
     "two ids": [
         FramedRecord(2, 0, {"name": "twice", "topicId": f"AAAAAAAAAAAAAAAAAAAAA{end}"}) for end in "gw"
     ],

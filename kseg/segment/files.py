@@ -48,7 +48,7 @@ LAST_BASE_07 = 1 << 62
 # Compiled on first use: a dump of one file needs none of them.
 _CHECKPOINT_NAME = r"([0-9]+)-([0-9]+)\.checkpoint"
 _NUMBERED = r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
-_PARTITION = r"(?P<topic>.+)-(?P<partition>[0-9]+)"
+_PARTITION = r"(?P<topic>(?s:.+))-(?P<partition>[0-9]+)"
 _MOVED_PARTITION = r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)"
 
 

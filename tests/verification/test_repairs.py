@@ -80,6 +80,14 @@ def test_a_file_beside_partitions_has_no_repair(logs: Path) -> None:
     assert (finding.repair, finding.needs, commands(repairs)) == (None, "decision", [])
 
 
+def test_a_name_that_only_a_broker_would_not_give_is_a_partition_all_the_same(logs: Path) -> None:
+    repairs, odd = Repairs(), logs / "two\nlines-0"  # LogManager takes whatever is before the last "-" for a topic
+    (logs / "meta.properties").touch()
+    (logs / "a-0").rename(odd)
+    repairs.with_repair(found("index-corrupt", odd, ".index"))
+    assert commands(repairs) == [["kseg", "reindex", str(odd)]]
+
+
 def test_a_partition_beside_a_name_that_no_broker_starts_with(logs: Path) -> None:
     repairs = Repairs()
     repairs.with_repair(found("bad-length", logs / "a-0"))
